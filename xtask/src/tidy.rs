@@ -156,6 +156,7 @@ const CHANNELS_AND_LOCKS: &[(&str, &str)] = &[
     ("crates/venue/src/admin", "requests over HTTP"),
     ("crates/venue/src/operator.rs", "commands of operators, from the admin API to the sequencer"),
     ("crates/venue/src/ledger/", "the store of the ledger"),
+    ("crates/venue/src/notices.rs", "lines on their way to standard error, and none waits"),
 ];
 
 const NO_STD: &[&str] = &["crates/market", "crates/wire", "crates/engine"];

@@ -38,6 +38,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use venue::{
     config::Config,
     failure::{ExitCode, Failure},
+    notices::{self, LogConfig},
 };
 
 /// A complete electronic exchange to run on a laptop and measure like a laboratory.
@@ -101,7 +102,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
             });
         }
     };
-    match Cli::from_arg_matches(&matches).map_err(Failure::usage)?.verb {
+    let verb = Cli::from_arg_matches(&matches).map_err(Failure::usage)?.verb;
+    if matches!(verb, Verb::Run(_) | Verb::Bench(_)) {
+        // Their stages give notices, as those of `serve` do.
+        notices::write_to_stderr(LogConfig::default());
+    }
+    match verb {
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),

@@ -11,7 +11,9 @@ use os::memory::Allocator;
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    match crate::command::run(std::env::args_os()) {
+    let result = crate::command::run(std::env::args_os());
+    venue::notices::flush();
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

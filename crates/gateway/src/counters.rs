@@ -165,6 +165,8 @@ counters! {
         too_long,
         /// Datagrams from addresses that name no session, dropped.
         unknown_senders,
+        /// Dropped because too many of their session waited.
+        excess,
         /// Datagrams for a session that has not been added yet, dropped.
         early,
         /// OUCH messages received, malformed ones included.

@@ -157,10 +157,15 @@ impl Gate {
         firm.is_blank() || self.firms.contains(&firm)
     }
 
-    /// Takes an event of the session's own orders.
-    fn learn(&mut self, channel: u8, user_ref_num: u32, has_effect: bool) {
+    /// Takes the last number that the engine has used on a channel.
+    pub(crate) fn know_used(&mut self, channel: u8, user_ref_num: u32) {
         let used = self.used.entry(channel).or_default();
         *used = (*used).max(user_ref_num);
+    }
+
+    /// Takes an event of the session's own orders.
+    fn learn(&mut self, channel: u8, user_ref_num: u32, has_effect: bool) {
+        self.know_used(channel, user_ref_num);
         if has_effect {
             self.no_effect.give(self.throttle.no_effect_burst);
         }

@@ -40,6 +40,8 @@ pub enum OperatorEvent {
     },
     /// A datagram came from an address that names no session, and was dropped.
     UnknownSender { address: SocketAddr },
+    /// A session has sent more datagrams than may wait for its turns, and one was dropped.
+    ExcessDatagrams { username: Text<6>, address: SocketAddr },
     /// A datagram was longer than the receive buffer, and was dropped.
     DatagramTooLong { address: SocketAddr },
     /// Replies were dropped to make room before they could be sent to who should have had them.
@@ -63,9 +65,76 @@ impl OperatorEvent {
             Self::Draining { .. } => "connections refused during the stop",
             Self::Malformed { .. } => "malformed messages",
             Self::UnknownSender { .. } => "datagrams from unknown addresses",
+            Self::ExcessDatagrams { .. } => "datagrams above what may wait",
             Self::DatagramTooLong { .. } => "datagrams that were too long",
             Self::Blocked { .. } => "blocked sessions",
             Self::RepliesDropped { .. } => "dropped replies",
+        }
+    }
+}
+
+impl OperatorEvent {
+    /// The participant concerned, where one is known.
+    #[must_use]
+    pub const fn username(&self) -> Option<Text<6>> {
+        match self {
+            Self::LoggedIn { username, .. }
+            | Self::LoggedOut { username, .. }
+            | Self::Malformed { username, .. }
+            | Self::ExcessDatagrams { username, .. }
+            | Self::Blocked { username, .. }
+            | Self::RepliesDropped { username, .. } => Some(*username),
+            Self::LoginRejected { reason, .. } => reason.username(),
+            Self::NeverLoggedIn { .. }
+            | Self::OutOfDescriptors { .. }
+            | Self::Draining { .. }
+            | Self::UnknownSender { .. }
+            | Self::DatagramTooLong { .. } => None,
+        }
+    }
+
+    /// The address concerned, where there is one.
+    #[must_use]
+    pub const fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::LoggedIn { address, .. }
+            | Self::LoggedOut { address, .. }
+            | Self::LoginRejected { address, .. }
+            | Self::NeverLoggedIn { address, .. }
+            | Self::OutOfDescriptors { address }
+            | Self::Draining { address }
+            | Self::Malformed { address, .. }
+            | Self::ExcessDatagrams { address, .. }
+            | Self::UnknownSender { address }
+            | Self::DatagramTooLong { address } => Some(*address),
+            Self::Blocked { .. } | Self::RepliesDropped { .. } => None,
+        }
+    }
+
+    /// False for what belongs to a usual day: logins, and connections that their client ends.
+    #[must_use]
+    pub const fn is_warning(&self) -> bool {
+        match self {
+            Self::LoggedIn { .. } | Self::Draining { .. } => false,
+            Self::LoggedOut { reason, .. } | Self::NeverLoggedIn { reason, .. } => !matches!(
+                reason,
+                CloseReason::Logout | CloseReason::Gone | CloseReason::GatewayClosed
+            ),
+            _ => true,
+        }
+    }
+}
+
+impl LoginFault {
+    const fn username(&self) -> Option<Text<6>> {
+        match self {
+            Self::Credentials | Self::NoSuchSession => None,
+            Self::Paused(username)
+            | Self::Blocked(username)
+            | Self::NotYetAdded(username)
+            | Self::AlreadyConnected(username)
+            | Self::RepliesDropped(username, _)
+            | Self::NumberInFuture(username, _) => Some(*username),
         }
     }
 }
@@ -115,7 +184,50 @@ pub enum LoginFault {
 }
 
 /// Where operator events go.
-pub type OperatorEventSink = Box<dyn FnMut(OperatorEvent) + Send>;
+pub trait OperatorEventSink: Send {
+    fn take(&mut self, event: OperatorEvent, now_ns: u64);
+
+    /// Lets time pass; called every 10 ms or so.
+    fn tick(&mut self, _now_ns: u64) {}
+}
+
+impl<F: FnMut(OperatorEvent) + Send> OperatorEventSink for F {
+    fn take(&mut self, event: OperatorEvent, _now_ns: u64) {
+        self(event);
+    }
+}
+
+/// A gateway's end of its sink; without one, events are dropped.
+#[derive(Default)]
+pub(crate) struct OperatorEvents {
+    sink: Option<Box<dyn OperatorEventSink>>,
+    now_ns: u64,
+    ticked_ns: u64,
+}
+
+impl OperatorEvents {
+    pub(crate) fn go_to(&mut self, sink: Box<dyn OperatorEventSink>) {
+        self.sink = Some(sink);
+    }
+
+    /// Begins a turn.
+    pub(crate) fn turn(&mut self, now_ns: u64) {
+        const TICK_NS: u64 = 10_000_000;
+        self.now_ns = now_ns;
+        if let Some(sink) = &mut self.sink
+            && now_ns.saturating_sub(self.ticked_ns) >= TICK_NS
+        {
+            self.ticked_ns = now_ns;
+            sink.tick(now_ns);
+        }
+    }
+
+    pub(crate) fn notify(&mut self, event: OperatorEvent) {
+        if let Some(sink) = &mut self.sink {
+            sink.take(event, self.now_ns);
+        }
+    }
+}
 
 impl fmt::Display for OperatorEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,6 +265,12 @@ impl fmt::Display for OperatorEvent {
             }
             Self::UnknownSender { address } => {
                 write!(f, "datagram from {address} dropped: the address names no session")
+            }
+            Self::ExcessDatagrams { username, address } => {
+                write!(
+                    f,
+                    "datagram of {username} from {address} dropped: 512 KiB of it wait already"
+                )
             }
             Self::DatagramTooLong { address } => {
                 write!(f, "datagram from {address} dropped: it is longer than 2,048 bytes")

@@ -31,6 +31,7 @@ use crate::{
     drain::DRAIN_REFUSES,
     gate::{self, Gate, Throttle},
     message_archive::MessageArchive,
+    operator_event::OperatorEvents,
     streams::{ReplyStreams, pull_durable},
 };
 
@@ -140,7 +141,7 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     events: Vec<NetworkEvent>,
     buffer: Box<[u8]>,
     counters: Arc<OrderEntryCounters>,
-    operator_events: Option<OperatorEventSink>,
+    operator_events: OperatorEvents,
     /// How far the venue is in stopping; see [`DRAIN_REFUSES`].
     drain: Arc<AtomicGauge>,
     has_ended: bool,
@@ -198,7 +199,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             events: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             counters: Arc::default(),
-            operator_events: None,
+            operator_events: OperatorEvents::default(),
             drain: Arc::new(AtomicGauge::new(0)),
             has_ended: false,
         }
@@ -210,8 +211,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     }
 
     /// Sends operator events there from now on.
-    pub fn set_operator_events(&mut self, operator_events: OperatorEventSink) {
-        self.operator_events = Some(operator_events);
+    pub fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>) {
+        self.operator_events.go_to(sink);
     }
 
     /// What it counts; may be read from any thread.
@@ -370,9 +371,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     }
 
     fn notify(&mut self, event: OperatorEvent) {
-        if let Some(operator_events) = &mut self.operator_events {
-            operator_events(event);
-        }
+        self.operator_events.notify(event);
     }
 }
 
@@ -387,6 +386,7 @@ where
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
+        self.operator_events.turn(now_ns);
         let mut work = self.take_outputs();
         if self.drain.get() < DRAIN_REFUSES {
             work += self.cancel_for_cut_off(now_ns);

@@ -1,7 +1,10 @@
 //! Order entry over UDP: OUCH in datagrams in, submissions out; replies back in MoldUDP64 packets.
 //!
-//! Invariant: a reply leaves only when its cause is durable; nothing is received while the
-//! submissions ring is full.
+//! Invariant: a reply leaves only when its cause is durable; sessions are served by turns, and nothing is
+//! taken while the submissions ring is full.
+
+mod intake;
+mod waiting;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,24 +12,29 @@ use std::{
     sync::Arc,
 };
 
-use market::{Firm, Output, SessionId, Text, Timestamp};
-use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Full, Producer};
-use wire::{moldudp64, ouch};
+use market::{Firm, Output, Text, Timestamp};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
+use self::{
+    intake::{Intake, Request},
+    waiting::Waiting,
+};
 use crate::{
     DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryUdpCounters, ReplayStore,
     Submission,
     credentials::plain_username,
     drain::{DRAIN_ENDS, DRAIN_REFUSES, END_PACKETS},
-    gate::{self, Gate, Throttle, Verdict},
+    gate::{self, Gate, Throttle},
     message_archive::MessageArchive,
+    operator_event::OperatorEvents,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
     streams::{ReplyStreams, pull_durable},
 };
 
-/// Batches received in one turn.
-const BATCHES_PER_TURN: usize = 4;
+/// Batches received in one turn: as many datagrams as the kernel's buffer holds, so that a flood leaves
+/// room there for others.
+const BATCHES_PER_TURN: usize = 64;
 /// Packets of replies one user is sent in one turn.
 const PACKETS_PER_USER: usize = 8;
 /// Outputs taken from the ring in one turn.
@@ -69,8 +77,9 @@ pub struct UdpParticipant {
 /// the address in MoldUDP64 packets, numbered from 1 for each user, so that what is lost is
 /// noticed and asked for again; a heartbeat each second tells the next number.
 ///
-/// While the submissions ring is full nothing is received and the kernel's buffer holds what comes.
-/// Orders that are lost on the way are the client's to send again; OUCH makes that safe.
+/// Sessions are served by turns. What a session sends beyond its turn, or while the submissions ring is full,
+/// waits in 512 KiB of its own; beyond that it is dropped and counted. Orders that are lost on the way are the
+/// client's to send again; OUCH makes that safe.
 pub struct OrderEntryUdp<N> {
     network: N,
     intake: Intake,
@@ -89,33 +98,6 @@ pub struct OrderEntryUdp<N> {
     drain: Arc<AtomicGauge>,
     /// Packets that say that the sessions end, sent so far.
     ends_sent: u32,
-}
-
-/// What happens to datagrams as they come in.
-struct Intake {
-    session: [u8; 10],
-    by_address: BTreeMap<SocketAddr, usize>,
-    /// The sender before, who is likely to be the next.
-    last_sender: Option<(SocketAddr, usize)>,
-    usernames: Vec<Text<6>>,
-    /// What each user may send.
-    gates: Vec<Gate>,
-    submissions: Producer<Submission>,
-    /// Read from datagrams, with no slot in the ring yet; nothing is received before it is empty,
-    /// so one batch of datagrams bounds it.
-    backlog: VecDeque<Submission>,
-    /// Requests of this turn.
-    requests: Vec<Request>,
-    counters: Arc<OrderEntryUdpCounters>,
-    operator_events: Option<OperatorEventSink>,
-}
-
-/// A wish for earlier replies.
-#[derive(Clone, Copy)]
-struct Request {
-    user: usize,
-    first: u64,
-    count: u16,
 }
 
 struct UdpUser {
@@ -165,14 +147,19 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             intake: Intake {
                 session,
                 by_address,
+                waiting: usernames.iter().map(|_| Waiting::default()).collect(),
+                turns: VecDeque::new(),
+                taken: 0,
+                free: 0,
                 last_sender: None,
                 usernames,
                 gates,
                 submissions,
                 backlog: VecDeque::new(),
                 requests: Vec::with_capacity(ANSWERS_PER_TURN),
+                datagram: Vec::new(),
                 counters: Arc::clone(&counters),
-                operator_events: None,
+                operator_events: OperatorEvents::default(),
             },
             outputs,
             durable,
@@ -192,8 +179,8 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     }
 
     /// Sends operator events there from now on.
-    pub fn set_operator_events(&mut self, operator_events: OperatorEventSink) {
-        self.intake.operator_events = Some(operator_events);
+    pub fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>) {
+        self.intake.operator_events.go_to(sink);
     }
 
     /// What it counts; may be read from any thread.
@@ -251,21 +238,20 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
     }
 
-    /// Receives while the ring takes what comes.
+    /// Empties the socket, and takes what its session has a turn for. What waits comes first.
     fn take_datagrams(&mut self, now_ns: u64) -> Result<usize, AgentError> {
-        let Self { network, intake, replies, .. } = self;
+        let Self { network, intake, replies, users, .. } = self;
         let mut work = intake.empty_backlog();
         if self.drain.get() >= DRAIN_REFUSES {
             return Ok(work);
         }
+        intake.begin_turn();
+        work += intake.take_waiting(replies, users);
         for _ in 0..BATCHES_PER_TURN {
-            if !intake.backlog.is_empty() || intake.submissions.free() == 0 {
-                self.counters.stalls.add(1);
-                self.held_up = true;
-                break;
-            }
             let count = network
-                .receive(&mut |from, datagram| intake.take(replies, from, datagram, now_ns))
+                .receive(&mut |from, datagram| {
+                    intake.receive(replies, from, datagram, Timestamp(now_ns));
+                })
                 .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
             for address in network.too_long() {
                 self.counters.datagrams.add(1);
@@ -276,6 +262,10 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 break;
             }
             work += count;
+        }
+        if intake.is_full() && !intake.turns.is_empty() {
+            self.counters.stalls.add(1);
+            self.held_up = true;
         }
         Ok(work)
     }
@@ -405,145 +395,6 @@ fn send(
     Ok(sent)
 }
 
-impl Intake {
-    /// Takes one datagram: as orders, or as a request for earlier replies.
-    fn take(
-        &mut self,
-        replies: &ReplyStreams<ReplayStore>,
-        from: SocketAddr,
-        datagram: &[u8],
-        now_ns: u64,
-    ) {
-        self.counters.datagrams.add(1);
-        let Some(user) = self.user(from) else {
-            self.counters.unknown_senders.add(1);
-            return self.notify(OperatorEvent::UnknownSender { address: from });
-        };
-        let Some(session_id) = replies.session(user) else {
-            return self.counters.early.add(1);
-        };
-        let received = Timestamp(now_ns);
-        let taken = match datagram {
-            [] => Err("the datagram is empty".to_owned()),
-            [b'0'..=b'9', ..] => self.take_request(user, datagram),
-            [first, ..] if *first >= b'A' => {
-                self.submit(user, session_id, datagram, received).map_err(|fault| fault.to_string())
-            }
-            blocks => return self.take_blocks(user, session_id, blocks, received, from),
-        };
-        if let Err(fault) = taken {
-            self.malformed(user, from, fault);
-        }
-    }
-
-    fn user(&mut self, from: SocketAddr) -> Option<usize> {
-        if let Some((address, user)) = self.last_sender
-            && address == from
-        {
-            return Some(user);
-        }
-        let user = *self.by_address.get(&from)?;
-        self.last_sender = Some((from, user));
-        Some(user)
-    }
-
-    /// Several messages, each after its length. One that cannot be read costs only itself; a
-    /// length that does not fit costs all that follows.
-    fn take_blocks(
-        &mut self,
-        user: usize,
-        session_id: SessionId,
-        mut blocks: &[u8],
-        received: Timestamp,
-        from: SocketAddr,
-    ) {
-        while !blocks.is_empty() {
-            let Some((message, rest)) = first_block(blocks) else {
-                let fault = format!("{} bytes at the end are not a message block", blocks.len());
-                return self.malformed(user, from, fault);
-            };
-            if let Err(fault) = self.submit(user, session_id, message, received) {
-                self.malformed(user, from, fault.to_string());
-            }
-            blocks = rest;
-        }
-    }
-
-    fn take_request(&mut self, user: usize, datagram: &[u8]) -> Result<(), String> {
-        let request = moldudp64::Request::parse(datagram).map_err(|fault| fault.to_string())?;
-        if request.session != self.session || self.requests.len() == ANSWERS_PER_TURN {
-            self.counters.requests_unanswered.add(1);
-            return Ok(());
-        }
-        let (first, count) = (request.sequence_number, request.count);
-        self.requests.push(Request { user, first, count });
-        Ok(())
-    }
-
-    /// Submits one OUCH message if its session may send it, by way of the backlog if the ring has no
-    /// slot.
-    fn submit(
-        &mut self,
-        user: usize,
-        session_id: SessionId,
-        message: &[u8],
-        received: Timestamp,
-    ) -> Result<(), ouch::Malformed> {
-        self.counters.messages.add(1);
-        let command = ouch::command(message, session_id, received)?;
-        let verdict = self.gates[user].check(&command, received.0);
-        let Some(command) = verdict.submits(command, &self.counters.gate()) else {
-            if verdict == Verdict::Block {
-                let (username, gate) = (self.usernames[user], &self.gates[user]);
-                let seconds = gate.blocked_s(received.0);
-                self.notify(OperatorEvent::Blocked { username, seconds });
-            }
-            return Ok(());
-        };
-        let submission = Submission { received, command };
-        if !self.backlog.is_empty() {
-            self.backlog.push_back(submission);
-        } else if let Err(Full(submission)) = self.submissions.try_publish(submission) {
-            self.backlog.push_back(submission);
-        } else {
-            self.counters.submitted.add(1);
-        }
-        Ok(())
-    }
-
-    /// Submits what had to wait, as far as the ring takes it.
-    fn empty_backlog(&mut self) -> usize {
-        let mut count = 0;
-        while let Some(submission) = self.backlog.front() {
-            if self.submissions.try_publish(*submission).is_err() {
-                break;
-            }
-            self.backlog.pop_front();
-            count += 1;
-        }
-        self.counters.submitted.add(count as u64);
-        count
-    }
-
-    fn malformed(&mut self, user: usize, address: SocketAddr, fault: String) {
-        self.counters.malformed.add(1);
-        let username = self.usernames[user];
-        self.notify(OperatorEvent::Malformed { username, address, fault });
-    }
-
-    fn notify(&mut self, event: OperatorEvent) {
-        if let Some(operator_events) = &mut self.operator_events {
-            operator_events(event);
-        }
-    }
-}
-
-/// The first message of some blocks, and the blocks after it.
-fn first_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = blocks.split_first_chunk::<2>()?;
-    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
-}
-
 impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
     fn name(&self) -> &str {
         "order entry udp"
@@ -551,6 +402,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
+        self.intake.operator_events.turn(now_ns);
         let mut work = self.take_datagrams(now_ns)?;
         work += self.take_outputs();
         work += self.answer_requests()?;

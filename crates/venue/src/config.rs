@@ -39,6 +39,7 @@ use crate::{
     core::RingSlots,
     failure::Failure,
     layout::{Layout, Wait},
+    notices::LogConfig,
     pipeline::agents,
 };
 
@@ -64,6 +65,8 @@ pub struct Config {
     pub ledger: LedgerConfig,
     /// The admin API: queries and operator commands by HTTP.
     pub admin: AdminConfig,
+    /// The notices on standard error.
+    pub log: LogConfig,
     /// The threads, and the agents on each.
     pub layout: LayoutConfig,
     /// How many slots the rings have.
@@ -552,6 +555,7 @@ impl Default for Config {
             market_data: MarketDataConfig::default(),
             ledger: LedgerConfig::default(),
             admin: AdminConfig::default(),
+            log: LogConfig::default(),
             layout: LayoutConfig::default(),
             rings: RingSlots::default(),
             assets: Vec::new(),

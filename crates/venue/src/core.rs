@@ -92,8 +92,6 @@ impl CoreOptions {
 pub struct LoadSheddingOptions {
     /// New orders are refused while inputs wait longer for the journal, in nanoseconds; 0 is never.
     pub slow_ns: u64,
-    /// Takes a line for people when refusing begins, and when it ends.
-    pub alarm: fn(&str),
 }
 
 /// A chain that is being wired: sources and readers attach to it before it is built.
@@ -222,12 +220,9 @@ impl Core {
             .telling(journaled.build(wiring))
             .noting(hashes, hash_every)
             .with_perturbations(perturbations.clone());
-        if let Some(LoadSheddingOptions { slow_ns, alarm }) = load_shedding {
-            journaler = journaler.with_load_shedding(LoadShedding::new(
-                Arc::clone(&figures),
-                slow_ns,
-                alarm,
-            ));
+        if let Some(LoadSheddingOptions { slow_ns }) = load_shedding {
+            journaler =
+                journaler.with_load_shedding(LoadShedding::new(Arc::clone(&figures), slow_ns));
         }
         let outputs = self.outputs.build(wiring);
         let checkpoints = self.checkpoints.build(wiring);

@@ -394,7 +394,7 @@ pub fn launch(
 fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
     Box::new(move || {
         if let Err(error) = os::pin_to_core(core) {
-            eprintln!("note: cannot pin to core {core}: {error}");
+            tracing::warn!(component = "layout", "cannot pin to core {core}: {error}");
         }
     })
 }

@@ -19,6 +19,7 @@ pub mod pipeline;
 pub mod sockets;
 mod descriptors;
 mod notice_limiter;
+pub mod notices;
 pub mod running;
 pub mod checkpoint;
 pub mod recovery;

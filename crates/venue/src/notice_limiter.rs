@@ -19,6 +19,8 @@ struct Window {
     since_ns: u64,
     printed: u32,
     suppressed: u64,
+    /// Suppressed in intervals before, and not yet summed up.
+    unreported: u64,
 }
 
 impl NoticeLimiter {
@@ -27,11 +29,14 @@ impl NoticeLimiter {
 
     /// True if a notice of this kind is to be printed now.
     pub(crate) fn takes(&mut self, kind: &'static str, now_ns: u64) -> bool {
-        let window = self.kinds.entry(kind).or_insert(Window {
-            since_ns: now_ns,
-            printed: 0,
-            suppressed: 0,
-        });
+        let window = self.kinds.entry(kind).or_insert(Window::from(now_ns));
+        if window.is_over(now_ns) {
+            // What it suppressed waits for `end_intervals`, and is never lost.
+            *window = Window {
+                unreported: window.unreported + window.suppressed,
+                ..Window::from(now_ns)
+            };
+        }
         let takes = window.printed < PRINTED_MAX;
         match takes {
             true => window.printed += 1,
@@ -40,15 +45,29 @@ impl NoticeLimiter {
         takes
     }
 
-    /// Ends the intervals that are over: the kinds of which some were not printed, and how many.
-    pub(crate) fn summaries(&mut self, now_ns: u64) -> Vec<(&'static str, u64)> {
-        let is_over = |window: &Window| {
-            now_ns.saturating_sub(window.since_ns) >= Self::INTERVAL_S * 1_000_000_000
-        };
-        let over = self.kinds.extract_if(.., |_, window| is_over(window));
-        over.filter(|(_, window)| window.suppressed > 0)
-            .map(|(kind, window)| (kind, window.suppressed))
-            .collect()
+    /// The kinds of which some were not printed in an interval that is over, and how many; each once.
+    pub(crate) fn end_intervals(&mut self, now_ns: u64) -> Vec<(&'static str, u64)> {
+        let mut summaries = Vec::new();
+        self.kinds.retain(|kind, window| {
+            let is_over = window.is_over(now_ns);
+            let count = window.unreported + if is_over { window.suppressed } else { 0 };
+            window.unreported = 0;
+            if count > 0 {
+                summaries.push((*kind, count));
+            }
+            !is_over
+        });
+        summaries
+    }
+}
+
+impl Window {
+    const fn from(since_ns: u64) -> Self {
+        Self { since_ns, printed: 0, suppressed: 0, unreported: 0 }
+    }
+
+    const fn is_over(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.since_ns) >= NoticeLimiter::INTERVAL_S * 1_000_000_000
     }
 }
 
@@ -66,11 +85,25 @@ mod tests {
         for flood in 0..100 {
             let now_ns = flood * 10 * SECOND;
             let more = if flood == 0 { vec![] } else { vec![("flood", 480)] };
-            assert_eq!(limiter.summaries(now_ns), more);
+            assert_eq!(limiter.end_intervals(now_ns), more);
             let printed = (0..500).filter(|_| limiter.takes("flood", now_ns)).count();
             assert_eq!(printed, 20);
             assert!(limiter.takes("other", now_ns + 1));
-            assert_eq!(limiter.summaries(now_ns + 9 * SECOND), []);
+            assert_eq!(limiter.end_intervals(now_ns + 9 * SECOND), []);
         }
+    }
+
+    /// An interval that is over ends with the next notice of its kind too, and the summary still comes.
+    #[test]
+    fn an_interval_ends_without_being_asked_for() {
+        let mut limiter = NoticeLimiter::default();
+        let printed = |limiter: &mut NoticeLimiter, now_ns| {
+            (0..50).filter(|_| limiter.takes("flood", now_ns)).count()
+        };
+        assert_eq!(printed(&mut limiter, 0), 20);
+        assert_eq!(printed(&mut limiter, 10 * SECOND), 20);
+        assert_eq!(limiter.end_intervals(11 * SECOND), [("flood", 30)], "the second goes on");
+        assert_eq!(limiter.end_intervals(20 * SECOND), [("flood", 30)]);
+        assert_eq!(limiter.end_intervals(30 * SECOND), []);
     }
 }

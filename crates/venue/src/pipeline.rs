@@ -79,8 +79,8 @@ pub struct Networks<S, D> {
 /// Settings of the edges, beside their sockets.
 pub struct Edges {
     pub feed_destination: std::net::SocketAddr,
-    /// Takes operator events; called on the threads of the gateways.
-    pub operator_events: fn() -> Option<OperatorEventSink>,
+    /// Takes the operator events of a gateway, named; called on the threads of the gateways.
+    pub operator_events: fn(&'static str) -> Option<Box<dyn OperatorEventSink>>,
     /// Perturbations of the stages: none except in a simulation.
     pub perturbations: Perturbations,
 }
@@ -257,11 +257,8 @@ where
         snapshots: snapshots.as_ref().map(Snapshots::figures),
         ledger: ledger.as_ref().map(LedgerWriter::gauges),
     };
-    let notice: fn(&str) =
-        if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
     let past = gateways.past.take().expect("it is taken once");
-    let feed_history =
-        Box::new(FeedHistory::new(files.second(), Arc::clone(&journaled), past, notice));
+    let feed_history = Box::new(FeedHistory::new(files.second(), Arc::clone(&journaled), past));
     let admin = access.zip(gauges.ledger.clone());
     let admin = admin.map(|(ledger, gauges)| Sources { ledger, gauges });
     let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
@@ -329,15 +326,15 @@ where
         order_entry.set_drain(Arc::clone(&drain));
         if let Some(fix) = &mut order_entry_fix {
             fix.set_drain(Arc::clone(&drain));
-            if let Some(sink) = (edges.operator_events)() {
+            if let Some(sink) = (edges.operator_events)("order entry fix") {
                 fix.set_operator_events(sink);
             }
         }
         order_entry_udp.set_drain(Arc::clone(&drain));
-        if let Some(sink) = (edges.operator_events)() {
+        if let Some(sink) = (edges.operator_events)("order entry") {
             order_entry.set_operator_events(sink);
         }
-        if let Some(sink) = (edges.operator_events)() {
+        if let Some(sink) = (edges.operator_events)("order entry udp") {
             order_entry_udp.set_operator_events(sink);
         }
         let past = Some(past);
@@ -400,15 +397,12 @@ fn core_options(
     schedule: Schedule,
     results: Producer<Answered>,
 ) -> CoreOptions {
-    // Where nobody takes operator events, as in a simulation, nobody is alarmed either.
-    let alarm: fn(&str) =
-        if (edges.operator_events)().is_some() { |what| eprintln!("{what}") } else { |_| {} };
     let slow_ns = config.journal.slow.0.as_nanos() as u64;
     CoreOptions {
         hash_every: config.journal.state_hash_every,
         schedule: Some(schedule),
         results: Some(results),
-        load_shedding: Some(LoadSheddingOptions { slow_ns, alarm }),
+        load_shedding: Some(LoadSheddingOptions { slow_ns }),
         perturbations: edges.perturbations.clone(),
         ..CoreOptions::new(Durability::from(config.journal.durability))
     }
@@ -425,7 +419,6 @@ fn ledger(
         open: Box::new(move || place.open()),
         journal_id,
         commit_interval_ns: config.ledger.commit_interval.0.as_nanos() as u64,
-        notice: |what| eprintln!("note: {what}"),
     };
     LedgerWriter::new(writer, journaled).map_err(|error: StoreError| {
         Failure::usage(format!("ledger: {error}"))

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use gateway::{OperatorEventSink, SocketParker};
+use gateway::SocketParker;
 use journal::{Folder, Method};
 use ring::{Group, IdleStrategy, Parker, RingReport};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::{
     failure::Failure,
     layout::{self, AgentGroup, Machine, PARK_MAX},
     ledger::store::Location,
-    notice_limiter::NoticeLimiter,
+    notices::{self, EventNotices},
     operator::{
         Desk, current_state,
         reload::{self, ReloadPlan},
@@ -83,7 +83,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     }
     let edges = Edges {
         feed_destination: addresses.market_data,
-        operator_events: stderr_operator_events,
+        operator_events: |component| Some(EventNotices::sink(component)),
         perturbations: Perturbations::default(),
     };
     let now_ns = clock.now_ns();
@@ -282,6 +282,7 @@ impl Running {
                 "commits": ledger.commits.get(),
                 "failures": ledger.failures.get(),
             })),
+            "notices_dropped": notices::dropped(),
             "cpu_s": os::process_cpu_ns() as f64 / 1e9,
         })
     }
@@ -293,7 +294,7 @@ fn aside(name: &'static str, agent: Box<dyn ring::Agent>, park_max: Duration) ->
     Group {
         on_start: Some(Box::new(move || {
             if let Err(error) = os::lower_priority() {
-                eprintln!("note: {name} runs at the normal priority: {error}");
+                tracing::warn!(component = name, "{name} runs at the normal priority: {error}");
             }
         })),
         ..Group::new(name, vec![agent], idle)
@@ -370,22 +371,6 @@ fn started(
             })),
         },
     })
-}
-
-/// Prints operator events to stderr. Those of one kind are limited by interval and then summed up, so that
-/// a flood of them can neither fill a disk nor silence what comes later.
-fn stderr_operator_events() -> Option<OperatorEventSink> {
-    let clock = SystemClock::start();
-    let mut limiter = NoticeLimiter::default();
-    Some(Box::new(move |event| {
-        let now_ns = clock.now_ns();
-        for (kind, more) in limiter.summaries(now_ns) {
-            eprintln!("note: {more} more {kind} in the last {} s", NoticeLimiter::INTERVAL_S);
-        }
-        if limiter.takes(event.kind(), now_ns) {
-            eprintln!("{event}");
-        }
-    }))
 }
 
 #[cfg(test)]

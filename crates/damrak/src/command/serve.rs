@@ -28,6 +28,7 @@ use venue::{
     clock::SystemClock,
     config::{Config, Span},
     failure::Failure,
+    notices::{self, LogConfig, LogFormat, LogLevel},
 };
 
 /// How often the main thread looks for a signal or a failed agent.
@@ -56,6 +57,12 @@ pub struct Arguments {
     /// Stop when standard input ends: for a program that starts a venue and must not outlive it.
     #[arg(long)]
     until_stdin_ends: bool,
+    /// Write notices on standard error like this. Default: log.format of the configuration.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+    /// Leave out less important notices. Default: log.level of the configuration.
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
     /// Check the configuration and stop.
     #[arg(long)]
     check: bool,
@@ -67,6 +74,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.check {
         return print_line("the configuration is valid");
     }
+    notices::write_to_stderr(LogConfig {
+        format: arguments.log_format.unwrap_or(config.log.format),
+        level: arguments.log_level.unwrap_or(config.log.level),
+    });
     memory::keep_ready().map_err(Failure::environment)?;
     let signals = Signals::catch()?;
     let stop = stop_flag(&[SIGQUIT])?;
@@ -91,7 +102,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             reload(&running, &mut config, arguments.config.as_deref());
         }
         if Signals::take(&signals.unused) {
-            eprintln!("note: SIGUSR2 does nothing; SIGUSR1 prints figures, SIGHUP reloads");
+            tracing::info!(
+                component = "venue",
+                "SIGUSR2 does nothing; SIGUSR1 prints figures, SIGHUP reloads"
+            );
         }
         if Signals::take(&signals.figures) {
             let status = running.status();
@@ -104,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     if Signals::take(&signals.quit) {
-        eprintln!("note: SIGQUIT stops the venue, as SIGTERM does");
+        tracing::info!(component = "venue", "SIGQUIT stops the venue, as SIGTERM does");
     }
     let last = running.stop()?;
     if arguments.json {
@@ -155,25 +169,31 @@ impl Signals {
 /// Reloads the configuration and applies the settings that may change. An invalid file changes nothing.
 fn reload(running: &Running, config: &mut Config, path: Option<&Path>) {
     let Some(path) = path else {
-        return eprintln!("note: SIGHUP: there is no configuration file to reload");
+        return tracing::warn!(
+            component = "venue",
+            "SIGHUP: there is no configuration file to reload"
+        );
     };
     let read = Config::read(path);
     match read.and_then(|new| running.reload(config, &new).map(|lines| (new, lines))) {
         Ok((new, lines)) => {
-            eprintln!("note: {} was reloaded", path.display());
+            tracing::info!(component = "venue", "{} was reloaded", path.display());
             for line in lines {
-                eprintln!("note: {line}");
+                tracing::info!(component = "venue", "{line}");
             }
             *config = new;
         }
-        Err(failure) => eprintln!("{failure}\nnote: nothing was reloaded; the venue continues"),
+        Err(failure) => tracing::error!(
+            component = "venue",
+            "nothing was reloaded, the venue continues: {failure}"
+        ),
     }
 }
 
 fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failure> {
     let started = running.started();
     for notice in running.notices() {
-        eprintln!("note: {notice}");
+        tracing::warn!(component = "venue", "{notice}");
     }
     if json {
         return print_json(started);
@@ -230,7 +250,7 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         ))?;
     }
     for passed_over in started["recovered"]["passed_over"].as_array().into_iter().flatten() {
-        eprintln!("note: snapshot ignored: {}", text(passed_over));
+        tracing::warn!(component = "snapshot", "snapshot ignored: {}", text(passed_over));
     }
     let cut = &started["recovered"]["torn_tail"];
     if cut.is_object() {

@@ -55,7 +55,7 @@ impl World {
         let mut core = Core::new(RingSlots { submissions: 64, inputs: 64, outputs: 256 });
         let submissions = core.source("submissions", AgentName::Source);
         let (outputs, durable) = core.reader(AgentName::Reporter);
-        let load_shedding = Some(LoadSheddingOptions { slow_ns: 2 * S, alarm: |_| {} });
+        let load_shedding = Some(LoadSheddingOptions { slow_ns: 2 * S });
         let options = CoreOptions { load_shedding, ..CoreOptions::new(durability) };
         let Chain { agents, journal: figures, .. } = core.build(engine, writer, options);
         Self { submissions, agents, outputs, figures, durable, now_ns: S }

@@ -224,7 +224,7 @@ fn architecture_lists_every_edge() {
     let config = Config::default();
     let edges = Edges {
         feed_destination: config.unicast_fallback(),
-        operator_events: || None,
+        operator_events: |_| None,
         perturbations: Perturbations::default(),
     };
     let storage = || Box::new(CrashStorage::new());

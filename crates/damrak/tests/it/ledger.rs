@@ -357,7 +357,6 @@ impl Beside {
             open: Box::new(move || Ok(Box::new(store.clone()) as Box<dyn LedgerStore>)),
             journal_id: JOURNAL_ID,
             commit_interval_ns: 5,
-            notice: |_| {},
         };
         let ledger = LedgerWriter::new(config, journaled.get()).unwrap();
         let gauges = ledger.gauges();

@@ -95,6 +95,36 @@ fn wrong_usage_is_exit_code_2() {
     assert!(message.contains("did you mean `inputs`?"), "{message}");
 }
 
+/// Notices are JSON objects where that is asked for, each with time, level and component, and the last one
+/// is written before the program ends.
+#[test]
+fn notices_are_json_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(folder.path(), "[log]\nlevel = \"error\"\n");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
+        .args(["serve", "--json", "--log-format", "json", "--log-level", "info", "--config", &path])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut started = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut started).unwrap();
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-QUIT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let notices: Vec<Value> = stderr(&output)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect();
+    for notice in &notices {
+        for field in ["timestamp", "level", "component", "message"] {
+            assert!(notice[field].is_string(), "{notice}");
+        }
+    }
+    assert!(notices.last().unwrap()["message"].as_str().unwrap().contains("SIGQUIT"));
+}
+
 /// A port in use is reported with its key; the exit code is 3.
 #[test]
 fn a_taken_port_is_exit_code_3() {

@@ -186,9 +186,9 @@ fn an_early_datagram_is_dropped() {
     assert_eq!(entered(&harness.venue.asked), [2]);
 }
 
-/// While the ring is full nothing is received: what waits in the network is lost only there.
+/// While the ring is full nothing is taken: datagrams wait, and none is lost.
 #[test]
-fn a_full_ring_leaves_datagrams_in_the_network() {
+fn a_full_ring_lets_datagrams_wait() {
     let mut harness = UdpBench::new(8);
     for number in 0..200_u32 {
         let messages: Vec<_> = (1..=10).map(|part| enter(number * 10 + part)).collect();
@@ -196,7 +196,7 @@ fn a_full_ring_leaves_datagrams_in_the_network() {
     }
     while harness.agent.do_work(harness.now_ns).unwrap() > 0 {}
     assert_eq!(harness.count().submitted, 8);
-    assert_eq!(harness.network.waiting(), 200 - 64, "one batch was received");
+    assert_eq!((harness.network.waiting(), harness.count().excess), (0, 0));
     assert!(harness.count().stalls > 0);
     harness.turn();
     assert_eq!(entered(&harness.venue.asked), (1..=2000).collect::<Vec<_>>());
@@ -422,4 +422,49 @@ fn a_datagram_that_is_too_long_is_reported() {
     assert_eq!((harness.count().too_long, harness.count().datagrams), (1, 2));
     assert_eq!(*events.lock().unwrap(), [OperatorEvent::DatagramTooLong { address: address(1) }]);
     assert_eq!(entered(&harness.venue.asked), [1]);
+}
+
+/// One session's flood does not keep another's order waiting, although both use one socket.
+#[test]
+fn a_flood_over_udp_does_not_keep_others_waiting() {
+    let mut harness = UdpBench::new(1 << 14);
+    for number in 1..=4_000 {
+        harness.network.deliver(address(1), &enter(number));
+    }
+    harness.network.deliver(address(2), &enter(20_000));
+    harness.agent.do_work(harness.now_ns).unwrap();
+    harness.venue.answer();
+    let place = entered(&harness.venue.asked).iter().position(|number| *number == 20_000);
+    assert!(place.is_some_and(|place| place < 100), "{place:?}");
+    harness.turn();
+    assert_eq!(harness.venue.asked.len(), 4_001);
+    assert_eq!(harness.count().excess, 0);
+}
+
+/// What a flood sends beyond its own memory is dropped, counted and reported, while the venue takes
+/// nothing; another session loses nothing.
+#[test]
+fn the_excess_of_a_flood_is_its_own_loss() {
+    let mut harness = UdpBench::new(64);
+    let events = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&events);
+    harness.agent.set_operator_events(Box::new(move |event| sink.lock().unwrap().push(event)));
+    for number in 1..=30_000 {
+        harness.network.deliver(address(1), &enter(number));
+        if number % 1_000 == 0 {
+            harness.network.deliver(address(2), &enter(100_000 + number));
+        }
+    }
+    while harness.network.waiting() > 0 {
+        harness.agent.do_work(harness.now_ns).unwrap();
+    }
+    let excess = harness.count().excess;
+    assert!(excess > 10_000, "{excess}");
+    let (username, address) = (Text::new("UDP001").unwrap(), address(1));
+    let of_flood = OperatorEvent::ExcessDatagrams { username, address };
+    assert!(events.lock().unwrap().iter().all(|event| *event == of_flood));
+    harness.turn();
+    let numbers = entered(&harness.venue.asked);
+    assert_eq!(numbers.iter().filter(|number| **number > 100_000).count(), 30);
+    assert_eq!(numbers.len() as u64, 30_030 - excess);
 }

@@ -310,7 +310,7 @@ impl World {
         );
         let edges = Edges {
             feed_destination: self.feed.address(),
-            operator_events: || None,
+            operator_events: |_| None,
             perturbations: self.perturbations.clone(),
         };
         let now_ns = self.now_ns();

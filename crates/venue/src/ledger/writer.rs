@@ -36,8 +36,6 @@ pub struct LedgerWriterConfig {
     pub journal_id: u64,
     /// The longest that a row waits for others before it is committed, in nanoseconds.
     pub commit_interval_ns: u64,
-    /// Takes what a person should know.
-    pub notice: fn(&str),
 }
 
 pub struct LedgerWriter {
@@ -190,15 +188,16 @@ impl LedgerWriter {
         if error.may_pass() {
             // The first of a row of failures is printed; the others are counted.
             if self.retry_ns == RETRY_NS_MIN {
-                (self.config.notice)(&format!(
+                tracing::warn!(
+                    component = "ledger",
                     "{error}; the ledger falls behind and catches up later"
-                ));
+                );
             }
             self.retry_at_ns = now_ns + self.retry_ns;
             self.retry_ns = (self.retry_ns * 2).min(RETRY_NS_MAX);
         } else {
             self.given_up = true;
-            (self.config.notice)(&format!("{error}; the venue no longer writes its ledger"));
+            tracing::error!(component = "ledger", "{error}; the venue no longer writes its ledger");
         }
     }
 }

@@ -33,8 +33,6 @@ pub struct FeedHistory {
     range: Option<PastRange>,
     /// The number of the first message after each snapshot that was read, by its sequence.
     snapshots: BTreeMap<u64, u64>,
-    /// Takes a line for people.
-    notice: fn(&str),
 }
 
 /// A state in the past, with the messages that its last inputs led to.
@@ -75,12 +73,7 @@ impl FeedReader {
 
 impl FeedHistory {
     /// Reads the journal in `storage`, where the snapshots are as well.
-    pub fn new(
-        storage: Box<dyn Storage>,
-        journaled: Arc<AtomicGauge>,
-        ends: PastEnds,
-        notice: fn(&str),
-    ) -> Self {
+    pub fn new(storage: Box<dyn Storage>, journaled: Arc<AtomicGauge>, ends: PastEnds) -> Self {
         Self {
             storage,
             journaled,
@@ -88,7 +81,6 @@ impl FeedHistory {
             readers: Vec::new(),
             range: None,
             snapshots: BTreeMap::new(),
-            notice,
         }
     }
 
@@ -166,12 +158,13 @@ impl FeedHistory {
     /// Says that the range cannot be had.
     fn give_up(&mut self, range: PastRange, first_kept: Option<u64>, why: &str) {
         let first_kept = first_kept.unwrap_or(range.end);
-        (self.notice)(&format!(
-            "note: messages of the feed from {} to {} were requested and cannot be read from the journal: \
+        tracing::warn!(
+            component = "feed history",
+            "messages of the feed from {} to {} were requested and cannot be read from the journal: \
              {why}; the first that can be had is {first_kept}",
             range.first,
             range.end - 1
-        ));
+        );
         self.readers.clear();
         // The feed server takes an answer for each range; it has room for far more than one.
         let _ = self.ends.answers.try_publish(PastAnswer::Gone { first_kept });

@@ -41,13 +41,12 @@ pub struct LoadShedding {
     /// A longer wait begins load shedding, in nanoseconds; 0 is never.
     slow_ns: u64,
     try_again_ns: u64,
-    alarm: fn(&str),
 }
 
 impl LoadShedding {
-    /// Puts the reason into `figures`, and its explanation into `alarm`.
-    pub fn new(figures: Arc<JournalFigures>, slow_ns: u64, alarm: fn(&str)) -> Self {
-        Self { figures, slow_ns, try_again_ns: 0, alarm }
+    /// Puts the reason into `figures`, and its explanation into a notice.
+    pub fn new(figures: Arc<JournalFigures>, slow_ns: u64) -> Self {
+        Self { figures, slow_ns, try_again_ns: 0 }
     }
 
     /// Call after each turn: `wait_ns` is the wait of the oldest input taken in it, `None` if there was none.
@@ -101,7 +100,7 @@ impl LoadShedding {
     ) {
         self.figures.refusing.set(reason.map_or(0, |reason| u64::from(reason.code())));
         let Some(reason) = reason else {
-            return (self.alarm)("note: the journal takes orders again");
+            return tracing::info!(component = "journal", "the journal takes orders again");
         };
         if before.is_none() {
             self.figures.alarms.set(self.figures.alarms.get() + 1);
@@ -115,10 +114,10 @@ impl LoadShedding {
                 self.slow_ns / 1_000_000
             ),
         };
-        (self.alarm)(&format!(
-            "alarm: {why}. New orders and replaces are rejected ({reason:?}) until then, cancels are \
-             taken"
-        ));
+        tracing::error!(
+            component = "journal",
+            "{why}. New orders and replaces are rejected ({reason:?}) until then, cancels are taken"
+        );
     }
 }
 
@@ -142,7 +141,7 @@ mod tests {
             journal::open(Box::new(storage.clone()), &options, &mut |_| Ok::<_, Infallible>(()))
                 .unwrap();
         let figures = Arc::new(JournalFigures::new(Arc::new(AtomicGauge::new(0))));
-        (writer, LoadShedding::new(Arc::clone(&figures), 2 * S, |_| {}), figures)
+        (writer, LoadShedding::new(Arc::clone(&figures), 2 * S), figures)
     }
 
     /// Orders are rejected without room for the next segment, and accepted once it is allocated, even if

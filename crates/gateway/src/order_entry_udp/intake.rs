@@ -1,0 +1,278 @@
+//! Datagrams as they come in: whose they are, whose turn it is, and the commands in them.
+//!
+//! Invariant: what one session sends costs another neither its turn nor its datagrams. A session has a
+//! bounded share of each turn and of memory; what does not fit there is dropped and counted.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+};
+
+use market::{SessionId, Text, Timestamp};
+use ring::{Full, Producer};
+use wire::{moldudp64, ouch};
+
+use super::{ANSWERS_PER_TURN, UdpUser, waiting::Waiting};
+use crate::{
+    OperatorEvent, OrderEntryUdpCounters, ReplayStore, Submission,
+    gate::{Gate, Verdict},
+    operator_event::OperatorEvents,
+    streams::ReplyStreams,
+};
+
+/// Datagrams of one session that are taken in one turn.
+const DATAGRAMS_PER_SESSION: usize = 64;
+/// Datagrams of all sessions that are taken in one turn.
+const DATAGRAMS_PER_TURN: usize = 1024;
+
+/// What happens to datagrams as they come in.
+pub(super) struct Intake {
+    pub(super) session: [u8; 10],
+    pub(super) by_address: BTreeMap<SocketAddr, usize>,
+    /// What waits for its session's turn, by user.
+    pub(super) waiting: Vec<Waiting>,
+    /// Users with datagrams that wait, each once, longest waiting first.
+    pub(super) turns: VecDeque<usize>,
+    /// Datagrams taken in this turn, in all.
+    pub(super) taken: usize,
+    /// The sender before, who is likely to be the next.
+    pub(super) last_sender: Option<(SocketAddr, usize)>,
+    pub(super) usernames: Vec<Text<6>>,
+    /// What each user may send.
+    pub(super) gates: Vec<Gate>,
+    pub(super) submissions: Producer<Submission>,
+    /// Slots of the ring that are free for certain; looked up anew only at 0.
+    pub(super) free: usize,
+    /// Messages of one datagram that found no slot in the ring; no other is taken before it is empty.
+    pub(super) backlog: VecDeque<Submission>,
+    /// Requests of this turn.
+    pub(super) requests: Vec<Request>,
+    /// Reused for each datagram that waited.
+    pub(super) datagram: Vec<u8>,
+    pub(super) counters: Arc<OrderEntryUdpCounters>,
+    pub(super) operator_events: OperatorEvents,
+}
+
+/// A wish for earlier replies.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub(super) user: usize,
+    pub(super) first: u64,
+    pub(super) count: u16,
+}
+
+impl Intake {
+    /// Begins a turn.
+    pub(super) fn begin_turn(&mut self) {
+        if self.taken > 0 {
+            self.taken = 0;
+            self.waiting.iter_mut().for_each(|waiting| waiting.taken = 0);
+        }
+    }
+
+    /// True if a datagram may be taken now: there is a slot, and the turn has not had its share.
+    fn has_room(&mut self) -> bool {
+        self.taken < DATAGRAMS_PER_TURN && !self.is_full()
+    }
+
+    /// True if the ring takes nothing more for now.
+    pub(super) fn is_full(&mut self) -> bool {
+        if self.free == 0 {
+            self.free = self.submissions.free();
+        }
+        self.free == 0 || !self.backlog.is_empty()
+    }
+
+    /// Receives one datagram: takes it at once if its session has its turn, else keeps it for then.
+    pub(super) fn receive(
+        &mut self,
+        replies: &ReplyStreams<ReplayStore>,
+        from: SocketAddr,
+        datagram: &[u8],
+        received: Timestamp,
+    ) {
+        self.counters.datagrams.add(1);
+        let Some(user) = self.user(from) else {
+            self.counters.unknown_senders.add(1);
+            return self.notify(OperatorEvent::UnknownSender { address: from });
+        };
+        let waiting = &self.waiting[user];
+        let has_turn = waiting.is_empty() && waiting.taken < DATAGRAMS_PER_SESSION;
+        if has_turn && self.has_room() {
+            return self.take(replies, user, from, datagram, received);
+        }
+        let waiting = &mut self.waiting[user];
+        let is_first = waiting.is_empty();
+        if !waiting.push(received, datagram) {
+            self.counters.excess.add(1);
+            let username = self.usernames[user];
+            return self.notify(OperatorEvent::ExcessDatagrams { username, address: from });
+        }
+        if is_first {
+            self.turns.push_back(user);
+        }
+    }
+
+    /// Takes what waits, by turns, and says how many datagrams.
+    pub(super) fn take_waiting(
+        &mut self,
+        replies: &ReplyStreams<ReplayStore>,
+        addresses: &[UdpUser],
+    ) -> usize {
+        let before = self.taken;
+        for _ in 0..self.turns.len() {
+            if !self.has_room() {
+                break;
+            }
+            let user = self.turns.pop_front().expect("there are as many");
+            let from = addresses[user].address;
+            let mut datagram = std::mem::take(&mut self.datagram);
+            while self.waiting[user].taken < DATAGRAMS_PER_SESSION
+                && self.has_room()
+                && let Some(received) = self.waiting[user].pop(&mut datagram)
+            {
+                self.take(replies, user, from, &datagram, received);
+            }
+            self.datagram = datagram;
+            if !self.waiting[user].is_empty() {
+                self.turns.push_back(user);
+            }
+        }
+        self.taken - before
+    }
+
+    /// Takes one datagram: as orders, or as a request for earlier replies.
+    fn take(
+        &mut self,
+        replies: &ReplyStreams<ReplayStore>,
+        user: usize,
+        from: SocketAddr,
+        datagram: &[u8],
+        received: Timestamp,
+    ) {
+        self.taken += 1;
+        self.waiting[user].taken += 1;
+        let Some(session_id) = replies.session(user) else {
+            return self.counters.early.add(1);
+        };
+        let taken = match datagram {
+            [] => Err("the datagram is empty".to_owned()),
+            [b'0'..=b'9', ..] => self.take_request(user, datagram),
+            [first, ..] if *first >= b'A' => {
+                self.submit(user, session_id, datagram, received).map_err(|fault| fault.to_string())
+            }
+            blocks => return self.take_blocks(user, session_id, blocks, received, from),
+        };
+        if let Err(fault) = taken {
+            self.malformed(user, from, fault);
+        }
+    }
+
+    fn user(&mut self, from: SocketAddr) -> Option<usize> {
+        if let Some((address, user)) = self.last_sender
+            && address == from
+        {
+            return Some(user);
+        }
+        let user = *self.by_address.get(&from)?;
+        self.last_sender = Some((from, user));
+        Some(user)
+    }
+
+    /// Several messages, each after its length. One that cannot be read costs only itself; a
+    /// length that does not fit costs all that follows.
+    fn take_blocks(
+        &mut self,
+        user: usize,
+        session_id: SessionId,
+        mut blocks: &[u8],
+        received: Timestamp,
+        from: SocketAddr,
+    ) {
+        while !blocks.is_empty() {
+            let Some((message, rest)) = first_block(blocks) else {
+                let fault = format!("{} bytes at the end are not a message block", blocks.len());
+                return self.malformed(user, from, fault);
+            };
+            if let Err(fault) = self.submit(user, session_id, message, received) {
+                self.malformed(user, from, fault.to_string());
+            }
+            blocks = rest;
+        }
+    }
+
+    fn take_request(&mut self, user: usize, datagram: &[u8]) -> Result<(), String> {
+        let request = moldudp64::Request::parse(datagram).map_err(|fault| fault.to_string())?;
+        if request.session != self.session || self.requests.len() == ANSWERS_PER_TURN {
+            self.counters.requests_unanswered.add(1);
+            return Ok(());
+        }
+        let (first, count) = (request.sequence_number, request.count);
+        self.requests.push(Request { user, first, count });
+        Ok(())
+    }
+
+    /// Submits one OUCH message if its session may send it, by way of the backlog if the ring has no
+    /// slot.
+    fn submit(
+        &mut self,
+        user: usize,
+        session_id: SessionId,
+        message: &[u8],
+        received: Timestamp,
+    ) -> Result<(), ouch::Malformed> {
+        self.counters.messages.add(1);
+        let command = ouch::command(message, session_id, received)?;
+        let verdict = self.gates[user].check(&command, received.0);
+        let Some(command) = verdict.submits(command, &self.counters.gate()) else {
+            if verdict == Verdict::Block {
+                let (username, gate) = (self.usernames[user], &self.gates[user]);
+                let seconds = gate.blocked_s(received.0);
+                self.notify(OperatorEvent::Blocked { username, seconds });
+            }
+            return Ok(());
+        };
+        let submission = Submission { received, command };
+        if !self.backlog.is_empty() {
+            self.backlog.push_back(submission);
+        } else if let Err(Full(submission)) = self.submissions.try_publish(submission) {
+            self.backlog.push_back(submission);
+        } else {
+            self.free = self.free.saturating_sub(1);
+            self.counters.submitted.add(1);
+        }
+        Ok(())
+    }
+
+    /// Submits what had to wait, as far as the ring takes it.
+    pub(super) fn empty_backlog(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(submission) = self.backlog.front() {
+            if self.submissions.try_publish(*submission).is_err() {
+                break;
+            }
+            self.backlog.pop_front();
+            self.free = 0;
+            count += 1;
+        }
+        self.counters.submitted.add(count as u64);
+        count
+    }
+
+    fn malformed(&mut self, user: usize, address: SocketAddr, fault: String) {
+        self.counters.malformed.add(1);
+        let username = self.usernames[user];
+        self.notify(OperatorEvent::Malformed { username, address, fault });
+    }
+
+    pub(super) fn notify(&mut self, event: OperatorEvent) {
+        self.operator_events.notify(event);
+    }
+}
+
+/// The first message of some blocks, and the blocks after it.
+fn first_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = blocks.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
+}
