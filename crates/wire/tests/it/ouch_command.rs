@@ -653,7 +653,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
                     minimum_quantity: minimum,
                 }
             },
-            instructions: instructions,
+            instructions,
         }),
         1 => Command::Replace(ReplaceOrder {
             original_user_ref_num: 7,
