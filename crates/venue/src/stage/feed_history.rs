@@ -64,7 +64,7 @@ impl FeedReader {
         Self { follower, feed }
     }
 
-    /// Number of the next message that it has or comes to.
+    /// Number of the next message that it encodes.
     fn next(&self) -> u64 {
         let store = self.feed.store();
         store.messages.front().map_or(store.next, |message| message.number)
@@ -84,7 +84,7 @@ impl FeedHistory {
         }
     }
 
-    /// Makes the last reader one that comes to this message.
+    /// Makes the last reader one that encodes this message.
     ///
     /// # Errors
     /// The number of the first message that can be had, if it is known, and why no earlier one can.

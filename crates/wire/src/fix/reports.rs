@@ -11,7 +11,7 @@ use alloc::{
 
 use market::{
     Accepted, CancelReason, Canceled, CommandKind, DecodeError, Event, Fill, Instructions,
-    OrderKey, OrderType, Output, PastTrade, Pricing, Quantity, RejectReason, Replaced,
+    OrderKey, OrderType, Output, PastTrade, Price, Pricing, Quantity, RejectReason, Replaced,
     RestateReason, Side, Symbol, TimeInForce, Timestamp, TradeId, Traded, VenueEvent,
     bytes::{ByteReader, ByteWriter},
     encoded,
@@ -448,7 +448,7 @@ impl Reports {
         let number = fill.key.user_ref_num;
         let Some(order) = self.orders.get_mut(&number) else { return };
         order.executed += traded.quantity.lots().0;
-        order.notional += traded.price.0 * traded.quantity.0;
+        order.notional += notional(traded.price, traded.quantity);
         order.leaves = fill.leaves.lots().0;
         if order.leaves == 0 {
             order.end = b'2';
@@ -544,7 +544,7 @@ impl Reports {
                 order.notional = order.notional.saturating_sub(price * u64::from(lots));
                 if broken.is_some() {
                     order.executed += trade.quantity.lots().0;
-                    order.notional += trade.price.0 * trade.quantity.0;
+                    order.notional += notional(trade.price, trade.quantity);
                 }
             }
             let new = (trade.trade_id, trade.price.0, trade.quantity.0);
@@ -882,6 +882,12 @@ impl Items<'_> {
             self.count = 0;
         }
     }
+}
+
+/// In ticks × lots: a price below 2^31 and a quantity below 2^32 fit 64 bits.
+fn notional(price: Price, quantity: Quantity) -> u64 {
+    u64::try_from((price * quantity).get())
+        .expect("a trade of an order has prices and lots of orders")
 }
 
 /// The average price in units of 10^-8, rounded half up; 0 if nothing was executed.
