@@ -508,7 +508,7 @@ fn flow_table(report: &FlowReport) -> String {
         table(header, rows),
     );
     if let Some(rival) = report.best_rival() {
-        let ours = report.rows.iter().filter(|row| !row.rival && row.agrees.is_some());
+        let ours = report.rows.iter().filter(|row| !row.rival && row.tally.trades > 0);
         let times = ours.map(|row| format!("{:.2} times {}", row.ratio_of(rival), row.engine));
         let times = times.collect::<Vec<_>>().join(", ");
         text.push_str(&format!("\n  the fastest rival takes {times}: {}", rival.engine));
