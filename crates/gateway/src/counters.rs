@@ -112,6 +112,10 @@ counters! {
         connections,
         /// Connections open now that have not logged in.
         connections_pending,
+        /// Bytes in the buffers of all connections, when timers were last looked at.
+        connection_bytes,
+        /// Pairs of address and user remembered now because a password was wrong.
+        failed_logins_kept,
         accepted,
         /// Connections closed at once: the venue stops, or the system was out of descriptors.
         turned_away,
@@ -183,6 +187,8 @@ counters! {
         malformed,
         /// Turns in which nothing was received because the submissions ring was full.
         stalls,
+        /// Messages received that wait for a slot in the submissions ring now.
+        backlog,
         outputs,
         replies,
         /// Bytes of replies stored now, index included.
@@ -235,6 +241,8 @@ counters! {
         requests_answered,
         /// Requests refused: from outside the allowed networks, or above the rate.
         requests_refused,
+        /// Addresses remembered now because they sent requests.
+        requesters_kept,
         /// Requests not answered: malformed, too long, unknown session, nothing there, too many in one
         /// turn, or for messages that are being read from the journal.
         requests_unanswered,

@@ -232,6 +232,7 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
             }
             work += count;
         }
+        counters.requesters_kept.set(requesters.kept() as u64);
         Ok(work)
     }
 

@@ -54,13 +54,13 @@ pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
 pub use order_entry::{
-    ClientSession, FirstReply, FixSession, Login, OrderEntry, OrderEntryLimits, OrderEntryOptions,
-    SessionEvent, SoupBinTcp, SoupBinTcpOptions,
+    CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Login, OrderEntry,
+    OrderEntryLimits, OrderEntryOptions, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
 };
-pub use order_entry_udp::{OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
+pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
 pub use parker::SocketParker;
 pub use replay_store::{Missing, ReplayStore};
-pub use requesters::{Network, RequestLimits};
+pub use requesters::{Network, REQUESTERS_MAX, RequestLimits};
 pub use streams::{FeedStream, MessageStore, ReplyStreams};
 pub use submission::Submission;
 pub use tcp::{ACCEPTED_MAX, Tcp};

@@ -17,8 +17,12 @@ use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 use market::{CancelOnDisconnect, Command, Event, Output, Text, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
-pub use self::client_session::{
-    ClientSession, FirstReply, Login, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
+pub use self::{
+    admission::FAILED_LOGINS_MAX,
+    client_session::{
+        ClientSession, FirstReply, Login, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
+    },
+    connection::CONNECTION_BYTES_MAX,
 };
 pub use self::fix_session::FixSession;
 use self::{

@@ -42,6 +42,10 @@ const OUTPUTS_PER_TURN: usize = 1024;
 /// Requests for earlier replies answered in one turn; more are not answered, and come again.
 const ANSWERS_PER_TURN: usize = 64;
 
+/// Messages that may wait for a slot in the submissions ring: one batch of 64 datagrams of 2,048 bytes,
+/// each full of messages of one byte after their length.
+pub const BACKLOG_MAX: usize = 64 * 2_048 / 3;
+
 /// How often it is looked for heartbeats due.
 const TICK_NS: u64 = 10_000_000;
 
@@ -404,6 +408,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
         self.held_up = false;
         self.intake.operator_events.turn(now_ns);
         let mut work = self.take_datagrams(now_ns)?;
+        self.counters.backlog.set(self.intake.backlog.len() as u64);
         work += self.take_outputs();
         work += self.answer_requests()?;
         work += self.send_replies(now_ns)?;

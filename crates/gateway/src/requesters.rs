@@ -14,7 +14,7 @@ use std::{
 use crate::{gate::Bucket, network::origin};
 
 /// Origins remembered at a time; beyond that the one that asked longest ago is forgotten.
-const ORIGINS_MAX: usize = 512;
+pub const REQUESTERS_MAX: usize = 512;
 
 /// Addresses that begin with the same bits, written `10.0.0.0/8` or `fd00::/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,13 +113,18 @@ impl Requesters {
         Self { limits, origins: BTreeMap::new(), all }
     }
 
+    /// Origins that are remembered now.
+    pub(crate) fn kept(&self) -> usize {
+        self.origins.len()
+    }
+
     /// True if a request from this address is to be answered now.
     pub(crate) fn may_ask(&mut self, from: SocketAddr, now_ns: u64) -> bool {
         if from.port() == 0 || !self.limits.from.iter().any(|it| it.contains(from.ip())) {
             return false;
         }
         let origin = origin(from.ip());
-        if self.origins.len() >= ORIGINS_MAX && !self.origins.contains_key(&origin) {
+        if self.origins.len() >= REQUESTERS_MAX && !self.origins.contains_key(&origin) {
             let oldest = self.origins.iter().min_by_key(|(_, bucket)| bucket.at_ns());
             if let Some(oldest) = oldest.map(|(origin, _)| *origin) {
                 self.origins.remove(&oldest);
@@ -167,7 +172,7 @@ mod tests {
             let address = Ipv4Addr::from_bits(0x0a00_0000 + number);
             requesters.may_ask(SocketAddr::from((address, 9)), u64::from(number));
         }
-        assert_eq!(requesters.origins.len(), ORIGINS_MAX);
+        assert_eq!(requesters.origins.len(), REQUESTERS_MAX);
     }
 
     /// A network is its address and the number of bits that count.

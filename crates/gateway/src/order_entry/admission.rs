@@ -67,7 +67,7 @@ impl Strangers {
 
 /// Pairs of origin and user remembered at a time; beyond that the one that failed longest ago is
 /// forgotten.
-const PAIRS_MAX: usize = 4096;
+pub const FAILED_LOGINS_MAX: usize = 4096;
 
 /// Which users had so many wrong passwords from an origin that logins of theirs from there are
 /// rejected for a while.
@@ -97,7 +97,7 @@ impl FailedLogins {
     /// A password for this user from this address was wrong.
     pub(crate) fn record(&mut self, address: IpAddr, user: usize, now_ns: u64) {
         let pair = (origin(address), user);
-        if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&pair) {
+        if self.pairs.len() >= FAILED_LOGINS_MAX && !self.pairs.contains_key(&pair) {
             let oldest = self.pairs.iter().min_by_key(|(_, record)| record.last_ns);
             if let Some(oldest) = oldest.map(|(pair, _)| *pair) {
                 self.pairs.remove(&oldest);
@@ -113,6 +113,11 @@ impl FailedLogins {
             record.failures_ns.clear();
             record.paused_until_ns = now_ns + self.pause_ns;
         }
+    }
+
+    /// Pairs that are remembered now.
+    pub(super) fn kept(&self) -> usize {
+        self.pairs.len()
     }
 
     /// True while logins of this user from this address are rejected.
@@ -185,7 +190,7 @@ mod tests {
         for number in 0..10_000_u32 {
             failed.record(IpAddr::from(number.to_be_bytes()), 0, u64::from(number));
         }
-        assert_eq!(failed.pairs.len(), PAIRS_MAX);
+        assert_eq!(failed.pairs.len(), FAILED_LOGINS_MAX);
         assert!(failed.pauses(IpAddr::from(9_999_u32.to_be_bytes()), 0, 10_000));
     }
 }

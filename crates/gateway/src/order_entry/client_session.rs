@@ -105,6 +105,9 @@ pub trait ClientSession: Sized {
     /// The first `count` of [`outgoing`](Self::outgoing) were written.
     fn sent(&mut self, count: usize);
 
+    /// Bytes in its buffers.
+    fn held(&self) -> usize;
+
     /// Lets time pass: sends a heartbeat where one is due.
     ///
     /// # Errors
@@ -246,6 +249,10 @@ impl ClientSession for SoupBinTcp {
 
     fn outgoing(&self) -> &[u8] {
         self.server.outgoing()
+    }
+
+    fn held(&self) -> usize {
+        self.server.held()
     }
 
     fn sent(&mut self, count: usize) {

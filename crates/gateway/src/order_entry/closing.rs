@@ -94,7 +94,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             return 0;
         }
         self.ticked_ns = now_ns;
-        let mut work = 0;
+        let (mut work, mut held) = (0, 0);
         for index in 0..self.connections.len() {
             let Some(mut connection) = self.connections[index].take() else { continue };
             if let Some(reason) = self.timed_out(&mut connection, now_ns) {
@@ -104,12 +104,14 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             }
             let has_bytes = connection.writable && !connection.session.outgoing().is_empty()
                 || connection.session.has_more();
+            held += connection.session.held();
             self.connections[index] = Some(connection);
             if has_bytes {
                 work += 1;
                 self.enqueue(index as u32);
             }
         }
+        self.counters.connection_bytes.set(held as u64);
         work
     }
 

@@ -19,6 +19,9 @@ const PENDING_READ_BYTES: usize = 1024;
 pub(crate) const OUTGOING_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that a reply may grow by when it is sent again, or take if it is left out.
 const RESEND_BYTES: usize = 512;
+/// Bytes in the buffers of a connection: 128 KiB that arrived, and of those that wait for the socket
+/// twice as many as may, because the written ones are removed once they are most.
+pub const CONNECTION_BYTES_MAX: usize = 128 * 1024 + 2 * OUTGOING_BYTES_MAX + 16 * 1024;
 
 /// One connection: its session protocol, what the network said of it, and its place in its
 /// user's replies.

@@ -29,6 +29,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             // A name that nobody has is not remembered: so nobody's memory is pushed out by it.
             if let Some(user) = asked {
                 self.failed_logins.record(ip, user, now_ns);
+                self.counters.failed_logins_kept.set(self.failed_logins.kept() as u64);
             }
             return Err(LoginFault::Credentials);
         };

@@ -59,6 +59,11 @@ impl Incoming {
         Ok(Some(Packet { packet_type, length, whole }))
     }
 
+    /// Bytes held, those taken included.
+    pub(super) const fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(super) fn whole(&self, packet: &Packet) -> &[u8] {
         &self.bytes[packet.whole.clone()]
     }
@@ -96,6 +101,11 @@ pub(super) struct Outgoing {
 impl Outgoing {
     pub(super) fn waiting(&self) -> &[u8] {
         &self.bytes[self.written..]
+    }
+
+    /// Bytes held, those written included.
+    pub(super) const fn held(&self) -> usize {
+        self.bytes.len()
     }
 
     /// The first `len` bytes were written.

@@ -187,6 +187,13 @@ impl Client {
         }
     }
 
+    /// Bytes held in memory: of incoming ones 128 KiB at most, of outgoing ones up to twice what waits
+    /// and 4 KiB.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        self.line.held()
+    }
+
     /// Bytes to be written to the socket.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {

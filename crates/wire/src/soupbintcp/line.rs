@@ -46,6 +46,11 @@ impl Line {
         Ok(packet)
     }
 
+    /// Bytes held, in both directions.
+    pub(super) const fn held(&self) -> usize {
+        self.incoming.held() + self.outgoing.held()
+    }
+
     /// Sets the silence after which the peer counts as dead.
     pub(super) fn bear(&mut self, receive_timeout_ns: u64) {
         self.timers.receive_timeout_ns = receive_timeout_ns;

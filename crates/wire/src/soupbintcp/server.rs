@@ -192,6 +192,13 @@ impl Server {
         self.state = State::Ended;
     }
 
+    /// Bytes held in memory: of incoming ones 128 KiB at most, of outgoing ones up to twice what waits
+    /// and 4 KiB.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        self.line.held()
+    }
+
     /// Bytes to be written to the socket. The caller bounds their number.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
