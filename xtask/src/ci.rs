@@ -244,8 +244,8 @@ fn benches() -> Result<Outcome, String> {
     )
 }
 
-/// The fuzz targets need nightly to run, but not to be checked. libFuzzer itself is C++, which is
-/// not compiled for a check when its library is said to lie elsewhere.
+/// libFuzzer is C++, which is not compiled for a check when its library is said to lie elsewhere. The tests
+/// of `lab` run the targets on their corpus.
 fn fuzz() -> Result<Outcome, String> {
     let manifest = root().join("fuzz/Cargo.toml");
     if !manifest.exists() {

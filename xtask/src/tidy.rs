@@ -285,14 +285,8 @@ fn read_folder(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) 
         let path = if inside.is_empty() { name.clone() } else { format!("{inside}/{name}") };
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            let left_behind = [
-                "target",
-                "demo-out",
-                "damrak-data",
-                "__pycache__",
-                "fuzz/corpus",
-                "fuzz/artifacts",
-            ];
+            let left_behind =
+                ["target", "demo-out", "damrak-data", "__pycache__", "fuzz/corpus", "fuzz/found"];
             let hidden = name.starts_with('.') && name != ".ci" && name != ".cargo";
             if !hidden && !left_behind.contains(&name.as_str()) && !left_behind.contains(&&*path) {
                 read_folder(root, &path, files)?;

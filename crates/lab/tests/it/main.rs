@@ -1,4 +1,6 @@
-//! Order files, and the flows that compare engines.
+//! Order files, the flows that compare engines, and any bytes for all that reads bytes.
 
+mod any_bytes;
 mod comparison;
 mod order_file;
+mod targets;

@@ -160,6 +160,63 @@ fn attend(bytes: &[u8], cut_len: usize) -> Vec<String> {
     output
 }
 
+/// Whatever both ends receive and whenever, silence ends them, a peer that reads nothing makes no
+/// buffer grow, and what they hold is bounded.
+pub fn soupbintcp_in_time(bytes: &[u8]) {
+    const HELD_MAX: usize = 192 * 1024;
+    let timers = Timers::default();
+    let login = LoginRequest::new("user", "password").expect("they fit");
+    let (mut server, mut client) = (Server::new(timers, 0), Client::new(timers, login, 0));
+    let mut now_ns: u64 = 0;
+    let mut rest = bytes;
+    while let Some((&[step, kind, len], after)) = rest.split_first_chunk() {
+        let (cut, after) = after.split_at(usize::from(len).min(after.len()));
+        rest = after;
+        now_ns += 1 << (step % 36);
+        // What the peer says, what others say in its name, or nothing; a part of it is read.
+        match kind % 6 {
+            0 => _ = server.receive(cut, now_ns),
+            1 => _ = client.receive(cut, now_ns),
+            2 => {
+                let said = client.outgoing();
+                let said = said[..usize::from(len).min(said.len())].to_vec();
+                client.sent(said.len());
+                let _ = server.receive(&said, now_ns);
+            }
+            3 => {
+                let said = server.outgoing();
+                let said = said[..usize::from(len).min(said.len())].to_vec();
+                server.sent(said.len());
+                let _ = client.receive(&said, now_ns);
+            }
+            4 if server.is_logged_in() && server.outgoing().len() < 65_536 => {
+                server.send_unsequenced(cut, now_ns);
+            }
+            _ => {}
+        }
+        while let Ok(Some(happening)) = server.next() {
+            if let ServerHappening::Login(login) = happening {
+                match login.username.as_str() {
+                    "user" => server.accept(b"SESSION001", 1, now_ns),
+                    _ => server.reject(wire::soupbintcp::LoginRejectReason::NotAuthorized, now_ns),
+                }
+            }
+        }
+        while let Ok(Some(_)) = client.next() {}
+        let waits = (server.outgoing().len(), client.outgoing().len());
+        for _ in 0..3 {
+            let _ = (server.tick(now_ns), client.tick(now_ns));
+        }
+        let grown = (server.outgoing().len() - waits.0, client.outgoing().len() - waits.1);
+        assert!(grown.0 <= 3 && grown.1 <= 3, "one heartbeat: {grown:?}");
+        assert!(server.held() <= HELD_MAX && client.held() <= HELD_MAX);
+    }
+    let silence_ns = timers.receive_timeout_ns.max(timers.login_timeout_ns);
+    if !server.is_closed() {
+        assert!(server.tick(now_ns + silence_ns).is_err(), "a silent client");
+    }
+}
+
 /// Any bytes are packets and requests that lie in exactly these bytes, or a reason why not; fed to
 /// a receiver one after the other they deliver contiguous numbers within its bounds.
 pub fn moldudp64(bytes: &[u8]) {

@@ -1,0 +1,37 @@
+//! The fuzz targets: what must hold for any bytes. The fuzzer and `cargo test` run the same functions.
+//!
+//! Invariant: a target keeps nothing from one call to the next, so that a finding is its bytes alone.
+
+#[path = "targets/gateways.rs"]
+mod gateways;
+#[path = "targets/recorded.rs"]
+mod recorded;
+#[path = "targets/script.rs"]
+mod script;
+#[path = "targets/texts.rs"]
+mod texts;
+#[path = "../../../wire/tests/it/targets.rs"]
+mod wire_targets;
+
+/// Takes any bytes, and panics where something does not hold.
+pub type Target = fn(&[u8]);
+
+/// Each target and its name, which is also that of its corpus: `fuzz/corpus/NAME`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("decode_ouch_inbound", wire_targets::decode_ouch_inbound),
+    ("decode_ouch_outbound", wire_targets::decode_ouch_outbound),
+    ("decode_itch", wire_targets::decode_itch),
+    ("soupbintcp_server", wire_targets::soupbintcp_server),
+    ("soupbintcp_client", wire_targets::soupbintcp_client),
+    ("soupbintcp_in_time", wire_targets::soupbintcp_in_time),
+    ("moldudp64", wire_targets::moldudp64),
+    ("gateways", gateways::gateways),
+    ("feed_receiver", gateways::feed_receiver),
+    ("configuration", texts::configuration),
+    ("order_file", texts::order_file),
+    ("scenario", texts::scenario),
+    ("operator_request", texts::operator_request),
+    ("journal", recorded::journal),
+    ("command", recorded::command),
+    ("snapshot", recorded::snapshot),
+];
