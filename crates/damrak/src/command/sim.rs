@@ -27,7 +27,8 @@ const MODEL_COMMANDS: u64 = 100_000;
 /// Simulate a whole venue, its clients, network, disk and clock in one thread, from a seed.
 ///
 /// Messages are delayed, lost, repeated, reordered and cut; clients and stages stall; the disk fails,
-/// fills and lies; the venue is killed, with and without a power cut, and recovers. Afterwards
+/// fills and lies; the venue is killed, with and without a power cut, and recovers; an attacker floods
+/// it, and honest clients must have their replies in time. Afterwards
 /// every input is compared with a slow and obvious model, every stream a client collected with what
 /// follows from the journal, and the book from the feed with the engine's. If anything differs, prints
 /// the seed and the fewest commands that reproduce the failure; exit code 4.
@@ -49,10 +50,10 @@ pub struct Arguments {
     /// each profile [default: 100000].
     #[arg(long)]
     ticks: Option<u64>,
-    /// Allow only these kinds of faults.
+    /// Allow only these kinds of faults and attacks.
     #[arg(long, value_delimiter = ',', value_name = "KIND", conflicts_with = "without_faults")]
     faults: Vec<FaultKind>,
-    /// No faults: no loss, no cut, no kill.
+    /// No faults and no attacker: no loss, no cut, no kill.
     #[arg(long)]
     without_faults: bool,
     /// Send only the commands with these numbers; a failure prints them.
@@ -310,6 +311,9 @@ impl Total {
         );
         for (group, title) in [
             (sim::FAULTS, "faults injected"),
+            (sim::ATTACKS, "attacks"),
+            (sim::DEFENCES, "turned away"),
+            (sim::REPLY_TICKS, "honest replies by ticks"),
             (sim::PERTURBATIONS, "scheduling choices varied"),
             (sim::KILLED_AFTER, "killed right after"),
             (sim::DAMAGED_STARTS, "starts on a damaged journal"),

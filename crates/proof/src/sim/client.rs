@@ -68,7 +68,7 @@ fn delay_ns(faults: &mut Faults, rng: &mut Rng) -> u64 {
 
 /// A participant who speaks SoupBinTCP over a network that delays, splits and cuts.
 pub struct SimulatedTcpClient {
-    username: String,
+    pub username: String,
     password: String,
     from: SocketAddr,
     /// Every sequenced message of the session, across all connections.
@@ -324,6 +324,8 @@ impl SimulatedTcpClient {
 /// A reader of MoldUDP64 over a network that loses, repeats and reorders: the feed's subscriber,
 /// and a participant who speaks OUCH over UDP.
 pub struct DatagramClient {
+    /// Of a participant; blank for the feed's subscriber.
+    pub username: String,
     address: SocketAddr,
     receiver: Receiver,
     pub received: Vec<Vec<u8>>,
@@ -334,8 +336,9 @@ pub struct DatagramClient {
 
 impl DatagramClient {
     /// Nothing received; expects message 1.
-    pub fn new(address: SocketAddr) -> Self {
+    pub fn new(username: &str, address: SocketAddr) -> Self {
         Self {
+            username: username.into(),
             address,
             receiver: Receiver::new(1, ReceiverLimits::default()),
             received: Vec::new(),

@@ -1,14 +1,16 @@
-//! Kinds of faults, how often each occurs in a run, and how often it did.
+//! Kinds of faults and attacks, how often each occurs in a run, and how often it did.
 
 use std::{collections::BTreeMap, str::FromStr};
 
-use crate::rng::Rng;
-
+use gateway::{FeedServerCount, OrderEntryCount, OrderEntryUdpCount};
 use venue::stage::Perturbation;
+
+use super::probe::count_defences;
+use crate::rng::Rng;
 
 macro_rules! faults {
     ($($(#[doc = $doc:literal])+ $name:ident $text:literal $rarity:literal,)+) => {
-        /// What can go wrong.
+        /// What can go wrong, and what an attacker does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FaultKind {
             $($(#[doc = $doc])+ $name,)+
@@ -87,6 +89,64 @@ faults! {
     MisdirectedWrite "misdirected-write" 4_000,
     /// A write says that it is done, and a byte is another one.
     CorruptedWrite "corrupted-write" 4_000,
+
+    /// Strangers connect and say nothing.
+    SilentConnections "silent-connections" 300,
+    /// Strangers connect and leave at once.
+    ConnectionChurn "connection-churn" 300,
+    /// A stranger sends random bytes.
+    Garbage "garbage" 200,
+    /// A packet says that it is longer than it may be, or has no length.
+    HugeLengths "huge-lengths" 300,
+    /// A login and an order come byte by byte.
+    ByteByByte "byte-by-byte" 400,
+    /// Passwords of all participants are guessed.
+    WrongPasswords "wrong-passwords" 300,
+    /// A client ends its sending and keeps the connection.
+    HalfClosed "half-closed" 400,
+    /// A participant logs in while it is logged in.
+    SecondLogin "second-login" 400,
+    /// A participant connects again and asks for all replies.
+    RepliesAgain "replies-again" 500,
+    /// A participant causes replies and reads none.
+    NeverReads "never-reads" 1_000,
+    /// Orders for the firm of others.
+    ForeignFirm "foreign-firm" 200,
+    /// Messages that cannot be read.
+    UnreadableMessages "unreadable-messages" 400,
+    /// An order whose number was used, again and again.
+    DuplicateFlood "duplicate-flood" 700,
+    /// Cancels of orders that never were.
+    CancelsOfNothing "cancels-of-nothing" 1_500,
+    /// Account queries.
+    QueryFlood "query-flood" 1_000,
+    /// Mass cancels of a symbol without own orders.
+    MassCancelsOfNothing "mass-cancels-of-nothing" 1_000,
+    /// More orders than the throttle passes.
+    OrderFlood "order-flood" 1_500,
+    /// Hidden pegs follow a best bid that goes in and out.
+    PegBomb "peg-bomb" 1_500,
+    /// Minimum quantities that no search can find.
+    MinimumWalk "minimum-walk" 1_500,
+    /// Datagrams longer than the buffer.
+    LongDatagrams "long-datagrams" 300,
+    /// Datagrams of addresses that are no participant's.
+    UnknownDatagrams "unknown-datagrams" 300,
+    /// Cancels of nothing over UDP.
+    DatagramFlood "datagram-flood" 1_500,
+    /// Requests for replies and for the feed, from all over the world.
+    RequestFlood "request-flood" 700,
+}
+
+impl FaultKind {
+    /// True for what an attacker does; all else is an accident.
+    pub const fn is_attack(self) -> bool {
+        self as u64 >= Self::SilentConnections as u64
+    }
+
+    const fn group(self) -> &'static str {
+        if self.is_attack() { ATTACKS } else { FAULTS }
+    }
 }
 
 impl FromStr for FaultKind {
@@ -110,6 +170,10 @@ const _: () = assert!(FaultKind::ALL.len() <= 64);
 impl FaultSet {
     pub const NONE: Self = Self(0);
     pub const ALL: Self = Self((1 << FaultKind::ALL.len()) - 1);
+    /// Accidents without an attacker.
+    pub const ACCIDENTS: Self = Self((1 << FaultKind::SilentConnections as u64) - 1);
+    /// An attacker without accidents.
+    pub const ATTACKS: Self = Self(Self::ALL.0 & !Self::ACCIDENTS.0);
 
     pub const fn with(self, kind: FaultKind) -> Self {
         Self(self.0 | 1 << kind as u64)
@@ -121,6 +185,11 @@ impl FaultSet {
 
     pub const fn has(self, kind: FaultKind) -> bool {
         self.0 & 1 << kind as u64 != 0
+    }
+
+    /// Those that are in both.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     pub fn iter(self) -> impl Iterator<Item = FaultKind> {
@@ -158,8 +227,14 @@ impl Judged {
     }
 }
 
-/// Kinds of faults, as [`Hits`] groups them.
+/// Kinds of accidents, as [`Hits`] groups them.
 pub const FAULTS: &str = "faults";
+/// Kinds of attacks.
+pub const ATTACKS: &str = "attacks";
+/// What the gateways counted where they turned an attack away.
+pub const DEFENCES: &str = "defences";
+/// Replies to honest orders under attack, by the ticks until they came.
+pub const REPLY_TICKS: &str = "reply_ticks";
 /// Stages that chose otherwise than usual.
 pub const PERTURBATIONS: &str = "perturbations";
 /// Kills, by the stage that had had the last turn.
@@ -175,9 +250,15 @@ impl Hits {
     /// Nothing yet, all of it named.
     pub fn none() -> Self {
         let mut hits = Self::default();
-        FaultKind::ALL.iter().for_each(|it| hits.count(FAULTS, it.as_str(), 0));
+        FaultKind::ALL.iter().for_each(|it| hits.count(it.group(), it.as_str(), 0));
         Perturbation::ALL.iter().for_each(|it| hits.count(PERTURBATIONS, it.as_str(), 0));
         Judged::ALL.iter().for_each(|it| hits.count(DAMAGED_STARTS, it.as_str(), 0));
+        count_defences(
+            &mut hits,
+            &OrderEntryCount::default(),
+            &OrderEntryUdpCount::default(),
+            &FeedServerCount::default(),
+        );
         hits.0.entry(KILLED_AFTER).or_default();
         hits
     }
@@ -246,7 +327,7 @@ impl Faults {
     }
 
     pub fn count(&mut self, kind: FaultKind) {
-        self.hits.count(FAULTS, kind.as_str(), 1);
+        self.hits.count(kind.group(), kind.as_str(), 1);
     }
 
     /// Any number below `bound`, for one that strikes.

@@ -32,13 +32,15 @@ use ring::{Agent, Producer};
 use wire::ouch;
 
 use super::{
+    attacker::{Attacker, Doors},
     client::{DatagramClient, SimulatedTcpClient},
     disk::Disk,
     faults::{FaultKind, FaultSet, Faults, Hits, KILLED_AFTER, PERTURBATIONS},
+    probe::{self, Growth, Probe},
 };
 use crate::audit::{self, Derived, Digest};
 use venue::{
-    config::{Config, Decimal, DurabilityConfig},
+    config::{Config, Decimal, DurabilityConfig, FirmNames},
     pipeline::{self, Edges, Gauges, Networks},
     recovery,
     stage::{Perturbation, Perturbations},
@@ -49,6 +51,11 @@ const TCP_SESSIONS: usize = 3;
 
 /// Sessions that speak OUCH over UDP.
 const UDP_SESSIONS: usize = 1;
+
+/// Participants of a run with an attacker, after the others: two honest ones whose replies are timed,
+/// over TCP and over UDP, and the attacker's two.
+const PROBES: [usize; 2] = [4, 5];
+const ATTACKERS: [usize; 2] = [6, 7];
 
 /// 2026-01-02 09:30 UTC, when every simulated day begins.
 const START_NS: u64 = 1_767_346_200_000_000_000;
@@ -68,6 +75,10 @@ const MEND_TICK_NS_MAX: u64 = 100_000_000;
 
 /// Time between two ticks while all settles, at most.
 const SETTLE_TICK_NS_MAX: u64 = 20_000_000;
+
+/// An honest client has the reply to its order after so many ticks, 0.1 ms on average, of which the
+/// network takes 40: whatever an attacker does, if nothing else goes wrong.
+pub const REPLY_TICKS_MAX: u64 = 200;
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -231,26 +242,49 @@ struct World {
     tcp: Vec<SimulatedTcpClient>,
     udp: Vec<DatagramClient>,
     feed: DatagramClient,
+    attacker: Option<Attacker>,
+    probes: Vec<Probe>,
+    /// Accidents happen beside attacks, so a reply may be late.
+    with_accidents: bool,
+    /// Answers to requests for the feed.
+    answers: u64,
     counts: Counts,
 }
 
 impl World {
     fn new(options: &Options) -> Self {
         let mut rng = Rng::new(options.seed);
-        let config = config(&mut rng);
+        let mut config = config(&mut rng);
+        // In a quarter of the runs an attacker is all that goes wrong, so that replies can be timed.
+        let attacks = options.faults.and(FaultSet::ATTACKS);
+        let with_attacker = attacks != FaultSet::NONE;
+        let only_attacks =
+            with_attacker && (attacks == options.faults || options.seed.is_multiple_of(4));
+        let fault_set = if only_attacks { attacks } else { options.faults };
+        let with_accidents = fault_set.and(FaultSet::ACCIDENTS) != FaultSet::NONE;
+        if with_attacker {
+            admit_attacker(&mut config);
+        }
         let profile = profile(&mut rng, config.instruments.len() as u16);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-        let tcp = (0..TCP_SESSIONS)
-            .map(|index| {
-                let row = &config.participants[index];
-                let password = row.password.as_deref().unwrap_or_default();
-                SimulatedTcpClient::new(&row.username, password, address(40_000 + index as u16))
+        let honest = || (40_000..).zip(config.participants.iter().take(ATTACKERS[0]));
+        let tcp = honest()
+            .filter_map(|(port, row)| {
+                let password = row.password.as_deref()?;
+                Some(SimulatedTcpClient::new(&row.username, password, address(port)))
             })
             .collect();
-        let udp = config.participants[TCP_SESSIONS..]
-            .iter()
-            .map(|row| DatagramClient::new(row.udp.expect("the others speak UDP")))
+        let udp = honest()
+            .filter_map(|(_, row)| Some(DatagramClient::new(&row.username, row.udp?)))
             .collect();
+        let attacker = with_attacker.then(|| {
+            let [over_tcp, over_udp] = ATTACKERS.map(|index| &config.participants[index]);
+            let password = over_tcp.password.clone().unwrap_or_default();
+            let others = honest().map(|(_, row)| row.username.clone()).collect();
+            let udp = over_udp.udp.expect("it speaks UDP");
+            let stream = pipeline::stream_session(options.seed);
+            Attacker::new((over_tcp.username.clone(), password), udp, others, stream)
+        });
         let with_perturbations = options.faults != FaultSet::NONE && rng.below(4) > 0;
         let perturbations = with_perturbations.then(|| {
             let mut choices = Rng::new(rng.next_u64());
@@ -259,7 +293,7 @@ impl World {
         Self {
             seed: options.seed,
             tick: 0,
-            faults: Faults::new(rng.next_u64(), options.faults),
+            faults: Faults::new(rng.next_u64(), fault_set),
             phase: Phase::Trading,
             now_ns: Arc::new(AtomicU64::new(START_NS)),
             flow: CommandFlow::new(rng.next_u64(), profile),
@@ -267,11 +301,16 @@ impl World {
             rng,
             config,
             disk: Disk::new(),
-            perturbations: perturbations.unwrap_or_default(),
+            // Under an attack alone the stages choose as in a production venue.
+            perturbations: perturbations.filter(|_| !only_attacks).unwrap_or_default(),
             venue: None,
             tcp,
             udp,
-            feed: DatagramClient::new(address(50_000)),
+            feed: DatagramClient::new("", address(50_000)),
+            attacker,
+            probes: if with_attacker { PROBES.map(|_| Probe::default()).into() } else { vec![] },
+            with_accidents,
+            answers: 0,
             counts: Counts::default(),
         }
     }
@@ -281,6 +320,10 @@ impl World {
         for _ in 0..ticks {
             self.trade();
             self.turn()?;
+            self.probe()?;
+        }
+        if !self.with_accidents && self.probes.iter().any(|probe| probe.answered == 0) {
+            return Err("an honest client had no reply, though only an attacker disturbs it".into());
         }
         self.settle()?;
         self.audit()
@@ -416,13 +459,25 @@ impl World {
         if let Err(stopped) = self.turn_venue() {
             self.restart(stopped)?;
         }
+        self.check_bounds()?;
         let now_ns = self.now_ns();
         let venue = self.venue.as_mut().expect("the venue runs between kills");
+        if let Some(attacker) = &mut self.attacker {
+            let doors = Doors {
+                order_entry: &venue.order_entry,
+                order_entry_udp: &venue.order_entry_udp,
+                re_request: &venue.re_request,
+            };
+            attacker.turn(&doors, &mut self.faults, self.tick);
+        }
         for client in &mut self.tcp {
             client.turn(&venue.order_entry, &mut self.faults, &mut self.rng, now_ns)?;
         }
         while let Some((to, datagram)) = venue.order_entry_udp.take() {
             let client = self.udp.iter_mut().find(|client| client.address() == to);
+            if self.attacker.as_ref().is_some_and(|attacker| attacker.udp == to) {
+                continue;
+            }
             client
                 .ok_or_else(|| format!("the venue sent replies to {to}, where nobody is"))?
                 .incoming(datagram, &mut self.faults, &mut self.rng, now_ns);
@@ -432,6 +487,10 @@ impl World {
         }
         for source in [&venue.market_data, &venue.re_request] {
             while let Some((to, datagram)) = source.take() {
+                if self.attacker.as_ref().is_some_and(|attacker| attacker.may_be_answered(to)) {
+                    self.answers += 1;
+                    continue;
+                }
                 if to != self.feed.address() {
                     return Err(format!("the venue sent market data to {to}, where nobody is"));
                 }
@@ -478,6 +537,75 @@ impl World {
         Ok(())
     }
 
+    /// What the gateways hold stays within its bounds, whoever sends what.
+    fn check_bounds(&self) -> Result<(), String> {
+        let venue = self.venue.as_ref().expect("the venue runs between kills");
+        let entry = venue.gauges.order_entry.read();
+        let udp = venue.gauges.order_entry_udp.read();
+        let feed = venue.gauges.feed_server.read();
+        let connections_max = self.config.order_entry.connections_max as u64;
+        let held_max = connections_max * gateway::CONNECTION_BYTES_MAX as u64;
+        for (what, held, bound) in [
+            ("connections", entry.connections, connections_max),
+            ("bytes of connections", entry.connection_bytes, held_max),
+            ("failed logins", entry.failed_logins_kept, gateway::FAILED_LOGINS_MAX as u64),
+            ("messages over UDP that wait", udp.backlog, gateway::BACKLOG_MAX as u64),
+            ("requesters", feed.requesters_kept, gateway::REQUESTERS_MAX as u64),
+        ] {
+            if held > bound {
+                return Err(format!("the gateways hold {held} {what}, and {bound} at most may be"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Honest clients send an order now and then and wait for its reply, which the attacker must not
+    /// delay.
+    fn probe(&mut self) -> Result<(), String> {
+        let (tick, now_ns) = (self.tick, self.now_ns());
+        for (index, probe) in self.probes.iter_mut().enumerate() {
+            let received = match index {
+                0 => &self.tcp[TCP_SESSIONS].received,
+                _ => &self.udp[UDP_SESSIONS].received,
+            };
+            if let Some(ticks) = probe.take(received, tick) {
+                probe::count(&mut self.faults.hits, ticks);
+            }
+            match probe.waited(tick) {
+                Some(waited) if waited > REPLY_TICKS_MAX => {
+                    if !self.with_accidents {
+                        return Err(format!(
+                            "an honest client waits {waited} ticks for a reply, though only an \
+                             attacker disturbs it"
+                        ));
+                    }
+                    probe.give_up();
+                }
+                _ => {}
+            }
+            if let Some(order) = probe.next(tick) {
+                match index {
+                    0 if !self.tcp[TCP_SESSIONS].send(&order, now_ns) => probe.give_up(),
+                    0 => {}
+                    _ => {
+                        let client = &mut self.udp[UDP_SESSIONS];
+                        client.send(order.to_vec(), &mut self.faults, &mut self.rng, now_ns);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what the gateways of this life turned away; they forget it with the venue.
+    fn count_defences(&mut self) {
+        if let (Some(_), Some(venue)) = (&self.attacker, &self.venue) {
+            let Gauges { order_entry, order_entry_udp, feed_server, .. } = &venue.gauges;
+            let (entry, udp) = (order_entry.read(), order_entry_udp.read());
+            probe::count_defences(&mut self.faults.hits, &entry, &udp, &feed_server.read());
+        }
+    }
+
     /// Restarts the venue after it has ended, perhaps by a power cut.
     fn restart(&mut self, stopped: Stopped) -> Result<(), String> {
         let after = match stopped {
@@ -491,7 +619,11 @@ impl World {
         };
         self.faults.hits.count(KILLED_AFTER, &after, 1);
         self.counts.kills += 1;
+        self.count_defences();
         self.venue = None;
+        if let Some(attacker) = &mut self.attacker {
+            attacker.venue_died();
+        }
         let is_synced = self.config.journal.durability == DurabilityConfig::Synced;
         let with_power = self.disk.crash(&mut self.faults, is_synced);
         self.counts.power_cuts += u64::from(with_power);
@@ -528,8 +660,8 @@ impl World {
                 return Err("a client cannot stay logged in, though nothing is broken".into());
             }
             self.turn()?;
-            let now_received =
-                self.received().map(Vec::len).sum::<usize>() + self.feed.received.len();
+            let now_received = self.received().map(|(_, received)| received.len()).sum::<usize>()
+                + self.feed.received.len();
             if received != now_received {
                 (received, quiet_since_ns) = (now_received, self.now_ns());
             }
@@ -550,8 +682,7 @@ impl World {
                 derived.output(output);
             })
             .map_err(|failure| failure.to_string())?;
-        for (index, received) in self.received().enumerate() {
-            let username = &self.config.participants[index].username;
+        for (username, received) in self.received() {
             let numbered = (1..).zip(digests(received));
             let lost = audit::lost(numbered, derived.replies_of(username));
             if lost > 0 {
@@ -579,8 +710,10 @@ impl World {
         Ok(())
     }
 
-    fn received(&self) -> impl Iterator<Item = &Vec<Vec<u8>>> {
-        self.tcp.iter().map(|client| &client.received).chain(self.udp.iter().map(|c| &c.received))
+    /// The honest participants, and what they received.
+    fn received(&self) -> impl Iterator<Item = (&str, &Vec<Vec<u8>>)> {
+        let tcp = self.tcp.iter().map(|client| (client.username.as_str(), &client.received));
+        tcp.chain(self.udp.iter().map(|client| (client.username.as_str(), &client.received)))
     }
 
     /// Compares the engine with the model, input by input, order by order and unit by unit, and every
@@ -590,20 +723,47 @@ impl World {
         let mut modeled: Vec<Event> = Vec::new();
         let mut derived = Derived::new();
         let mut found: Vec<Event> = Vec::new();
+        let mut growth = ATTACKERS.map(|_| Growth::default());
+        let mut effects = ATTACKERS.map(|_| 0);
         let mut ledger = LedgerBalances::default();
         // What the medium has: a latent fault is not the venue's.
         let mut disk = self.disk.storage().duplicate(true);
         let replay = recovery::replay(
             &mut disk,
-            &mut |input, _| modeled.extend(model.apply(input)),
+            &mut |input, _| {
+                modeled.extend(model.apply(input));
+                let attacker = session_of(&input.command)
+                    .and_then(|session| ATTACKERS.iter().position(|index| *index == session));
+                if let Some(attacker) = attacker {
+                    growth[attacker].input(&input.command);
+                }
+            },
             &mut |output| {
                 derived.output(output);
+                let attacker = probe::with_effect(&output.event)
+                    .and_then(|id| ATTACKERS.iter().position(|it| it + 1 == usize::from(id.0)));
+                if let Some(attacker) = attacker {
+                    effects[attacker] += 1;
+                }
                 ledger.enter(&output.event);
                 found.push(output.event);
             },
         )
         .map_err(|failure| failure.to_string())?;
         agreement::same_events(&found, &modeled)?;
+        if self.attacker.is_some() {
+            let lives = 1 + self.counts.kills;
+            // A clock that was set back gives a second twice.
+            let seconds = (self.now_ns() - START_NS).div_ceil(1_000_000_000) + 2 * lives;
+            for (growth, effects) in growth.iter().zip(effects) {
+                growth.check(&self.config.throttle.throttle(), lives, seconds, effects)?;
+            }
+            let limits = self.config.market_data.requests()?;
+            let answers_max = limits.total_per_second * (2 * lives + seconds);
+            if self.answers > answers_max {
+                return Err(format!("{} answers, and {answers_max} at most may be", self.answers));
+            }
+        }
         let engine = &replay.engine;
         agreement::compare(engine, &model).map_err(|why| format!("at the end: {why}"))?;
         engine_checks::check(engine, &ledger).map_err(|why| format!("at the end: {why}"))?;
@@ -618,6 +778,7 @@ impl World {
             ));
         }
         self.audit_streams(engine, &derived)?;
+        self.count_defences();
         let mut hits = self.faults.hits.clone();
         for (perturbation, times) in Perturbation::ALL.iter().zip(self.perturbations.counts()) {
             hits.count(PERTURBATIONS, perturbation.as_str(), times);
@@ -632,7 +793,7 @@ impl World {
             orders: checkpoint.orders,
             trades: checkpoint.trades,
             ledger_entries: entries.count() as u64,
-            replies: self.received().map(|received| received.len() as u64).sum(),
+            replies: self.received().map(|(_, received)| received.len() as u64).sum(),
             feed_messages: self.feed.received.len() as u64,
             connections: self.tcp.iter().map(|client| client.connections).sum(),
             log_outs: log_outs.count() as u64,
@@ -648,8 +809,7 @@ impl World {
     }
 
     fn audit_streams(&self, engine: &Engine, derived: &Derived) -> Result<(), String> {
-        for (index, received) in self.received().enumerate() {
-            let username = &self.config.participants[index].username;
+        for (username, received) in self.received() {
             if digests(received) != derived.replies_of(username) {
                 return Err(format!(
                     "{username} received {} replies that are not the {} of the journal",
@@ -716,6 +876,33 @@ fn session_of(command: &Command) -> Option<usize> {
         | Command::Operate(_) => return None,
     };
     usize::from(session_id.0).checked_sub(1)
+}
+
+/// Adds the attacker's participants and those whose replies are timed, and makes the bounds so small that a
+/// run of some hundred ticks reaches them.
+fn admit_attacker(config: &mut Config) {
+    let [mut over_tcp, mut over_udp] = [TCP_SESSIONS - 1, TCP_SESSIONS + UDP_SESSIONS - 1]
+        .map(|index| config.participants[index].clone());
+    over_tcp.cancel_on_disconnect = false;
+    for (name, firm) in [("probe", "PROB"), ("evil", "EVIL")] {
+        for row in [&mut over_tcp, &mut over_udp] {
+            let protocol = if row.udp.is_some() { "u" } else { "t" };
+            row.username = format!("{name}{protocol}");
+            row.firm = FirmNames::One(firm.into());
+            row.live_orders_max = 300;
+            if let Some(address) = &mut row.udp {
+                address.set_port(address.port() + 1);
+            }
+            config.participants.push(row.clone());
+        }
+    }
+    config.order_entry.connections_max = config.participants.len() + 30;
+    let throttle = &mut config.throttle;
+    (throttle.messages_per_second, throttle.messages_burst) = (5_000, 400);
+    (throttle.no_effect_per_second, throttle.no_effect_burst) = (100, 400);
+    throttle.block.0 = Duration::from_millis(20);
+    config.market_data.re_requests_per_second = 50;
+    config.market_data.re_requests_total_per_second = 1_000;
 }
 
 /// A market in which all that can be asked is asked now and then; in half of them accounts pay.
