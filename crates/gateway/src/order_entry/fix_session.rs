@@ -118,6 +118,10 @@ impl ClientSession for FixSession {
         self.acceptor.outgoing()
     }
 
+    fn held(&self) -> usize {
+        self.acceptor.held()
+    }
+
     fn sent(&mut self, count: usize) {
         self.acceptor.sent(count);
     }

@@ -647,6 +647,12 @@ impl Acceptor {
         &self.outgoing[self.written..]
     }
 
+    /// Bytes held in memory, those taken and written included: 128 KiB of incoming ones at most.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        self.incoming.len() + self.outgoing.len()
+    }
+
     /// The first `len` of [`outgoing`](Self::outgoing) were written.
     ///
     /// # Panics

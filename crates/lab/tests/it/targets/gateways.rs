@@ -61,6 +61,7 @@ impl Small {
         let disk = CrashStorage::new();
         let networks = Networks {
             order_entry: FakeStream::new(),
+            order_entry_fix: None,
             order_entry_udp: FakeDatagram::new(),
             market_data: FakeDatagram::new(),
             feed_server: FeedServerNetworks {
@@ -69,7 +70,7 @@ impl Small {
                 stream: FakeStream::new(),
             },
         };
-        let Networks { order_entry, order_entry_udp, market_data, feed_server } = &networks;
+        let Networks { order_entry, order_entry_udp, market_data, feed_server, .. } = &networks;
         let ends = (
             order_entry.clone(),
             order_entry_udp.clone(),
@@ -78,7 +79,7 @@ impl Small {
         );
         let edges = Edges {
             feed_destination: SocketAddr::from(([127, 0, 0, 1], 50_000)),
-            operator_events: || None,
+            operator_events: |_| None,
             perturbations: Perturbations::default(),
         };
         let (storage, files) = (Box::new(disk.clone()), Box::new(disk.clone()));
