@@ -54,8 +54,8 @@ pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
 pub use order_entry::{
-    CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Login, OrderEntry,
-    OrderEntryLimits, OrderEntryOptions, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
+    CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Login,
+    OrderEntry, OrderEntryLimits, OrderEntryOptions, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
 };
 pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
 pub use parker::SocketParker;

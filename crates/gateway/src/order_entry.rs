@@ -17,6 +17,7 @@ use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 use market::{CancelOnDisconnect, Command, Event, Output, Text, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
+pub use self::fix_session::FixSession;
 pub use self::{
     admission::FAILED_LOGINS_MAX,
     client_session::{
@@ -24,7 +25,6 @@ pub use self::{
     },
     connection::CONNECTION_BYTES_MAX,
 };
-pub use self::fix_session::FixSession;
 use self::{
     admission::{FailedLogins, Strangers},
     connection::{Connection, READ_BYTES, Stage},

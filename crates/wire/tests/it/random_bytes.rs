@@ -69,6 +69,7 @@ fn soupbintcp_takes_any_bytes() {
         targets::soupbintcp_server(&[&login[..], &rest].concat());
         targets::soupbintcp_client(&rest);
         targets::soupbintcp_client(&[&accepted[..], &rest].concat());
+        targets::soupbintcp_in_time(&rest);
     });
 }
 
