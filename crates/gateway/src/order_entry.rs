@@ -14,7 +14,7 @@ mod closing;
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
-use market::{CancelOnDisconnect, Command, Event, Output, Text, Timestamp, VenueEvent};
+use market::{CancelOnDisconnect, Command, Event, Output, SessionId, Text, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 pub use self::fix_session::FixSession;
@@ -237,6 +237,13 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     pub fn restore(&mut self, archive: &MessageArchive) {
         self.replies.restore(archive);
         self.count_replies();
+    }
+
+    /// Takes the last number that a session has used on a channel, as the engine has it at the start.
+    pub fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32) {
+        if let Some(user) = self.replies.stream(session_id) {
+            self.gates[user].know_used(channel, user_ref_num);
+        }
     }
 
     /// Stores the replies that are durable by now and wakes the connections they are for.

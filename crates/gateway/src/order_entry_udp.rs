@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use market::{Firm, Output, Text, Timestamp};
+use market::{Firm, Output, SessionId, Text, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 use self::{
@@ -211,6 +211,13 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             user.next_reply = self.replies.store().next(index);
         }
         self.count_replies();
+    }
+
+    /// Takes the last number that a session has used on a channel, as the engine has it at the start.
+    pub fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32) {
+        if let Some(user) = self.replies.stream(session_id) {
+            self.intake.gates[user].know_used(channel, user_ref_num);
+        }
     }
 
     /// Stores the replies that are durable by now.

@@ -222,6 +222,7 @@ where
         take(Past::Output(output));
     })?;
 
+    gateways.know_used_numbers(&engine);
     gateways.feed_server.begin(|each| public_state(&engine, each));
 
     let access = Location::of(&config.ledger).map(Access::new);
@@ -370,6 +371,20 @@ where
                 let Self { market_data, feed_server, .. } = self;
                 market_data
                     .replay(output, &mut |number, message| feed_server.replay(number, message));
+            }
+        }
+    }
+
+    /// Gives the gateways the last number of each session, also of those used before a snapshot.
+    fn know_used_numbers(&mut self, engine: &Engine) {
+        for session in engine.sessions() {
+            let session_id = session.session_id();
+            for (channel, last) in session.user_ref_nums_last() {
+                self.order_entry.know_used(session_id, channel, last);
+                if let Some(fix) = &mut self.order_entry_fix {
+                    fix.know_used(session_id, channel, last);
+                }
+                self.order_entry_udp.know_used(session_id, channel, last);
             }
         }
     }

@@ -1,13 +1,21 @@
 //! From a snapshot and the journal after it to the state, and to everything that was said.
 
+use gateway::{
+    FeedServerNetworks,
+    fake::{FakeDatagram, FakeStream},
+};
 use journal::{CrashStorage, Durability, Storage, WriterOptions, snapshot_file_name};
-use market::Command;
+use market::{Command, EnterOrder, OrderKey, Price, Quantity, SessionId, Side, Symbol};
 use proof::generator::{CommandFlow, Profile};
 use venue::{
+    config::Config,
     failure::ExitCode,
     follower::Follower,
+    pipeline::{self, Edges, Networks, Venue},
     recovery::{self, Past, Recovery},
+    stage::Perturbations,
 };
+use wire::ouch;
 
 const INPUTS: u64 = 3_000;
 const ARCHIVE_BYTES: usize = 16 << 20;
@@ -343,4 +351,59 @@ fn the_first_difference_stops_with_its_sequence() {
     let failure = follow().unwrap_err();
     assert_eq!(failure.exit_code, ExitCode::Verification);
     assert!(failure.to_string().contains("after sequence 200"), "{failure}");
+}
+
+/// A venue over networks in memory, on this disk.
+fn assembled(storage: &CrashStorage, network: &FakeDatagram) -> Venue {
+    let networks = Networks {
+        order_entry: FakeStream::new(),
+        order_entry_fix: None,
+        order_entry_udp: network.clone(),
+        market_data: FakeDatagram::new(),
+        feed_server: FeedServerNetworks {
+            requests: FakeDatagram::new(),
+            snapshot: FakeStream::new(),
+            stream: FakeStream::new(),
+        },
+    };
+    let config = Config::default();
+    let edges = Edges {
+        feed_destination: config.unicast_fallback(),
+        operator_events: |_| None,
+        perturbations: Perturbations::default(),
+    };
+    let disk = || Box::new(storage.clone());
+    pipeline::assemble(&config, networks, &edges, disk(), disk(), JOURNAL_ID, 1).unwrap()
+}
+
+/// A start from a snapshot knows the numbers that were used before it: a retransmission is ignored before
+/// the journal.
+#[test]
+fn a_start_from_a_snapshot_knows_the_used_numbers() {
+    let storage = CrashStorage::new();
+    let network = FakeDatagram::new();
+    let address = Config::default().participants.iter().find_map(|it| it.udp).unwrap();
+    let (aapl, session_id) = (Symbol::new("AAPL").unwrap(), SessionId(0));
+    let key = OrderKey { session_id, channel: 0, user_ref_num: 7 };
+    let order = EnterOrder::limit(key, Side::Buy, aapl, Quantity(100), Price(10_000));
+    let order = ouch::request(&Command::Enter(order)).unwrap();
+    let enter_and_count = |venue: &mut Venue, now_ns| {
+        network.deliver(address, &order);
+        for _ in 0..10 {
+            for agent in venue.agents.values_mut() {
+                agent.do_work(now_ns).unwrap();
+            }
+        }
+        let count = venue.gauges.order_entry_udp.read();
+        (count.submitted, count.duplicates)
+    };
+    let mut venue = assembled(&storage, &network);
+    assert_eq!(enter_and_count(&mut venue, 1_000), (1, 0));
+    let last = venue.gauges.durable().0;
+    drop(venue);
+    take_snapshot(&storage, last);
+    let mut venue = assembled(&storage, &network);
+    let snapshot = venue.recovered.snapshot.expect("the start is from it");
+    assert_eq!(snapshot.header.sequence, last, "nothing is replayed");
+    assert_eq!(enter_and_count(&mut venue, 2_000), (0, 1));
 }

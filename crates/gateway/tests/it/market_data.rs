@@ -613,3 +613,18 @@ fn a_feed_server_that_stops_holds_the_feed_back() {
     assert_eq!((harness.count().messages, harness.served().messages), (18_002, 18_002));
     assert!(messages(&harness.packets()).iter().map(|(number, _)| *number).eq(1..=18_002));
 }
+
+/// A request that is longer than the buffer is counted and not answered; the next one is.
+#[test]
+fn a_request_that_is_too_long_is_counted() {
+    let mut harness = FeedBench::new();
+    harness.turn();
+    let address = SocketAddr::from(([10, 0, 0, 9], 9));
+    harness.requests.deliver(address, &[0; 2049]);
+    harness
+        .requests
+        .deliver(address, &Request { session: SESSION, sequence_number: 1, count: 1 }.encode());
+    harness.turn();
+    let count = harness.served();
+    assert_eq!((count.requests, count.requests_unanswered, count.requests_answered), (2, 1, 1));
+}

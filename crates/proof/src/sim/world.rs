@@ -537,7 +537,7 @@ impl World {
         Ok(())
     }
 
-    /// What the gateways hold stays within its bounds, whoever sends what.
+    /// The tables and buffers of the gateways stay within their bounds.
     fn check_bounds(&self) -> Result<(), String> {
         let venue = self.venue.as_ref().expect("the venue runs between kills");
         let entry = venue.gauges.order_entry.read();
