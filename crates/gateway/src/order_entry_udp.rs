@@ -39,8 +39,9 @@ const BATCHES_PER_TURN: usize = 64;
 const PACKETS_PER_USER: usize = 8;
 /// Outputs taken from the ring in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
-/// Requests for earlier replies answered in one turn; more are not answered, and come again.
-const ANSWERS_PER_TURN: usize = 64;
+/// Requests of one session for earlier replies that are answered in one turn; more are not answered, and
+/// come again.
+const ANSWERS_PER_SESSION: usize = 16;
 
 /// Messages that may wait for a slot in the submissions ring: one batch of 64 datagrams of 2,048 bytes,
 /// each full of messages of one byte after their length.
@@ -160,7 +161,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 gates,
                 submissions,
                 backlog: VecDeque::new(),
-                requests: Vec::with_capacity(ANSWERS_PER_TURN),
+                requests: Vec::new(),
                 datagram: Vec::new(),
                 counters: Arc::clone(&counters),
                 operator_events: OperatorEvents::default(),

@@ -13,7 +13,7 @@ use market::{SessionId, Text, Timestamp};
 use ring::{Full, Producer};
 use wire::{moldudp64, ouch};
 
-use super::{ANSWERS_PER_TURN, UdpUser, waiting::Waiting};
+use super::{ANSWERS_PER_SESSION, UdpUser, waiting::Waiting};
 use crate::{
     OperatorEvent, OrderEntryUdpCounters, ReplayStore, Submission,
     gate::{Gate, Verdict},
@@ -67,7 +67,9 @@ impl Intake {
     pub(super) fn begin_turn(&mut self) {
         if self.taken > 0 {
             self.taken = 0;
-            self.waiting.iter_mut().for_each(|waiting| waiting.taken = 0);
+            for waiting in &mut self.waiting {
+                (waiting.taken, waiting.answered) = (0, 0);
+            }
         }
     }
 
@@ -204,10 +206,12 @@ impl Intake {
 
     fn take_request(&mut self, user: usize, datagram: &[u8]) -> Result<(), String> {
         let request = moldudp64::Request::parse(datagram).map_err(|fault| fault.to_string())?;
-        if request.session != self.session || self.requests.len() == ANSWERS_PER_TURN {
+        let answered = &mut self.waiting[user].answered;
+        if request.session != self.session || *answered == ANSWERS_PER_SESSION {
             self.counters.requests_unanswered.add(1);
             return Ok(());
         }
+        *answered += 1;
         let (first, count) = (request.sequence_number, request.count);
         self.requests.push(Request { user, first, count });
         Ok(())

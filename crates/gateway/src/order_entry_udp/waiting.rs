@@ -16,6 +16,8 @@ pub(super) struct Waiting {
     bytes: VecDeque<u8>,
     /// Datagrams of the session that were taken in this turn.
     pub(super) taken: usize,
+    /// Its requests for earlier replies that are answered in this turn.
+    pub(super) answered: usize,
 }
 
 impl Waiting {

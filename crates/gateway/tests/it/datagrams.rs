@@ -441,6 +441,25 @@ fn a_flood_over_udp_does_not_keep_others_waiting() {
     assert_eq!(harness.count().excess, 0);
 }
 
+/// One session's flood of requests for earlier replies leaves another's request its answer.
+#[test]
+fn a_flood_of_requests_keeps_no_answer_from_others() {
+    let mut harness = UdpBench::new(1024);
+    for session in [1, 2] {
+        harness.venue.accept(&order(SessionId(session), 1));
+    }
+    harness.turn();
+    let first = messages(&harness.packets(address(2)));
+    let request = Request { session: SESSION, sequence_number: 1, count: 1 };
+    for _ in 0..500 {
+        harness.network.deliver(address(1), &request.encode());
+    }
+    harness.network.deliver(address(2), &request.encode());
+    harness.agent.do_work(harness.now_ns).unwrap();
+    assert_eq!(messages(&harness.packets(address(2))), first);
+    assert_eq!((harness.count().requests_answered, harness.count().requests_unanswered), (17, 48));
+}
+
 /// What a flood sends beyond its own memory is dropped, counted and reported, while the venue takes
 /// nothing; another session loses nothing.
 #[test]
