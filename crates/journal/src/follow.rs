@@ -192,17 +192,19 @@ impl JournalFollower {
             let chain = current.reader.first_chain();
             return Ok(self.is_made_anew(next)? && self.open(next, Some(chain))?);
         }
-        if !self.list()?.contains(&next) {
+        let Some(found) = self.list()?.into_iter().find(|segment| *segment >= next) else {
             return Ok(false);
-        }
+        };
         // The writer ended the old one before it began the new one: look a last time.
         self.grow()?;
         let current = self.current.as_mut().expect("one was read");
         match current.reader.next().map_err(failed("read", &current.path))? {
-            Next::End => {
+            Next::End if found == next => {
                 let chain = current.reader.chain();
                 self.open(next, Some(chain))
             }
+            // Segments are made in order, so the next one was there: it was removed.
+            Next::End => Err(self.damage(0, DamageKind::MissingSegment { expected: next, found })),
             Next::Batch => Ok(true),
             Next::Bad(..) | Next::Wrong(..) => Ok(true), // judged when it is read again
         }

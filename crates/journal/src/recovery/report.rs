@@ -36,7 +36,7 @@ pub struct RecoveryReport {
     pub watermark: u64,
     /// Each of them, in order.
     pub segments: Vec<SegmentReport>,
-    /// The torn tail that was cut, or that the next [`open`] would cut.
+    /// The torn tail that was cut, or that the next [`open`](crate::open) would cut.
     pub torn_tail: Option<TornTail>,
     /// Copies of headers and of the watermark that are damaged, where the other copy verifies. Nothing
     /// is lost; a copy of the folder should be taken.

@@ -50,6 +50,28 @@ fn records_are_shown_as_they_come() {
     });
 }
 
+/// A segment that was removed before it was read is an error, not a wait: the next one is there.
+#[test]
+fn a_segment_that_was_removed_is_missed() {
+    let storage = CrashStorage::new();
+    write(&storage, 60);
+    let mut follower = JournalFollower::new(storage.storage(), 0);
+    let mut kept = Vec::new();
+    assert_eq!(poll(&mut follower, 1, u64::MAX, &mut kept).unwrap(), 1);
+    assert!(journal::remove_segments_before(&mut *storage.storage(), 60).unwrap() > 1);
+    let error = loop {
+        match poll(&mut follower, 9, u64::MAX, &mut kept) {
+            Ok(0) => panic!("it waits after {} records", kept.len()),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(kept, records(kept.len() as u64));
+    let VerifyError::Damaged(damage) = &error else { panic!("{error}") };
+    let DamageKind::MissingSegment { expected, found } = damage.kind else { panic!("{error}") };
+    assert!(expected == kept.len() as u64 + 1 && expected < found, "{error}");
+}
+
 /// No more than asked for, and none after the sequence that bounds it.
 #[test]
 fn what_is_asked_for_bounds_what_is_shown() {
@@ -116,7 +138,7 @@ fn what_is_half_written_is_waited_for() {
     }
 }
 
-/// A record that does not verify with one after it that does is damage, told with its sequence.
+/// A record that does not verify with one after it that does is damage, reported with its sequence.
 #[test]
 fn damage_is_reported() {
     let storage = CrashStorage::new();

@@ -31,6 +31,8 @@ pub struct FeedHistory {
     readers: Vec<FeedReader>,
     /// What is being read.
     range: Option<PastRange>,
+    /// What could not be read to its end, and is tried once more.
+    failed: Option<PastRange>,
     /// The number of the first message after each snapshot that was read, by its sequence.
     snapshots: BTreeMap<u64, u64>,
 }
@@ -80,6 +82,7 @@ impl FeedHistory {
             ends,
             readers: Vec::new(),
             range: None,
+            failed: None,
             snapshots: BTreeMap::new(),
         }
     }
@@ -199,7 +202,15 @@ impl Agent for FeedHistory {
                 Ok(work)
             }
             Err(why) => {
-                self.give_up(range, None, &why);
+                // Segments are removed while they are read: a newer snapshot may be before the range.
+                self.readers.clear();
+                match self.go_to(range.first) {
+                    Ok(()) if self.failed != Some(range) => {
+                        (self.failed, self.range) = (Some(range), Some(range));
+                    }
+                    Ok(()) => self.give_up(range, None, &why),
+                    Err((first_kept, why)) => self.give_up(range, first_kept, &why),
+                }
                 Ok(1)
             }
         }
