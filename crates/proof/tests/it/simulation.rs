@@ -40,7 +40,8 @@ fn each_fault_by_itself_holds() {
 }
 
 /// Whatever an attacker does, honest clients have all replies, each within its bound; each defence
-/// turns something away, and the tables of the gateways and the journal stay within their bounds.
+/// but the closing of slow clients turns something away, and the tables of the gateways and the journal
+/// stay within their bounds.
 #[test]
 fn an_attacker_harms_nobody() {
     let mut hits = Hits::none();
@@ -49,7 +50,9 @@ fn an_attacker_harms_nobody() {
     }
     for group in [sim::ATTACKS, sim::DEFENCES] {
         for (name, count) in &hits.0[group] {
-            assert!(*count > 0, "{name} never happened");
+            // A slow client is closed after seconds, longer than most of these days: the step `sim` of
+            // `cargo x ci` has days enough, and fails without one.
+            assert!(*count > 0 || name == "slow-closed", "{name} never happened");
         }
     }
     assert!(hits.0[sim::REPLY_TICKS].values().sum::<u64>() > 1_000, "{hits:?}");
