@@ -10,7 +10,11 @@ recorded to each decoder. A check whose package is not installed is skipped by n
   soup_ouch    PyPI nasdaq-protocols   SoupBinTCP sessions, OUCH 5.0 inside
   slouch       crate slouch            OUCH 5.0, both ways
   quickfix     QuickFIX C++            FIX 4.2 and 4.4, gaps both ways, a venue that is killed
+  quickfixgo   QuickFIX/Go             the same
+  recording    PyPI itchfeed, itchcpp  ITCH 5.0, all 23 messages, which tshark reads too
+  ouch42       tshark                  OUCH 4.2, both ways, field by field as sent
   itch_decode  PyPI itchfeed           ITCH 5.0, the recorded feed
+  report       PyPI playwright, Chromium  the page of two loads
   capture      tshark                  SoupBinTCP and MoldUDP64, on the wire
 """
 
@@ -28,6 +32,7 @@ import threading
 import time
 
 import capture
+import fix_script
 
 HERE = pathlib.Path(__file__).resolve().parent
 START_SECONDS = 20.0
@@ -87,7 +92,8 @@ class Venue:
             self.process.kill()
             self.process.wait()
             raise Failed(f"the venue does not start: {self.said()}")
-        self.addresses = json.loads(first)["addresses"]
+        self.started = json.loads(first)
+        self.addresses = self.started["addresses"]
 
     def read_lines(self):
         for line in self.process.stdout:
@@ -175,19 +181,52 @@ def built_quickfix(target_dir):
     return program, None
 
 
-def quickfix(damrak, program, work):
-    """The script in both versions, each against a venue of its own that is killed in between."""
-    for version in ["FIX.4.2", "FIX.4.4"]:
-        folder = work / version
-        store = folder / "store"
-        for script in ["trade", "resume"]:
-            venue = Venue(damrak, folder)
-            try:
-                store.mkdir(exist_ok=True)
-                host, port = venue.addresses["order_entry_fix"].rsplit(":", 1)
-                outcome_of([program, host, port, version, str(store), script])
-            finally:
-                venue.kill()
+def built_quickfixgo(target_dir):
+    """The path of the QuickFIX/Go client, and why there is none."""
+    go = shutil.which("go")
+    if go is None:
+        return None, "go is not installed"
+    target_dir.mkdir(parents=True, exist_ok=True)
+    program = str(target_dir / "quickfixgo-initiator")
+    built = subprocess.run(
+        [go, "build", "-mod=readonly", "-o", program, "."], cwd=HERE / "quickfixgo",
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )
+    if built.returncode != 0:
+        return None, f"go cannot build it: {built.stderr.strip().splitlines()[-1]}"
+    return program, None
+
+
+def fix(damrak, program, work, name):
+    """The script of FIX, twice for each version and one after the other, so that the venue is in use. The venue
+    is killed in each run; the second time it goes on from a snapshot, made of what it left behind."""
+    venue = Venue(damrak, work)
+    try:
+        for version in ["FIX.4.2", "FIX.4.4"]:
+            store = work / version
+            store.mkdir()
+            for run in ["1", "2"]:
+                for script in ["trade", "resume"]:
+                    address = venue.addresses["order_entry_fix"].rsplit(":", 1)
+                    fix_script.play(script, program, address, version, str(store), f"{version}-{run}")
+                    if script == "trade":
+                        venue.kill()
+                        sequence = make_snapshot(damrak, work / "journal") if run == "2" else None
+                        venue = Venue(damrak, work)
+                        if sequence and venue.started["recovered"]["snapshot"]["sequence"] != sequence:
+                            raise Failed(f"no start from the snapshot of {sequence}: {venue.started}")
+            print(f"{name} in {version}: two runs, two kills of the venue", flush=True)
+        venue.stop()
+    finally:
+        venue.kill()
+
+
+def make_snapshot(damrak, journal):
+    made = subprocess.run(
+        [damrak, "snapshot", "make", str(journal), "--json"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=CHECK_SECONDS,
+    )
+    return json.loads(made.stdout)["sequence"]
 
 
 def installed(module):
@@ -212,7 +251,7 @@ class Run:
         started = time.monotonic()
         try:
             check(*arguments)
-        except (Failed, RuntimeError, OSError, ValueError, subprocess.SubprocessError) as failure:
+        except (Failed, fix_script.Failed, RuntimeError, OSError, ValueError, subprocess.SubprocessError) as failure:
             print(f"FAILED: {name}: {failure}", flush=True)
             self.failed.append(name)
         else:
@@ -224,14 +263,17 @@ class Run:
         # Built before the venue runs, so that nothing is timed while the compiler is at work.
         slouch, why_no_slouch = built_slouch(self.target_dir)
         why_no_capture = capture.why_not()
-        initiator, why_no_quickfix = built_quickfix(self.target_dir)
-        if initiator is not None:
-            self.attempt("quickfix", quickfix, self.damrak, initiator, self.work / "quickfix")
-        else:
-            self.skip("quickfix", why_no_quickfix)
+        for name, build in [("quickfix", built_quickfix), ("quickfixgo", built_quickfixgo)]:
+            program, why_not = build(self.target_dir)
+            if program is not None:
+                self.attempt(name, fix, self.damrak, program, self.work / name, name)
+            else:
+                self.skip(name, why_not)
 
+        self.attempt("recording", self.recording)
         venue = Venue(self.damrak, self.work)
         try:
+            self.ouch42(venue, why_no_capture)
             packets = str(self.work / "packets.pcapng")
             udp = [venue.port("market_data"), venue.port("re_request")]
             tshark = None
@@ -271,8 +313,55 @@ class Run:
                 ])
             else:
                 self.skip("capture", why_no_capture or "no client traded")
+            if not installed("playwright"):
+                self.skip("report", "PyPI playwright is not installed")
+            elif importlib.import_module("report_page").browser() is None:
+                self.skip("report", "Chromium is not installed")
+            else:
+                self.attempt("report", self.report, venue)
         finally:
             self.attempt("stop", venue.stop)
+
+    def report(self, venue):
+        """Two loads, one in a closed loop, and the page of both in a browser."""
+        folders = [str(self.work / name) for name in ["open loop", "closed loop"]]
+        for folder, loop in zip(folders, [["--rate", "2k/s"], ["--closed-loop", "4"]]):
+            subprocess.run(
+                [
+                    self.damrak, "load", "--to", venue.addresses["order_entry"],
+                    "--snapshot", venue.addresses["snapshot"], "--session", "user03:password03",
+                    *loop, "--for", "2s", "--out", folder,
+                ],
+                stdin=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS,
+            )
+        page, picture = str(self.work / "report.html"), str(self.work / "report.png")
+        subprocess.run(
+            [self.damrak, "report", *folders, "--output", page],
+            stdin=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS,
+        )
+        outcome_of([sys.executable, str(HERE / "report_page.py"), page, picture])
+
+    def ouch42(self, venue, why_no_capture):
+        """OUCH 4.2 by plain sockets, twice in a row; tshark reads what was sent."""
+        port = venue.port("order_entry_ouch42")
+        packets, messages = str(self.work / "ouch42.pcapng"), str(self.work / "ouch42.messages")
+        tshark = capture.record(packets, port, []) if why_no_capture is None else None
+        script = str(HERE / "ouch42.py")
+        try:
+            for run in ["FIRST", "SECOND"]:
+                self.attempt("ouch42", outcome_of, [
+                    sys.executable, script, "trade", str(port), run, messages
+                ])
+        finally:
+            if tshark is not None:
+                time.sleep(0.5)
+                capture.stop(tshark)
+        if tshark is not None:
+            self.attempt("ouch42 by tshark", outcome_of, [
+                sys.executable, script, "check", packets, str(port), messages
+            ])
+        else:
+            self.skip("ouch42 by tshark", why_no_capture)
 
     def trade(self, venue, slouch, why_no_slouch):
         """Each client in its turn; true if Nasdaq's has traded, which leaves all kinds of traces."""
@@ -291,6 +380,14 @@ class Run:
         else:
             self.skip("slouch", why_no_slouch)
         return has_library
+
+    def recording(self):
+        outcome = outcome_of([
+            sys.executable, str(HERE / "recording.py"),
+            "--damrak", self.damrak, "--work", str(self.work / "recording"),
+        ])
+        for decoder in outcome["skipped"]:
+            self.skip("recording", f"{decoder} is not installed")
 
     @staticmethod
     def join(command):

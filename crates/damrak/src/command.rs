@@ -4,6 +4,7 @@ mod at;
 mod bench;
 mod ctl;
 mod demo;
+mod doctor;
 mod feed;
 mod follow;
 mod generate;
@@ -15,6 +16,7 @@ mod load;
 mod man;
 pub(crate) mod output;
 mod recover;
+mod report;
 mod run;
 mod scenario;
 mod serve;
@@ -82,7 +84,9 @@ enum Verb {
     Generate(generate::Arguments),
     Scenario(scenario::Arguments),
     Bench(bench::Arguments),
+    Report(report::Arguments),
     Lab(lab::Arguments),
+    Doctor(doctor::Arguments),
     Man(man::Arguments),
 }
 
@@ -125,9 +129,35 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Scenario(arguments) => scenario::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Report(arguments) => report::run(&arguments),
         Verb::Lab(arguments) => lab::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, &Cli::command()),
     }
+}
+
+/// The command line as a shell reads it, without the passwords.
+fn command_line() -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+{}".contains(c);
+    let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    let mut words = vec!["damrak".to_owned()];
+    let mut is_session = false;
+    for word in std::env::args().skip(1) {
+        let word = match word.strip_prefix("--session=").or(is_session.then_some(word.as_str())) {
+            Some(session) => {
+                let option = if is_session { "" } else { "--session=" };
+                let user = session.split_once(':').map_or(session, |(user, _)| user);
+                format!("{option}{user}:PASSWORD")
+            }
+            None => word,
+        };
+        is_session = word == "--session";
+        words.push(quoted(word));
+    }
+    words.join(" ")
 }
 
 /// The journal that a verb reads, and how the verb prints.

@@ -4,5 +4,6 @@
 
 mod bands;
 pub(crate) mod phases;
+pub(crate) mod steps;
 pub(crate) mod trading_status;
 pub(crate) mod uncross;

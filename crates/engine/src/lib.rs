@@ -49,7 +49,7 @@ pub use state::{
     view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor},
 };
 
-use auction::uncross::Scratch;
+use auction::{steps::AuctionLine, uncross::Scratch};
 use book::{
     Book,
     pool::{Pool, Slot},
@@ -61,7 +61,7 @@ use intake::{
 };
 use money::Money;
 use operator::{requests::Operators, trades::Trades};
-use state::hash::StateHash;
+use state::hash::{self, StateHash};
 use trading::iceberg::Icebergs;
 
 /// The state of the exchange; [`Engine::apply`] is the only way to change it.
@@ -94,6 +94,8 @@ pub struct Engine {
     found: Vec<Slot>,
     /// Orders that later inputs cancel.
     pending_cancels: PendingCancels,
+    /// Auctions that later inputs go on with.
+    auction_line: AuctionLine,
     /// Blocked scopes, sorted.
     blocks: Vec<Scope>,
     trades: Trades,
@@ -146,7 +148,8 @@ impl Engine {
             money: Money::default(),
             hash: StateHash::default(),
             found: Vec::new(),
-            pending_cancels: PendingCancels::default(),
+            pending_cancels: PendingCancels::new(hash::PENDING_CANCEL),
+            auction_line: AuctionLine::default(),
             blocks: Vec::new(),
             trades: Trades::new(),
             operators: Operators::default(),

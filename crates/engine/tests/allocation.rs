@@ -149,7 +149,7 @@ impl Flow {
         };
         let may_rest = order_type == OrderType::Limit && time_in_force == TimeInForce::Day;
         if self.tells && may_rest && self.below(2) == 0 {
-            self.tell(&mut order);
+            self.instruct(&mut order);
         }
         Command::Enter(order)
     }
@@ -166,38 +166,38 @@ impl Flow {
         }
     }
 
-    /// Tells an order something, and gives it a life and conditions that go with that.
-    fn tell(&mut self, order: &mut EnterOrder) {
+    /// Gives an order instructions, and the time in force and conditions that fit them.
+    fn instruct(&mut self, order: &mut EnterOrder) {
         let pricings = [Pricing::Stop, Pricing::TakeProfit, Pricing::TrailingStop];
         order.conditions.post_only = false;
-        let told = &mut order.instructions;
+        let instructions = &mut order.instructions;
         match self.below(10) {
             0..4 => {
-                told.pricing = pricings[self.below(3) as usize];
-                told.trigger = Ticks(self.price(order.side).0 as u32);
-                if told.pricing == Pricing::TrailingStop {
-                    told.offset = 1 + self.below(200) as i32;
+                instructions.pricing = pricings[self.below(3) as usize];
+                instructions.trigger = Ticks(self.price(order.side).0 as u32);
+                if instructions.pricing == Pricing::TrailingStop {
+                    instructions.offset = 1 + self.below(200) as i32;
                 }
             }
             4 => {
-                told.expires_s = 1_000 + self.below(5_000) as u32;
+                instructions.expires_s = 1_000 + self.below(5_000) as u32;
                 order.time_in_force = TimeInForce::GoodTillTime;
             }
-            5 => told.all_or_none = true,
+            5 => instructions.all_or_none = true,
             6 => order.conditions.minimum_quantity = Lots(1 + self.below(200) as u32),
             7 => {
                 order.conditions.post_only = true;
-                told.slide = true;
+                instructions.slide = true;
             }
-            8 => told.shown_quantity = Lots(2 + self.below(50) as u32),
+            8 => instructions.shown_quantity = Lots(2 + self.below(50) as u32),
             _ => {
                 let from = self.below(self.live.len() as u64) as usize;
                 let key = order.key;
                 let own = |it: &&OrderKey| it.session_id == key.session_id && **it != key;
                 let Some(other) = self.live[from..].iter().find(own) else { return };
                 match other.user_ref_num % 2 {
-                    0 => told.parent = other.user_ref_num,
-                    _ => told.partner = other.user_ref_num,
+                    0 => instructions.parent = other.user_ref_num,
+                    _ => instructions.partner = other.user_ref_num,
                 }
                 // Tied orders are of one instrument.
                 order.symbol = symbol(Self::instrument_of(other.user_ref_num));

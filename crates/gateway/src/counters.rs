@@ -173,6 +173,8 @@ counters! {
         excess,
         /// Datagrams for a session that has not been added yet, dropped.
         early,
+        /// Datagrams of a session that speaks FIX, dropped.
+        other_dialect,
         /// OUCH messages received, malformed ones included.
         messages,
         /// Messages submitted to the sequencer.
@@ -222,6 +224,26 @@ counters! {
         stalls,
         /// Turns that took no outputs because the feed server had not taken the messages before.
         held_up,
+    }
+}
+
+counters! {
+    /// What a [`DeltaStream`](crate::DeltaStream) counts.
+    DeltaStreamCounters,
+    /// [`DeltaStreamCounters`] at one moment. Everything is a total.
+    DeltaStreamCount {
+        /// Messages taken from its ring.
+        messages,
+        /// Messages that the ring had overwritten before they were taken.
+        dropped,
+        /// Ranges of them.
+        gaps,
+        /// Packets sent, heartbeats included; one for each destination.
+        packets,
+        heartbeats,
+        bytes_out,
+        /// Turns that ended before all was sent because the network was full.
+        stalls,
     }
 }
 

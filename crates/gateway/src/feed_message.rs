@@ -2,6 +2,7 @@
 //!
 //! Invariant: a message is encoded once. Whatever carries it later copies these bytes.
 
+use ring::Words;
 use wire::itch::MESSAGE_LEN_MAX;
 
 /// A message of the feed and its number.
@@ -13,6 +14,29 @@ pub struct FeedMessage {
 }
 
 const _: () = assert!(size_of::<FeedMessage>() == 64);
+
+impl Words for FeedMessage {
+    const WORDS: usize = 8;
+
+    fn to_words(&self, words: &mut [u64]) {
+        let mut bytes = [0; 56];
+        bytes[0] = self.len;
+        bytes[1..=MESSAGE_LEN_MAX].copy_from_slice(&self.bytes);
+        words[0] = self.number;
+        for (word, bytes) in words[1..].iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        }
+    }
+
+    fn from_words(words: &[u64]) -> Self {
+        let mut bytes = [0; 56];
+        for (word, bytes) in words[1..].iter().zip(bytes.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let message = bytes[1..=MESSAGE_LEN_MAX].try_into().expect("it is that long");
+        Self { number: words[0], len: bytes[0], bytes: message }
+    }
+}
 
 impl FeedMessage {
     /// # Panics

@@ -24,6 +24,7 @@ use crate::{
     packets::{PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
     requesters::{RequestLimits, Requesters},
+    stream_filter::{StreamIndex, StreamOptions},
 };
 
 pub use door::SUBSCRIBERS_MAX;
@@ -56,9 +57,12 @@ pub struct FeedServerOptions {
     pub store_bytes_max: usize,
     /// Which requests are answered.
     pub requests: RequestLimits,
+    /// The delta streams, which are served beside the feed.
+    pub streams: Vec<StreamOptions>,
 }
 
 /// The networks of a [`FeedServer`].
+#[derive(Default)]
 pub struct FeedServerNetworks<N, D> {
     /// Requests for lost messages.
     pub requests: D,
@@ -80,18 +84,30 @@ pub struct FeedServer<N, D> {
     snapshot: Door<N>,
     stream: Door<N>,
     packets: Packets,
+    /// Of each delta stream.
+    stream_packets: Vec<Packets>,
     requesters: Requesters,
-    /// Re-requests of this turn: requester, first message, number of messages.
-    asked: Vec<(SocketAddr, u64, u16)>,
+    /// Re-requests of this turn.
+    asked: Vec<Asked>,
     /// When subscribers were served, and whether messages came since.
     served_ns: u64,
     has_news: bool,
     counters: Arc<FeedServerCounters>,
 }
 
+/// A re-request.
+struct Asked {
+    from: SocketAddr,
+    /// `None` for the feed.
+    stream: Option<usize>,
+    first: u64,
+    count: u16,
+}
+
 /// The messages and the books.
 pub(crate) struct Stored {
     recent: ReplayStore,
+    streams: Vec<StreamIndex>,
     past: Past,
     books: FeedBooks,
 }
@@ -101,6 +117,49 @@ impl Stored {
         let stored = self.recent.push(FEED, message);
         assert!(stored == number, "message {number} of the feed comes as number {stored}");
         self.books.take(number, message);
+        let kept = self.recent.first(FEED);
+        self.streams.iter_mut().for_each(|stream| stream.take(number, message, kept));
+    }
+
+    /// The stream of a session, `None` in it for the whole feed.
+    fn session_of(&self, name: &[u8], feed: &[u8; 10]) -> Option<Option<usize>> {
+        if name == feed.trim_ascii() {
+            return Some(None);
+        }
+        self.streams.iter().position(|stream| name == stream.session).map(Some)
+    }
+
+    /// True if a stream has messages like this one; the feed has all.
+    fn has(&self, stream: Option<usize>, message: &[u8]) -> bool {
+        stream.is_none_or(|stream| self.streams[stream].filter.has(message))
+    }
+
+    /// Number of the next message of a stream, or of the feed.
+    fn next_of(&self, stream: Option<usize>) -> u64 {
+        stream.map_or(self.next(), |stream| self.streams[stream].next())
+    }
+
+    /// No message of a stream, or of the feed, before this one can be had.
+    fn first_kept_of(&self, stream: Option<usize>) -> u64 {
+        stream.map_or(self.first_kept(), |stream| self.streams[stream].first())
+    }
+
+    /// A message of a stream, or of the feed.
+    fn get_of(&self, stream: Option<usize>, number: u64) -> Result<&[u8], Missing> {
+        let Some(stream) = stream else { return self.get(number) };
+        let index = &self.streams[stream];
+        match index.in_feed(number) {
+            Some(number) => self.recent.get(FEED, number),
+            None if number < index.first() => Err(Missing::Dropped(index.first())),
+            None => Err(Missing::Future(index.next())),
+        }
+    }
+
+    /// Has an older message of the feed read; those of a stream are in memory or cannot be had.
+    fn want_of(&mut self, stream: Option<usize>, number: u64) {
+        if stream.is_none() {
+            self.want(number);
+        }
     }
 
     /// Number of the next message.
@@ -138,17 +197,21 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
         past: (Producer<PastRange>, Consumer<PastAnswer>),
     ) -> Self {
         let users = options.users.len();
+        let packets = |session| Packets::new(session, PACKET_BYTES_MAX);
+        let streams = options.streams.iter().cloned().map(StreamIndex::new).collect();
         Self {
             messages,
             stored: Stored {
                 recent: ReplayStore::new(1, options.store_bytes_max),
                 past: Past::new(past),
+                streams,
                 books: FeedBooks::new(),
             },
             requests: networks.requests,
             snapshot: Door::new(networks.snapshot, Service::Snapshot, users),
             stream: Door::new(networks.stream, Service::Stream, users),
-            packets: Packets::new(options.session, PACKET_BYTES_MAX),
+            packets: packets(options.session),
+            stream_packets: options.streams.iter().map(|it| packets(it.session)).collect(),
             requesters: Requesters::new(options.requests.clone()),
             asked: Vec::with_capacity(ANSWERS_PER_TURN),
             served_ns: 0,
@@ -180,7 +243,13 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
     /// argument with each.
     pub fn begin(&mut self, state: impl FnOnce(&mut dyn FnMut(&[u8]))) {
         self.stored.books = FeedBooks::new();
-        state(&mut |message| self.stored.books.apply(message));
+        let Stored { books, streams, .. } = &mut self.stored;
+        state(&mut |message| {
+            books.apply(message);
+            for stream in streams.iter_mut() {
+                stream.filter.takes(message);
+            }
+        });
         self.stored.books.begin_at(self.stored.next());
         self.count_stored();
     }
@@ -204,19 +273,20 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
     }
 
     fn take_requests(&mut self, now_ns: u64) -> Result<usize, AgentError> {
-        let Self { requests, asked, options, counters, requesters, .. } = self;
+        let Self { requests, asked, options, counters, requesters, stored, .. } = self;
         let mut work = 0;
         for _ in 0..REQUEST_BATCHES_PER_TURN {
             let count = requests
                 .receive(&mut |from, datagram| {
                     counters.requests.add(1);
-                    match moldudp64::Request::parse(datagram) {
-                        Ok(request)
-                            if request.session == options.session
-                                && asked.len() < ANSWERS_PER_TURN =>
-                        {
+                    let Ok(request) = moldudp64::Request::parse(datagram) else {
+                        return counters.requests_unanswered.add(1);
+                    };
+                    match stored.session_of(&request.session, &options.session) {
+                        Some(stream) if asked.len() < ANSWERS_PER_TURN => {
+                            let (first, count) = (request.sequence_number, request.count);
                             match requesters.may_ask(from, now_ns) {
-                                true => asked.push((from, request.sequence_number, request.count)),
+                                true => asked.push(Asked { from, stream, first, count }),
                                 false => counters.requests_refused.add(1),
                             }
                         }
@@ -237,12 +307,17 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
     }
 
     fn answer_requests(&mut self) -> Result<(), AgentError> {
-        let Self { asked, stored, packets, requests, counters, .. } = self;
-        for (from, first, count) in asked.drain(..) {
+        let Self { asked, stored, packets, stream_packets, requests, counters, .. } = self;
+        for Asked { from, stream, first, count } in asked.drain(..) {
             if count > 0 {
-                stored.want(first);
+                stored.want_of(stream, first);
             }
-            let answered = match packets.fill(first, count, |number| stored.get(number)) {
+            let packets = match stream {
+                Some(stream) => &mut stream_packets[stream],
+                None => &mut *packets,
+            };
+            let answered = match packets.fill(first, count, |number| stored.get_of(stream, number))
+            {
                 Ok((_, packet)) => requests.send(from, packet).map_err(requests_failed)?,
                 Err(_) => false,
             };

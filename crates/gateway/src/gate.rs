@@ -163,6 +163,11 @@ impl Gate {
         *used = (*used).max(user_ref_num);
     }
 
+    /// True if the session has sent a request with a number, by whatever protocol.
+    pub(crate) fn has_used_a_number(&self) -> bool {
+        self.used.values().any(|number| *number > 0)
+    }
+
     /// Takes an event of the session's own orders.
     fn learn(&mut self, channel: u8, user_ref_num: u32, has_effect: bool) {
         self.know_used(channel, user_ref_num);
@@ -183,6 +188,7 @@ pub(crate) fn learn(
         Event::Replaced(it) => (it.key, true),
         Event::Canceled(it) => (it.key, true),
         Event::Modified(it) => (it.key, true),
+        Event::CancelHeld(it) => (it.key, it.is_pending),
         Event::Rejected(it) => (it.key, false),
         Event::MassCanceled(it) => (it.key, false),
         Event::EntrySwitched(it) => (it.key, false),

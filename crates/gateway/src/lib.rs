@@ -33,15 +33,18 @@ mod streams;
 mod order_entry;
 mod order_entry_udp;
 mod feed_message;
+mod stream_filter;
+mod delta_streams;
 mod market_data;
 mod feed_server;
 
 pub use counters::{
-    FeedServerCount, FeedServerCounters, MarketDataCount, MarketDataCounters, OrderEntryCount,
-    OrderEntryCounters, OrderEntryUdpCount, OrderEntryUdpCounters, TcpCount, TcpCounters,
-    UdpLossCount, UdpLossCounters,
+    DeltaStreamCount, DeltaStreamCounters, FeedServerCount, FeedServerCounters, MarketDataCount,
+    MarketDataCounters, OrderEntryCount, OrderEntryCounters, OrderEntryUdpCount,
+    OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount, UdpLossCounters,
 };
 pub use credentials::{Credentials, CredentialsError};
+pub use delta_streams::{DeltaStream, DeltaStreamOptions, DeltaStreams, StreamReader};
 pub use drain::{DRAIN_ENDS, DRAIN_REFUSES};
 pub use feed_message::FeedMessage;
 pub use feed_server::{
@@ -54,14 +57,17 @@ pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
 pub use order_entry::{
-    CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Login,
-    OrderEntry, OrderEntryLimits, OrderEntryOptions, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
+    CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Known, Login,
+    OrderEntry, OrderEntryLimits, OrderEntryOptions, Ouch42, Ouch50, OuchVersion, PastReplies,
+    PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionEvent, SessionReplies,
+    SoupBinTcp, SoupBinTcpOptions, past_reply_rings,
 };
 pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
 pub use parker::SocketParker;
 pub use replay_store::{Missing, ReplayStore};
 pub use requesters::{Network, REQUESTERS_MAX, RequestLimits};
-pub use streams::{FeedStream, MessageStore, ReplyStreams};
+pub use stream_filter::{StreamFilter, StreamOptions};
+pub use streams::{Dialect, FeedStream, MessageStore, ReplyStreams};
 pub use submission::Submission;
 pub use tcp::{ACCEPTED_MAX, Tcp};
 pub use udp::{Udp, UdpOptions, is_multicast};

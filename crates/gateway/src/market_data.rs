@@ -10,7 +10,7 @@ use ring::{Agent, AgentError, Consumer, Cursor, Producer};
 use wire::itch;
 
 use crate::{
-    DatagramNetwork, FeedMessage, MarketDataCounters, ReplayStore,
+    DatagramNetwork, FeedMessage, MarketDataCounters, ReplayStore, StreamFilter,
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     streams::{FeedStream, pull_durable},
@@ -45,6 +45,7 @@ pub struct MarketData<N> {
     durable: Arc<Cursor>,
     messages: FeedStream<ReplayStore>,
     to_server: Producer<FeedMessage>,
+    taps: Vec<Tap>,
     packets: Packets,
     /// Number of the next message to send.
     next_message: u64,
@@ -53,6 +54,21 @@ pub struct MarketData<N> {
     /// True if the last turn found no room for the feed server.
     held_up: bool,
     counters: Arc<MarketDataCounters>,
+}
+
+/// Where a delta stream gets its messages.
+struct Tap {
+    filter: StreamFilter,
+    /// Number of the next message in the stream.
+    next: u64,
+    to: Producer<FeedMessage>,
+}
+
+impl Tap {
+    /// Itself, if the stream takes the message.
+    fn taking(&mut self, message: &[u8]) -> Option<&mut Self> {
+        self.filter.takes(message).then_some(self)
+    }
 }
 
 impl<N: DatagramNetwork> MarketData<N> {
@@ -72,12 +88,19 @@ impl<N: DatagramNetwork> MarketData<N> {
             durable,
             messages: FeedStream::new(ReplayStore::new(1, STORE_BYTES)),
             to_server,
+            taps: Vec::new(),
             packets: Packets::new(options.session, PACKET_BYTES_MAX),
             next_message: 1,
             sent_ns: None,
             held_up: false,
             counters: Arc::default(),
         }
+    }
+
+    /// Publishes the messages of some instruments in another ring too, under numbers of their own from 1 on. While
+    /// a reader that blocks leaves no room there, no outputs are taken.
+    pub fn add_stream(&mut self, filter: StreamFilter, to: Producer<FeedMessage>) {
+        self.taps.push(Tap { filter, next: 1, to });
     }
 
     /// What it counts; may be read from any thread.
@@ -92,7 +115,11 @@ impl<N: DatagramNetwork> MarketData<N> {
         self.messages.take(output);
         let store = self.messages.store();
         for number in self.next_message..store.next(FEED) {
-            each(number, store.get(FEED, number).expect("it was stored just now"));
+            let message = store.get(FEED, number).expect("it was stored just now");
+            each(number, message);
+            for tap in &mut self.taps {
+                tap.filter.takes(message);
+            }
         }
         self.next_message = store.next(FEED);
         self.counters.messages.set(self.next_message - 1);
@@ -101,6 +128,11 @@ impl<N: DatagramNetwork> MarketData<N> {
     /// Takes up the messages before a snapshot, before the first output: they count as sent.
     pub fn restore(&mut self, archive: &MessageArchive) {
         self.messages.restore(archive);
+        for instrument in archive.instruments() {
+            let symbol = instrument.symbol.as_str().as_bytes();
+            let locate = instrument.instrument_id.0;
+            self.taps.iter_mut().for_each(|tap| tap.filter.learn(locate, symbol));
+        }
         self.next_message = self.messages.store().next(FEED);
         self.counters.messages.set(self.next_message - 1);
     }
@@ -112,7 +144,8 @@ impl<N: DatagramNetwork> MarketData<N> {
         if first - self.next_message > UNSENT_MAX {
             return 0;
         }
-        let room = self.to_server.free() / itch::Encoder::MESSAGES_MAX;
+        let free = self.taps.iter_mut().map(|tap| tap.to.free()).min().unwrap_or(usize::MAX);
+        let room = self.to_server.free().min(free) / itch::Encoder::MESSAGES_MAX;
         self.held_up = room == 0;
         let Self { outputs, durable, messages, .. } = self;
         let limit = room.min(OUTPUTS_PER_TURN);
@@ -123,6 +156,11 @@ impl<N: DatagramNetwork> MarketData<N> {
                 let message = store.get(FEED, number).expect("it was stored just now");
                 let published = self.to_server.try_publish(FeedMessage::new(number, message));
                 assert!(published.is_ok(), "an output has at most two messages");
+                for tap in self.taps.iter_mut().filter_map(|tap| tap.taking(message)) {
+                    let published = tap.to.try_publish(FeedMessage::new(tap.next, message));
+                    assert!(published.is_ok(), "there is room for two messages of each output");
+                    tap.next += 1;
+                }
             }
             self.counters.outputs.add(count as u64);
             self.counters.messages.set(store.next(FEED) - 1);
@@ -182,7 +220,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for MarketData<N> {
     /// Sends what is durable as far as the network takes it at once.
     fn close(&mut self) {
         self.take_outputs();
-        // The venue is closing, perhaps because of this very socket: what fails now is not told.
+        // The venue is closing, perhaps because of this very socket: what fails now is not reported.
         let _ = self.publish(self.sent_ns.unwrap_or(0));
     }
 }

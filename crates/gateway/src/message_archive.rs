@@ -17,6 +17,8 @@ use crate::{
 const REPLIES: u16 = 256;
 /// The code of a section with the state of one FIX session.
 const FIX_SESSION: u16 = 258;
+/// The code of a section with the tokens of one session that speaks OUCH 4.2.
+const OUCH_42_SESSION: u16 = 259;
 /// The code of a section with messages of the feed.
 const FEED: u16 = 257;
 /// The section ends when it has so many bytes; one message more may be in it.
@@ -45,6 +47,8 @@ pub enum MessageArchiveError {
     Code(u16),
     /// No session has the number 0.
     Session,
+    /// The tokens of a session cannot be read.
+    Tokens(DecodeError),
     /// The state of a FIX session cannot be read.
     FixSession(DecodeError),
     /// A section does not go on where the one before it ended.
@@ -63,6 +67,7 @@ impl fmt::Display for MessageArchiveError {
             Self::Code(code) => write!(f, "there is no section {code}"),
             Self::Session => write!(f, "replies of session 0"),
             Self::FixSession(error) => write!(f, "the state of a FIX session: {error}"),
+            Self::Tokens(error) => write!(f, "the tokens of a session: {error}"),
             Self::Number { expected, found } => {
                 write!(f, "messages go on with number {found} instead of {expected}")
             }
@@ -86,7 +91,7 @@ impl MessageArchive {
     /// True for the codes of its sections.
     #[must_use]
     pub const fn has_section(code: u16) -> bool {
-        matches!(code, REPLIES | FEED | FIX_SESSION)
+        matches!(code, REPLIES | FEED | FIX_SESSION | OUCH_42_SESSION)
     }
 
     pub fn take(&mut self, output: &Output) {
@@ -133,6 +138,11 @@ impl MessageArchive {
                     emit(FIX_SESSION, &[&session_id.to_le_bytes(), piece].concat());
                 });
             }
+            if let Some(tokens) = self.replies.tokens(stream) {
+                tokens.save(&mut |piece| {
+                    emit(OUCH_42_SESSION, &[&session_id.to_le_bytes(), piece].concat());
+                });
+            }
         }
         stream_sections(self.feed.store(), FEED_STREAM, &mut bytes, &mut |first, messages| {
             let mut section = first.to_le_bytes().to_vec();
@@ -157,12 +167,16 @@ impl MessageArchive {
                 store.ensure_stream(stream);
                 restore(store, stream, bytes)
             }
-            FIX_SESSION => {
+            FIX_SESSION | OUCH_42_SESSION => {
                 let (session_id, bytes) =
                     bytes.split_first_chunk().ok_or(MessageArchiveError::Short)?;
                 let session_id = u16::from_le_bytes(*session_id);
                 let stream =
                     usize::from(session_id).checked_sub(1).ok_or(MessageArchiveError::Session)?;
+                if code == OUCH_42_SESSION {
+                    let restored = self.replies.restore_tokens(stream, bytes);
+                    return restored.map_err(MessageArchiveError::Tokens);
+                }
                 self.replies.restore_reports(stream, bytes).map_err(MessageArchiveError::FixSession)
             }
             FEED => restore(self.feed.store_mut(), FEED_STREAM, bytes),
@@ -192,6 +206,11 @@ impl MessageArchive {
     /// The state of a FIX session.
     pub(crate) fn reports(&self, session_id: SessionId) -> Option<&wire::fix::Reports> {
         self.replies.reports(usize::from(session_id.0) - 1)
+    }
+
+    /// The tokens of a session that speaks OUCH 4.2.
+    pub(crate) fn tokens(&self, session_id: SessionId) -> Option<&wire::ouch42::Tokens> {
+        self.replies.tokens(usize::from(session_id.0) - 1)
     }
 
     /// Copies the feed into a stream that has had no message.

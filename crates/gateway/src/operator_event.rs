@@ -6,6 +6,8 @@ use std::{fmt, net::SocketAddr};
 
 use market::Text;
 
+use crate::Dialect;
+
 /// A gateway's report to the operator. It is not rate-limited here: the printer does that, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorEvent {
@@ -40,6 +42,8 @@ pub enum OperatorEvent {
     },
     /// A datagram came from an address that names no session, and was dropped.
     UnknownSender { address: SocketAddr },
+    /// A datagram was dropped: its session speaks another protocol than OUCH over UDP.
+    OtherDialect { username: Text<6>, address: SocketAddr, dialect: Dialect },
     /// A session has sent more datagrams than may wait for its turns, and one was dropped.
     ExcessDatagrams { username: Text<6>, address: SocketAddr },
     /// A datagram was longer than the receive buffer, and was dropped.
@@ -65,6 +69,7 @@ impl OperatorEvent {
             Self::Draining { .. } => "connections refused during the stop",
             Self::Malformed { .. } => "malformed messages",
             Self::UnknownSender { .. } => "datagrams from unknown addresses",
+            Self::OtherDialect { .. } => "datagrams of sessions with another protocol",
             Self::ExcessDatagrams { .. } => "datagrams above what may wait",
             Self::DatagramTooLong { .. } => "datagrams that were too long",
             Self::Blocked { .. } => "blocked sessions",
@@ -82,6 +87,7 @@ impl OperatorEvent {
             | Self::LoggedOut { username, .. }
             | Self::Malformed { username, .. }
             | Self::ExcessDatagrams { username, .. }
+            | Self::OtherDialect { username, .. }
             | Self::Blocked { username, .. }
             | Self::RepliesDropped { username, .. } => Some(*username),
             Self::LoginRejected { reason, .. } => reason.username(),
@@ -106,6 +112,7 @@ impl OperatorEvent {
             | Self::Malformed { address, .. }
             | Self::ExcessDatagrams { address, .. }
             | Self::UnknownSender { address }
+            | Self::OtherDialect { address, .. }
             | Self::DatagramTooLong { address } => Some(*address),
             Self::Blocked { .. } | Self::RepliesDropped { .. } => None,
         }
@@ -132,6 +139,7 @@ impl LoginFault {
             Self::Paused(username)
             | Self::Blocked(username)
             | Self::NotYetAdded(username)
+            | Self::OtherDialect(username, _)
             | Self::AlreadyConnected(username)
             | Self::RepliesDropped(username, _)
             | Self::NumberInFuture(username, _) => Some(*username),
@@ -173,6 +181,8 @@ pub enum LoginFault {
     Blocked(Text<6>),
     /// There is no session of that name here.
     NoSuchSession,
+    /// The session speaks another protocol than that of the port.
+    OtherDialect(Text<6>, Dialect),
     /// The session has not been added to the exchange yet.
     NotYetAdded(Text<6>),
     /// The user has a connection already, which stays.
@@ -266,6 +276,13 @@ impl fmt::Display for OperatorEvent {
             Self::UnknownSender { address } => {
                 write!(f, "datagram from {address} dropped: the address names no session")
             }
+            Self::OtherDialect { username, address, dialect } => {
+                write!(
+                    f,
+                    "datagram of {username} from {address} dropped: the session speaks {dialect} since \
+                     its first login"
+                )
+            }
             Self::ExcessDatagrams { username, address } => {
                 write!(
                     f,
@@ -320,6 +337,9 @@ impl fmt::Display for LoginFault {
             }
             Self::Blocked(username) => write!(f, "{username} is blocked: it sent too much"),
             Self::NoSuchSession => write!(f, "there is no session of that name"),
+            Self::OtherDialect(username, dialect) => {
+                write!(f, "{username} speaks {dialect}, which is not the protocol of this port")
+            }
             Self::NotYetAdded(username) => {
                 write!(f, "{username} has not been added to the exchange yet")
             }

@@ -9,6 +9,7 @@ mod client_session;
 pub(crate) mod connection;
 mod fix_session;
 mod serving;
+mod past_replies;
 mod login;
 mod closing;
 
@@ -18,10 +19,15 @@ use market::{CancelOnDisconnect, Command, Event, Output, SessionId, Text, Timest
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 pub use self::fix_session::FixSession;
+pub use self::past_replies::{
+    PastReplies, PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionReplies,
+    past_reply_rings,
+};
 pub use self::{
     admission::FAILED_LOGINS_MAX,
     client_session::{
-        ClientSession, FirstReply, Login, SessionEvent, SoupBinTcp, SoupBinTcpOptions,
+        ClientSession, FirstReply, Known, Login, Ouch42, Ouch50, OuchVersion, SessionEvent,
+        SoupBinTcp, SoupBinTcpOptions,
     },
     connection::CONNECTION_BYTES_MAX,
 };
@@ -116,6 +122,8 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     replies: ReplyStreams<ReplayStore>,
     /// By the place in the network's table.
     connections: Vec<Option<Box<Connection<S>>>>,
+    /// Where older messages are read, if they are.
+    past: Option<PastReplies>,
     /// What each user may send.
     gates: Vec<Gate>,
     /// The connection of each user that has one.
@@ -181,6 +189,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                 ReplayStore::new(usernames.len(), limits.store_bytes_max),
             ),
             live: vec![None; users.len()],
+            past: None,
             memories: users.iter().map(|_| S::Memory::default()).collect(),
             commands: Vec::with_capacity(S::COMMANDS_MAX),
             gates: users.iter().map(|user| Gate::new(throttle, user.firms.clone())).collect(),
@@ -212,6 +221,12 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     /// Stops as that says; see [`DRAIN_REFUSES`].
     pub fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
         self.drain = drain;
+    }
+
+    /// Has messages that the store no longer keeps read from the journal, by the other ends of
+    /// [`past_reply_rings`].
+    pub fn set_past(&mut self, past: PastReplies) {
+        self.past = Some(past);
     }
 
     /// Sends operator events there from now on.
@@ -273,6 +288,23 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             self.count_replies();
         }
         count
+    }
+
+    /// Takes older messages that were read, and wakes the connection they are for.
+    fn take_past(&mut self) -> usize {
+        let Self { past, live, connections, .. } = self;
+        let Some(past) = past else { return 0 };
+        let wanted = |user: usize| {
+            let connection = connections[live[user]?.index as usize].as_ref()?;
+            connection.session.resend_next()
+        };
+        let served = past.poll(wanted);
+        for user in &served {
+            if let Some(id) = self.live[*user] {
+                self.enqueue(id.index);
+            }
+        }
+        served.len()
     }
 
     fn count_replies(&self) {
@@ -398,7 +430,7 @@ where
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         self.operator_events.turn(now_ns);
-        let mut work = self.take_outputs();
+        let mut work = self.take_outputs() + self.take_past();
         if self.drain.get() < DRAIN_REFUSES {
             work += self.cancel_for_cut_off(now_ns);
         }

@@ -29,7 +29,7 @@ use crate::{
     operator_event::OperatorEvents,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
-    streams::{ReplyStreams, pull_durable},
+    streams::{Dialect, ReplyStreams, pull_durable},
 };
 
 /// Batches received in one turn: as many datagrams as the kernel's buffer holds, so that a flood leaves
@@ -229,7 +229,10 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             gate::learn(&mut intake.gates, output, |session_id| replies.stream(session_id));
         });
         while let Some(user) = self.replies.next_touched() {
-            self.enqueue(user);
+            // Replies in another protocol are not for datagrams.
+            if self.speaks_ouch(user) {
+                self.enqueue(user);
+            }
         }
         if count > 0 {
             self.counters.outputs.add(count as u64);
@@ -241,6 +244,10 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     fn count_replies(&self) {
         self.counters.replies.set(self.replies.count());
         self.counters.store_bytes.set(self.replies.store().bytes() as u64);
+    }
+
+    fn speaks_ouch(&self, user: usize) -> bool {
+        self.replies.dialect(user, false).is_none_or(|dialect| dialect == Dialect::Ouch)
     }
 
     fn enqueue(&mut self, user: usize) {
@@ -356,14 +363,14 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         self.ticked_ns = now_ns;
         let mut work = 0;
         for index in 0..self.users.len() {
-            let user = &mut self.users[index];
+            let user = &self.users[index];
             let is_due = now_ns.saturating_sub(user.sent_ns) >= HEARTBEAT_NS && !user.queued;
-            if !is_due || self.replies.session(index).is_none() {
+            if !is_due || self.replies.session(index).is_none() || !self.speaks_ouch(index) {
                 continue;
             }
             let packet = self.packets.heartbeat(user.next_reply);
             if send(&mut self.network, user.address, packet, &self.counters)? {
-                user.sent_ns = now_ns;
+                self.users[index].sent_ns = now_ns;
                 work += 1;
             }
         }
@@ -380,7 +387,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
         self.ends_sent += 1;
         for user in 0..self.users.len() {
-            if self.replies.session(user).is_some() {
+            if self.replies.session(user).is_some() && self.speaks_ouch(user) {
                 let UdpUser { address, next_reply, .. } = self.users[user];
                 let packet = self.packets.end_of_session(next_reply);
                 send(&mut self.network, address, &packet, &self.counters)?;
@@ -435,7 +442,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
     /// Sends what is durable as far as the network takes it at once.
     fn close(&mut self) {
         self.take_outputs();
-        // The venue is closing, perhaps because of this very socket: what fails now is not told.
+        // The venue is closing, perhaps because of this very socket: what fails now is not reported.
         let _ = self.send_replies(self.ticked_ns);
         let _ = self.network.flush();
     }

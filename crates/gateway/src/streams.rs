@@ -4,7 +4,7 @@
 //! Invariant: the same outputs give the same bytes under the same numbers, from 1 without gaps. An
 //! event is encoded only if a stream that is kept here gets a message of it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use market::{Event, Instrument, OrderKey, Output, SessionId, Text, VenueEvent};
 use ring::{Consumer, Cursor, Flow};
@@ -12,6 +12,7 @@ use wire::{
     fix::{FixNote, Reports},
     itch,
     ouch::{self, Recipient},
+    ouch42::{self, Tokens},
 };
 
 use crate::{message_archive::MessageArchive, replay_store::ReplayStore};
@@ -25,6 +26,28 @@ pub trait MessageStore {
     fn push(&mut self, stream: usize, message: &[u8]);
 }
 
+/// What the requests and replies of a session are written in. Its first request decides, for good: the
+/// replies to an order are in the words of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// OUCH 5.0.
+    Ouch,
+    /// OUCH 4.2.
+    Ouch42,
+    /// FIX 4.2 or 4.4.
+    Fix,
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ouch => "OUCH 5.0",
+            Self::Ouch42 => "OUCH 4.2",
+            Self::Fix => "FIX",
+        })
+    }
+}
+
 /// The replies to all sessions, or to those of some users, each session's a stream.
 #[derive(Clone, Debug)]
 pub struct ReplyStreams<S> {
@@ -32,6 +55,8 @@ pub struct ReplyStreams<S> {
     routes: Routes,
     /// By stream: the state of a FIX session, once it has logged on. All other sessions get OUCH.
     reports: Vec<Option<Box<Reports>>>,
+    /// By stream: the tokens of a session that speaks OUCH 4.2, once it has sent something.
+    tokens: Vec<Option<Box<Tokens>>>,
     store: S,
     count: u64,
 }
@@ -55,7 +80,7 @@ impl<S: MessageStore> ReplyStreams<S> {
     /// The replies to all sessions: the stream of a session is its id, less 1.
     pub fn of_all(store: S) -> Self {
         let (encoder, routes) = (ouch::Encoder::new(), Routes::default());
-        Self { encoder, routes, reports: Vec::new(), store, count: 0 }
+        Self { encoder, routes, reports: Vec::new(), tokens: Vec::new(), store, count: 0 }
     }
 
     /// The replies to the sessions of these users: the stream of a session is the index of its
@@ -78,7 +103,8 @@ impl<S: MessageStore> ReplyStreams<S> {
             touched: Vec::with_capacity(count),
             is_touched: vec![false; count],
         };
-        Self { encoder: ouch::Encoder::new(), routes, reports: Vec::new(), store, count: 0 }
+        let encoder = ouch::Encoder::new();
+        Self { encoder, routes, reports: Vec::new(), tokens: Vec::new(), store, count: 0 }
     }
 
     /// Takes the next output.
@@ -98,7 +124,13 @@ impl<S: MessageStore> ReplyStreams<S> {
         {
             self.reports_mut(stream).get_or_insert_with(|| Box::new(Reports::new(&logon)));
         }
-        let Self { encoder, routes, reports, store, count } = self;
+        if let Event::Noted(note) = &output.event
+            && note.bytes() == ouch42::NOTE
+            && let Some(stream) = self.routes.stream(note.session_id)
+        {
+            self.tokens_mut(stream).get_or_insert_default();
+        }
+        let Self { encoder, routes, reports, tokens, store, count } = self;
         let is_fix = |stream: usize| reports.get(stream).is_some_and(Option::is_some);
         let mut push = |routes: &mut Routes, stream, message: &[u8]| {
             store.push(stream, message);
@@ -108,12 +140,18 @@ impl<S: MessageStore> ReplyStreams<S> {
         encoder.encode(output, &mut |recipient, message| match recipient {
             Recipient::One(session_id) => {
                 if let Some(stream) = routes.stream(session_id).filter(|it| !is_fix(*it)) {
-                    push(routes, stream, message);
+                    match tokens.get_mut(stream) {
+                        Some(Some(tokens)) => {
+                            tokens.reply(message, &mut |reply| push(routes, stream, reply));
+                        }
+                        _ => push(routes, stream, message),
+                    }
                 }
             }
             Recipient::All => {
                 for stream in 0..routes.sessions.len() {
                     if routes.sessions[stream].is_some() && !is_fix(stream) {
+                        // A system event, which is the same in both versions of OUCH.
                         push(routes, stream, message);
                     }
                 }
@@ -132,10 +170,51 @@ impl<S: MessageStore> ReplyStreams<S> {
         }
     }
 
+    /// The dialect of a session; `None` while any may be chosen. `has_requests` is true if the session has
+    /// sent a request with a number.
+    #[must_use]
+    pub(crate) fn dialect(&self, stream: usize, has_requests: bool) -> Option<Dialect> {
+        match (self.reports(stream), self.tokens(stream)) {
+            (Some(_), _) => Some(Dialect::Fix),
+            (None, Some(_)) => Some(Dialect::Ouch42),
+            (None, None) => has_requests.then_some(Dialect::Ouch),
+        }
+    }
+
     /// The state of a FIX session; `None` for a session that has not logged on by FIX.
     #[must_use]
     pub fn reports(&self, stream: usize) -> Option<&Reports> {
         self.reports.get(stream)?.as_deref()
+    }
+
+    /// The tokens of a session; `None` if it has sent nothing in OUCH 4.2.
+    #[must_use]
+    pub fn tokens(&self, stream: usize) -> Option<&Tokens> {
+        self.tokens.get(stream)?.as_deref()
+    }
+
+    /// The place of the tokens of a session.
+    pub(crate) fn tokens_mut(&mut self, stream: usize) -> &mut Option<Box<Tokens>> {
+        if self.tokens.len() <= stream {
+            self.tokens.resize(stream + 1, None);
+        }
+        &mut self.tokens[stream]
+    }
+
+    /// Takes a piece of the saved tokens of a session.
+    ///
+    /// # Errors
+    /// The bytes are not such a piece, or come in another order.
+    pub(crate) fn restore_tokens(
+        &mut self,
+        stream: usize,
+        piece: &[u8],
+    ) -> Result<(), market::DecodeError> {
+        let place = self.tokens_mut(stream);
+        let mut tokens = place.take().map(|tokens| *tokens);
+        Tokens::restore(&mut tokens, piece)?;
+        *place = tokens.map(Box::new);
+        Ok(())
     }
 
     /// Takes a piece of the saved state of a FIX session.
@@ -224,6 +303,9 @@ impl ReplyStreams<ReplayStore> {
                 archive.copy_replies(session_id, &mut self.store, stream);
                 if let Some(reports) = archive.reports(session_id) {
                     *self.reports_mut(stream) = Some(Box::new(reports.clone()));
+                }
+                if let Some(tokens) = archive.tokens(session_id) {
+                    *self.tokens_mut(stream) = Some(Box::new(tokens.clone()));
                 }
                 self.count += self.store.next(stream) - 1;
             }

@@ -95,7 +95,7 @@ impl Udp {
     }
 
     fn over(socket: Socket, options: &UdpOptions) -> io::Result<Self> {
-        // The system grants what it may; what it did is read back and told.
+        // The system may grant less: the size is read back and reported.
         socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
         let receive_buffer_bytes = socket.recv_buffer_size()?;
         os::count_drops(socket.as_fd())?;

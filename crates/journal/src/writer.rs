@@ -59,6 +59,8 @@ pub struct Writer {
     offset: u64,
     /// The segment ends before the batch that would go beyond, if the next one is ready.
     limit: u64,
+    /// Where the room ends that was taken for the segment.
+    allocated: u64,
     seed: u32,
     chain: Chain,
 
@@ -144,6 +146,7 @@ impl Writer {
             file_name,
             offset: SEGMENT_HEADER_LEN,
             limit,
+            allocated: limit,
             seed: record::seed(&header),
             chain: header.chain,
             buffer: Buffer::with_capacity(BUFFER_LEN),
@@ -388,6 +391,13 @@ impl Writer {
         self.no_room.as_ref()
     }
 
+    /// The room that was taken for the current segment, in bytes, and what is left of it.
+    #[must_use]
+    pub fn room(&self) -> (u64, u64) {
+        let end = self.offset + self.buffer.len() as u64;
+        (self.allocated, self.allocated.saturating_sub(end))
+    }
+
     /// Tries again to make room for the next segment, after there was none. A later
     /// [`commit`](Self::commit), also an empty one, takes the result.
     pub fn try_room_again(&mut self) {
@@ -450,7 +460,7 @@ impl Writer {
         self.header = header;
         self.seed = record::seed(&header);
         self.offset = SEGMENT_HEADER_LEN;
-        self.limit = self.segment_bytes;
+        (self.limit, self.allocated) = (self.segment_bytes, self.segment_bytes);
         Ok(())
     }
 

@@ -116,6 +116,28 @@ impl Latency {
         }
     }
 
+    /// How many latencies were seen at each length that was, as `(nanoseconds, count)`, in rising order; a length
+    /// is the longest of those that share its bucket.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        let steps = self.histogram.iter_recorded();
+        steps.map(|step| {
+            (step.value_iterated_to().min(self.max_ns), step.count_since_last_iteration())
+        })
+    }
+
+    /// [`counts`](Self::counts) in buckets of a quarter of an octave: each `(lower bound in nanoseconds, count)`.
+    pub fn coarse_counts(&self) -> Vec<(u64, u64)> {
+        let mut coarse: Vec<(u64, u64)> = Vec::new();
+        for (latency_ns, count) in self.counts() {
+            let from_ns = quarter_octave(latency_ns);
+            match coarse.last_mut() {
+                Some((last_ns, of_last)) if *last_ns == from_ns => *of_last += count,
+                _ => coarse.push((from_ns, count)),
+            }
+        }
+        coarse
+    }
+
     /// The percentile distribution as text (`.hgrm`), in microseconds: what HdrHistogram plotters
     /// read.
     pub fn distribution(&self) -> String {
@@ -143,6 +165,15 @@ impl Latency {
         text += &format!("#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]\n");
         text += &format!("#[Max     = {max:>12.3}, Total count    = {count:>12}]\n");
         text + &format!("#[Buckets = {buckets:>12}, SubBuckets     = {SUB_BUCKETS:>12}]\n")
+    }
+}
+
+/// The largest number at or below `value` that is a power of two, or a quarter, a half or three quarters of it
+/// more; small numbers are themselves.
+fn quarter_octave(value: u64) -> u64 {
+    match value {
+        0..8 => value,
+        _ => value >> (value.ilog2() - 2) << (value.ilog2() - 2),
     }
 }
 
@@ -213,6 +244,32 @@ pub fn duration_text(duration_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Counts have every latency once; coarse ones too, in four buckets an octave.
+    #[test]
+    fn counts_have_every_latency_once() {
+        let mut latency = Latency::new();
+        for latency_ns in [1, 7, 8, 9, 10, 15, 16, 1_000, 1_279, 1_280, 1_535, 1_536, 5_000_000] {
+            latency.record(latency_ns);
+        }
+        assert_eq!(latency.counts().map(|(_, count)| count).sum::<u64>(), 13);
+        assert_eq!(latency.counts().last(), Some((5_000_000, 1)));
+        let coarse = latency.coarse_counts();
+        let wanted = [
+            (1, 1),
+            (7, 1),
+            (8, 2),
+            (10, 1),
+            (14, 1),
+            (16, 1),
+            (896, 1),
+            (1_024, 1),
+            (1_280, 2),
+            (1_536, 1),
+            (4_194_304, 1),
+        ];
+        assert_eq!(coarse, wanted);
+    }
 
     fn one_to(count: u64) -> Latency {
         let mut latency = Latency::new();

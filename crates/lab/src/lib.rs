@@ -3,7 +3,7 @@
 //! Start at [`load`] (open-loop load over the wire), [`mod@bench`] (the cost of an operation),
 //! [`crash_trial`] (a venue killed under load), [`attack`] (a venue attacked beside honest clients),
 //! [`order_run`] (an order file through the whole pipeline). [`order_file`] reads and writes order
-//! files, [`comparison`] has the flows by which matching engines are compared.
+//! files, [`comparison`] has the flows by which matching engines are compared, [`doctor`] says what the machine lacks.
 //!
 //! Invariant: latency counts from the scheduled send time, never from the actual one.
 
@@ -13,6 +13,7 @@
 )]
 
 pub mod environment;
+pub mod doctor;
 pub mod schedule;
 pub mod latency;
 mod zipf;
@@ -20,6 +21,7 @@ pub mod comparison;
 pub mod order_file;
 pub mod order_run;
 pub mod load;
+pub mod report_page;
 pub mod crash_trial;
 pub mod attack;
 pub mod bench;

@@ -55,6 +55,9 @@ pub enum Event {
     Canceled(Canceled),
     /// A modify changed an order's kind of sell, or reduced it.
     Modified(Modified),
+    /// The auction of a resting order trades in steps: the order is canceled after it, or, for a
+    /// request that would leave lots, stays as it is.
+    CancelHeld(CancelHeld),
     /// The market traded at the trigger of a contingent order, which now enters the book.
     Triggered(Triggered),
     /// The parent of a child order is done; the child is released.
@@ -494,6 +497,15 @@ pub struct EntrySwitched {
     pub enabled: bool,
 }
 
+/// See [`Event::CancelHeld`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CancelHeld {
+    /// The order.
+    pub key: OrderKey,
+    /// True if the order is canceled after the auction; false if the request has no effect.
+    pub is_pending: bool,
+}
+
 /// See [`Event::AccountQueried`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AccountQueried {
@@ -517,6 +529,7 @@ impl Event {
             | Self::SelfMatchPrevented(SelfMatchPrevented { key, .. })
             | Self::Canceled(Canceled { key, .. })
             | Self::Modified(Modified { key, .. })
+            | Self::CancelHeld(CancelHeld { key, .. })
             | Self::Triggered(Triggered { key, .. })
             | Self::Released(Released { key, .. })
             | Self::Restated(Restated { key, .. })

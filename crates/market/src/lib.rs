@@ -45,9 +45,10 @@ pub use command::{
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use decimal::{DecimalError, DecimalFault, DecimalText, parse_decimal};
 pub use event::{
-    Accepted, AccountQueried, AuctionTrade, Booked, CancelReason, Canceled, EntrySwitched, Event,
-    Fill, MassCanceled, Modified, Output, Rejected, Released, Replaced, RestateReason, Restated,
-    SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded, Triggered,
+    Accepted, AccountQueried, AuctionTrade, Booked, CancelHeld, CancelReason, Canceled,
+    EntrySwitched, Event, Fill, MassCanceled, Modified, Output, Rejected, Released, Replaced,
+    RestateReason, Restated, SelfMatchPrevented, SessionAdded, Shown, SystemEvent, Traded,
+    Triggered,
 };
 pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;

@@ -220,6 +220,7 @@ fn resting(model: &Model, order: &ModelOrder, ours: RestingOrder) -> RestingOrde
             Place::Trigger => Some(WaitsFor::Trigger),
             Place::Reference => Some(WaitsFor::Reference),
             Place::Quantity => Some(WaitsFor::Quantity),
+            Place::Auction => Some(WaitsFor::Auction),
         },
         attribution: ours.attribution,
         auction: ours.auction,

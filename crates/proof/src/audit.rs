@@ -53,6 +53,11 @@ impl Digest {
         });
         Self(hash)
     }
+
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl Default for Derived {

@@ -3,7 +3,7 @@
 //!
 //! Start at [`generator`] (seeded commands), then [`model`] (the expected events) and [`agreement`]
 //! (the comparison with the engine), [`sim`] (the venue with faults), [`scenario`] (commands and the
-//! events they must cause, as text), [`audit`] (the replies that
+//! events they must cause, as text), [`scenario_over`] (the same over a venue's ports), [`audit`] (the replies that
 //! clients received against the journal).
 //!
 //! Invariants: everything random comes from a seed. Of the model's side only [`agreement`] knows
@@ -23,5 +23,6 @@ mod scenario_words;
 mod scenario_commands;
 mod scenario_events;
 mod scenario_money;
+pub mod scenario_over;
 
 pub use engine_checks::restored;

@@ -28,14 +28,16 @@ pub use auction::AuctionStep;
 pub use contingent::Place;
 
 use market::{
-    AccountQueried, AddInstrument, AddSession, CancelReason, Canceled, ClientOrderId, Command,
-    CommandKind, Conditions, Display, EntrySwitch, EntrySwitched, Event, Fill, Firm, Input,
-    Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled, Modified, ModifyOrder,
-    OperatorCommand, OperatorName, OperatorResult, OrderAttributes, OrderId, OrderKey, OrderType,
-    Price, Quantity, RejectReason, Rejected, RestateReason, Restated, Scope, SelfMatchPrevention,
-    SessionAdded, SessionId, Shown, Side, Symbol, SystemEvent, Text, TimeInForce, TradeId,
+    AccountQueried, AddInstrument, AddSession, CancelHeld, CancelReason, Canceled, ClientOrderId,
+    Command, CommandKind, Conditions, Display, EntrySwitch, EntrySwitched, Event, Fill, Firm,
+    Input, Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled, Modified,
+    ModifyOrder, OperatorCommand, OperatorName, OperatorResult, OrderAttributes, OrderId, OrderKey,
+    OrderType, Price, Quantity, RejectReason, Rejected, RestateReason, Restated, Scope,
+    SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, Symbol, SystemEvent, Text,
+    TimeInForce, TradeId,
 };
 
+use auction::Auction;
 use busts::KeptTrade;
 use money::ModelMoney;
 use venue::Market;
@@ -95,6 +97,10 @@ pub struct Model {
     line: Vec<OrderKey>,
     /// Orders that are still to be canceled. (24.1)
     pending: VecDeque<(OrderKey, CancelReason)>,
+    /// Auctions that trade in steps. (27.14)
+    auctions: Vec<Auction>,
+    /// Orders that are canceled when none does any more. (27.16)
+    stuck: VecDeque<(OrderKey, CancelReason)>,
     /// Are there triggered orders that an earlier command left? (20.12)
     is_line_left: bool,
     /// Are there pegged orders that an earlier command left? (36.12)
@@ -250,7 +256,11 @@ impl Model {
             Command::Cancel(cancel) => {
                 if let Some(place) = self.place_of(cancel.key) {
                     let too_much = self.orders[place].too_much(cancel.quantity);
-                    self.cancel(place, too_much, CancelReason::User);
+                    if too_much > 0 && self.is_stuck(&self.orders[place]) {
+                        self.answer_in_auction(place, too_much);
+                    } else {
+                        self.cancel(place, too_much, CancelReason::User);
+                    }
                 }
             }
             Command::Modify(modify) => self.modify(modify),
@@ -470,7 +480,7 @@ impl Model {
 
     /// Cancels orders, at most so many at once. (24.1, 24.2)
     fn cancel_in_steps(&mut self, keys: Vec<OrderKey>, reason: CancelReason) {
-        let was_empty = self.pending.is_empty();
+        let was_empty = self.pending.is_empty() && self.stuck.is_empty();
         for key in keys {
             let place = self.place_of(key).expect("it was found live");
             if !self.orders[place].leaving && !self.orders[place].is_done() {
@@ -486,11 +496,42 @@ impl Model {
     /// The orders whose turn it is; one may be done by now. (24.1, 24.4)
     fn cancel_portion(&mut self) {
         for _ in 0..CANCELS_MAX {
-            let Some((key, reason)) = self.pending.pop_front() else { return };
-            if self.place_of(key).is_some_and(|place| !self.orders[place].is_done()) {
-                self.cancel_all_of(key, reason);
+            let stuck = if self.auctions.is_empty() { self.stuck.pop_front() } else { None };
+            let next = stuck.or_else(|| self.pending.pop_front());
+            let Some((key, reason)) = next else { return };
+            let place = self.place_of(key).filter(|place| !self.orders[*place].is_done());
+            match place.map(|place| self.orders[place]) {
+                // 27.16
+                Some(order) if self.is_stuck(&order) => self.stuck.push_back((key, reason)),
+                Some(_) => self.cancel_all_of(key, reason),
+                None => {}
             }
         }
+    }
+
+    /// Cancels an order, or has it wait until its auction is over. (27.16)
+    fn cancel_or_wait(&mut self, key: OrderKey, reason: CancelReason) {
+        let place = self.place_of(key).expect("it was found live");
+        if !self.is_stuck(&self.orders[place]) {
+            return self.cancel_all_of(key, reason);
+        }
+        if !self.orders[place].leaving {
+            self.orders[place].leaving = true;
+            self.stuck.push_back((key, reason));
+        }
+    }
+
+    /// A cancel of an order whose auction trades in steps. (27.16)
+    fn answer_in_auction(&mut self, place: usize, too_much: u64) {
+        let order = self.orders[place];
+        if order.leaving {
+            return;
+        }
+        let is_pending = too_much == order.leaves().0;
+        if is_pending {
+            self.cancel_or_wait(order.key, CancelReason::User);
+        }
+        self.events.push(Event::CancelHeld(CancelHeld { key: order.key, is_pending }));
     }
 
     /// Lots of a live order were removed: it needs less money, and may be done.
@@ -515,6 +556,10 @@ impl Model {
         {
             return;
         }
+        if self.is_stuck(&self.orders[place]) {
+            return self.answer_in_auction(place, too_much);
+        }
+        let order = &mut self.orders[place];
         let before = order.on_the_feed();
         order.side = asked.side;
         order.canceled += too_much;

@@ -58,6 +58,16 @@ pub fn run(
     World::in_open_market().try_play(scenario, each)
 }
 
+/// As [`run`]; returns every input, and the state after it.
+pub(super) fn steps(scenario: &str) -> Result<Vec<Step>, ScenarioFailure> {
+    let mut world = World::default();
+    let mut steps = Vec::new();
+    world.try_play_steps(OPEN_MARKET, &mut |_, _, _| {}, Some(&mut steps))?;
+    steps.iter_mut().for_each(|step| step.line = 0);
+    world.try_play_steps(scenario, &mut |_, _, _| {}, Some(&mut steps))?;
+    Ok(steps)
+}
+
 /// As [`run`], for tests: a failure is a panic.
 #[track_caller]
 pub fn check(scenario: &str) {
@@ -108,7 +118,7 @@ pub fn check_from_nothing(scenario: &str) {
 /// An engine, and what the events so far say of its orders.
 #[derive(Default)]
 pub struct World {
-    engine: Engine,
+    pub(super) engine: Engine,
     /// Takes every command on the general path, and must agree.
     general: Engine,
     pub(super) sessions: BTreeMap<String, SessionId>,
@@ -119,6 +129,22 @@ pub struct World {
     /// As the scenario says, in nanoseconds; commands are a microsecond apart at least.
     time_ns: u64,
     pub(super) balances: LedgerBalances,
+    /// Every input, and its events.
+    inputs: Vec<(Input, Vec<Event>)>,
+    /// Other names of requests: those of a venue by those of the scenario.
+    pub(super) aliases: BTreeMap<OrderKey, OrderKey>,
+}
+
+/// A line that was played.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    /// Counted from 1; 0 is the market in which a scenario begins.
+    pub line: usize,
+    pub command: String,
+    pub input: Input,
+    pub events: Vec<Event>,
+    /// Books and balances after it, in words.
+    pub state: String,
 }
 
 impl World {
@@ -142,6 +168,15 @@ impl World {
         scenario: &str,
         each: &mut dyn FnMut(usize, &str, &str),
     ) -> Result<usize, ScenarioFailure> {
+        self.try_play_steps(scenario, each, None)
+    }
+
+    fn try_play_steps(
+        &mut self,
+        scenario: &str,
+        each: &mut dyn FnMut(usize, &str, &str),
+        mut steps: Option<&mut Vec<Step>>,
+    ) -> Result<usize, ScenarioFailure> {
         let mut played = 0;
         for (text, line) in scenario.lines().zip(1..) {
             let text = text.split('#').next().unwrap_or_default().trim();
@@ -160,6 +195,16 @@ impl World {
             }
             each(line, command, &found);
             played += 1;
+            if let Some(steps) = &mut steps {
+                if command.starts_with("from") {
+                    steps.clear();
+                }
+                let inputs = std::mem::take(&mut self.inputs);
+                steps.extend(inputs.into_iter().map(|(input, events)| {
+                    let (command, state) = (command.to_owned(), self.state());
+                    Step { line, command, input, events, state }
+                }));
+            }
             self.engine = engine_checks::check(&self.engine, &self.balances)
                 .unwrap_or_else(|why| panic!("after: {text}: {why}"));
         }
@@ -183,6 +228,7 @@ impl World {
         self.general.apply_on_general_path(&input, &mut |event| others.push(event));
         assert_eq!(events, others, "the fast path and the general path: {command:?}");
         assert_eq!(self.engine.state_hash(), self.general.state_hash(), "{command:?}");
+        self.inputs.push((input, events.clone()));
         events
     }
 

@@ -3,8 +3,8 @@
 
 use engine::{BookView, RestingOrder, WaitsFor};
 use market::{
-    Accepted, Booked, CancelReason, Canceled, CollarSet, Command, CustomerType, Display,
-    EntrySwitch, EntrySwitched, Event, Fill, Firm, Indicated, Indication, Instructions,
+    Accepted, Booked, CancelHeld, CancelReason, Canceled, CollarSet, Command, CustomerType,
+    Display, EntrySwitch, EntrySwitched, Event, Fill, Firm, Indicated, Indication, Instructions,
     InstrumentId, LiveOrdersMax, MassCancel, MassCanceled, Modified, OperatorEffect,
     OperatorOutcome, OperatorResult, OrderId, OrderKey, OrderType, PastTrade, PhaseCause,
     PhaseChanged, Price, Pricing, Quantity, Released, Replaced, RestateReason, Restated,
@@ -107,6 +107,9 @@ impl World {
                 let echo = EntrySwitch { key: *key, firm: *firm, enabled: *enabled };
                 assert_eq!(Command::SwitchEntry(echo), *command);
                 either(*enabled, "enabled", "disabled")
+            }
+            Event::CancelHeld(CancelHeld { key, is_pending }) => {
+                format!("{} {}", self.name(*key), either(*is_pending, "leaves later", "stays"))
             }
             Event::Noted(note) => format!("note {}", note.bytes().escape_ascii()),
             Event::AccountQueried(queried) => format!("next {}", queried.next_user_ref_num),
@@ -513,6 +516,7 @@ impl World {
     }
 
     fn name(&self, key: OrderKey) -> String {
+        let key = self.aliases.get(&key).copied().unwrap_or(key);
         let session = self.session_name(key.session_id);
         match key.channel {
             0 => format!("{session}{}", key.user_ref_num),
@@ -556,8 +560,46 @@ impl World {
         format!("{} {} {}", word(SIDES, order.side), self.name(order.key), order.leaves)
     }
 
+    /// Books and balances, and the terms of the live orders, in words: equal where the states are, whatever
+    /// the numbers of requests and the times of inputs.
+    pub(super) fn state(&self) -> String {
+        let mut lines = Vec::new();
+        for instrument in self.engine().instruments() {
+            let (symbol, id) = (instrument.symbol, instrument.instrument_id);
+            let book = self.engine().book(id).expect("each instrument has a book");
+            let phase = self.engine().phase(id).map(|it| kebab(&it)).unwrap_or_default();
+            lines.push(format!("{symbol} {phase}, last {:?}", book.last_price()));
+            let mut list = |place: &str, orders: &mut dyn Iterator<Item = RestingOrder>| {
+                lines.extend(orders.map(|order| {
+                    let (name, price, terms) =
+                        (self.name(order.key), order.price, self.order_of(order.key).concat());
+                    format!("{place} {name} @ {price}: {terms}")
+                }));
+            };
+            list("bid", &mut book.bids());
+            list("ask", &mut book.asks());
+            list("auction", &mut book.auction_orders());
+            list("stop", &mut book.waiting());
+            list("peg", &mut book.pegged());
+            list("minimum", &mut book.waiting_for_quantity());
+        }
+        lines.extend(self.engine().blocks().iter().map(|scope| format!("blocked {scope:?}")));
+        for account in self.engine().accounts() {
+            for asset in self.engine().assets() {
+                let (account, asset) = (account.name.to_string(), asset.name.to_string());
+                let balance = scenario_money::balance(self.engine(), &account, &asset);
+                lines.extend(balance.map(|balance| format!("{account} {asset} {balance}")));
+            }
+        }
+        lines.join("\n")
+    }
+
     pub(super) fn order(&self, name: &str) -> Read<Vec<String>> {
-        let order = self.engine().order(self.key(name)?);
+        Ok(self.order_of(self.key(name)?))
+    }
+
+    fn order_of(&self, key: OrderKey) -> Vec<String> {
+        let order = self.engine().order(key);
         let line = |order: RestingOrder| {
             let parts = [
                 either(order.customer_type == CustomerType::Retail, " retail", ""),
@@ -570,6 +612,7 @@ impl World {
                     Some(WaitsFor::Trigger) => " waiting".into(),
                     Some(WaitsFor::Reference) => " without a price".into(),
                     Some(WaitsFor::Quantity) => " waits for quantity".into(),
+                    Some(WaitsFor::Auction) => " waits for the auction".into(),
                 },
             ];
             format!(
@@ -584,6 +627,6 @@ impl World {
                 parts.concat()
             )
         };
-        Ok(order.map(line).into_iter().collect())
+        order.map(line).into_iter().collect()
     }
 }

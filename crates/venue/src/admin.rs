@@ -52,6 +52,7 @@ use crate::{
     config::AdminConfig,
     ledger::{LedgerGauges, store::Access},
     operator::Desk,
+    stage::JournalFigures,
 };
 use routes::Door;
 
@@ -63,7 +64,7 @@ pub(crate) const CONNECTIONS_MAX: usize = 32;
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 
 /// The longest life of a connection, one request and one answer; longer than a command may take.
-const CONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
+pub const CONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8192;
@@ -85,6 +86,7 @@ pub struct Served {
     pub ledger: Option<Sources>,
     /// How far the journal is.
     pub durable: Arc<Cursor>,
+    pub journal: Arc<JournalFigures>,
     pub desk: Desk,
 }
 
@@ -201,6 +203,21 @@ impl Admin {
             // What is left behind is replaced by the next start.
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+/// The pages at the address, for streams that the caller has: no listener, no thread.
+#[derive(Clone)]
+pub struct Pages(Router);
+
+impl Pages {
+    pub fn new(served: Served, config: &AdminConfig) -> Self {
+        Self(routes::router(Arc::new(routes::State::new(served, config)), Door::Address))
+    }
+
+    /// Reads one request in whole, and answers it; ends in [`CONNECTION_TIME_MAX`] at most.
+    pub async fn answer(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        answer_one(stream, self.0.clone(), Arc::default()).await;
     }
 }
 

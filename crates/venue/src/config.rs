@@ -3,36 +3,45 @@
 //! An unknown key is an error with its line, its column and the nearest known key. Without a file the
 //! defaults apply: loopback only, three instruments, four participants.
 
+mod admin;
 mod explain;
 mod journal;
+mod ledger;
+mod market_data;
 mod money;
+mod order_entry;
+mod participants;
 mod trading;
 mod units;
 
-pub use self::journal::{
-    DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig,
+pub use self::{
+    admin::{AdminConfig, OperatorConfig},
+    journal::{DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig},
+    ledger::{LedgerConfig, LedgerStoreName},
+    market_data::{MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
+    order_entry::{
+        OrderEntryConfig, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntryUdpConfig,
+        ThrottleConfig,
+    },
+    participants::{FirmNames, ParticipantConfig, PreventionName, ProtocolName},
 };
 pub(crate) use money::{ACCOUNT_SETTINGS, ASSET_SETTINGS};
 pub use money::{
     AccountConfig, AssetConfig, FeesConfig, InstrumentMoneyConfig, MoneyClassName, MoneyPlan,
     money_plan,
 };
-pub use trading::{ScheduleConfig, TradingConfig};
+pub use trading::{InstrumentConfig, ScheduleConfig, TradingConfig};
 pub use units::{Bytes, Decimal, Rate, Span};
 pub(crate) use units::{PRICE_DECIMALS, decimal};
 
 use std::{
-    collections::BTreeSet,
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
-    time::Duration,
+    path::Path,
 };
 
-use gateway::{Credentials, Network, OrderEntryLimits, RequestLimits, Throttle};
-use market::{Firm, OperatorName, Price, Quantity, SelfMatchPrevention, Symbol, Text};
+use gateway::OrderEntryLimits;
 use serde::Deserialize;
-use wire::fix::CompId;
 
 use self::explain::explain;
 use crate::{
@@ -55,6 +64,8 @@ pub struct Config {
     pub order_entry: OrderEntryConfig,
     /// Order entry by FIX 4.2 and 4.4. Default none: the venue speaks no FIX.
     pub order_entry_fix: Option<OrderEntryFixConfig>,
+    /// Order entry by OUCH 4.2 over SoupBinTCP. Default none: the venue does not speak it.
+    pub order_entry_ouch42: Option<OrderEntryOuch42Config>,
     /// Order entry by OUCH 5.0 over UDP.
     pub order_entry_udp: OrderEntryUdpConfig,
     /// How much a session may send.
@@ -85,327 +96,6 @@ pub struct Config {
     pub participants: Vec<ParticipantConfig>,
 }
 
-/// `[order_entry]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OrderEntryConfig {
-    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26400`.
-    pub address: SocketAddr,
-    /// Connections at a time. Each participant with a password has a place among them, and at least
-    /// one is for logins; the oldest connection without a login makes room for a newer. Default 1024.
-    pub connections_max: usize,
-    /// A heartbeat is sent after this long without anything else. Default `1s`.
-    pub heartbeat: Span,
-    /// A connection that is silent for this long is closed. Default `15s`.
-    pub receive_timeout: Span,
-    /// A connection that has not logged in after this long is closed. Default `5s`.
-    pub login_timeout: Span,
-    /// A client that takes nothing for this long while there is something to send is
-    /// disconnected; it can log in again and continue where it stopped. Default `10s`.
-    pub slow_client_timeout: Span,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
-    pub reply_store: Bytes,
-}
-
-/// `[order_entry_fix]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OrderEntryFixConfig {
-    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26402`.
-    pub address: SocketAddr,
-    /// CompID of the venue, up to 16 characters; that of a participant is its username. Default `DAMRAK`.
-    pub comp_id: String,
-    /// As `order_entry.connections_max`. Default 1024.
-    pub connections_max: usize,
-    /// A connection that has not logged on after this long is closed. Default `5s`.
-    pub login_timeout: Span,
-    /// As `order_entry.slow_client_timeout`. Default `10s`.
-    pub slow_client_timeout: Span,
-    /// Memory for the messages to all sessions; the oldest of the longest stream are dropped first, and a
-    /// resend fills their numbers. Default `1GiB`.
-    pub reply_store: Bytes,
-}
-
-/// `[order_entry_udp]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OrderEntryUdpConfig {
-    /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26401`.
-    pub address: SocketAddr,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
-    pub reply_store: Bytes,
-}
-
-/// `[throttle]`: how much each session may send, over TCP or UDP. A rate of 0 is no bound.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ThrottleConfig {
-    /// Messages a second; above it new orders and replaces are rejected. Default 100000.
-    pub messages_per_second: u64,
-    /// Messages at once, on top of the rate. Default 200000.
-    pub messages_burst: u64,
-    /// Messages without effect a second, such as cancels of nothing, queries and orders above the rate;
-    /// above it the session is logged out and blocked. Each message with an effect gives one more. Default 100.
-    pub no_effect_per_second: u64,
-    /// Messages without effect at once, on top of the rate. Default 10000.
-    pub no_effect_burst: u64,
-    /// How long a session is blocked. Default `10s`.
-    pub block: Span,
-}
-
-impl ThrottleConfig {
-    /// As the gateways take it.
-    pub const fn throttle(&self) -> Throttle {
-        Throttle {
-            messages_per_second: self.messages_per_second,
-            messages_burst: self.messages_burst,
-            no_effect_per_second: self.no_effect_per_second,
-            no_effect_burst: self.no_effect_burst,
-            block_ns: self.block.0.as_nanos() as u64,
-        }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for (key, rate, burst) in [
-            ("messages", self.messages_per_second, self.messages_burst),
-            ("no_effect", self.no_effect_per_second, self.no_effect_burst),
-        ] {
-            if rate > 0 && burst == 0 {
-                return Err(format!(
-                    "throttle.{key}_burst is 0, so that no message could pass: set it to 1 at least, \
-                     or throttle.{key}_per_second to 0 for no bound"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Default for ThrottleConfig {
-    fn default() -> Self {
-        let throttle = Throttle::default();
-        Self {
-            messages_per_second: throttle.messages_per_second,
-            messages_burst: throttle.messages_burst,
-            no_effect_per_second: throttle.no_effect_per_second,
-            no_effect_burst: throttle.no_effect_burst,
-            block: Span(Duration::from_nanos(throttle.block_ns)),
-        }
-    }
-}
-
-/// `[market_data]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MarketDataConfig {
-    /// Multicast group, or one unicast address, the feed is sent to; port 0 takes a free one.
-    /// Default `239.10.10.10:26477`.
-    pub group: SocketAddr,
-    /// Interface a multicast feed leaves by. Default `127.0.0.1`.
-    pub interface: Ipv4Addr,
-    /// Where the feed goes instead if the interface carries no multicast; the venue says so at
-    /// its start. Default `127.0.0.1` with the port of the group.
-    pub unicast: Option<SocketAddr>,
-    /// The re-request server of lost messages; port 0 takes a free one. Default `127.0.0.1:26478`.
-    pub re_request: SocketAddr,
-    /// Snapshots of the books, GLIMPSE over SoupBinTCP; port 0 takes a free one. Default
-    /// `127.0.0.1:26479`.
-    pub snapshot: SocketAddr,
-    /// The feed over SoupBinTCP, from any message on; port 0 takes a free one. Default
-    /// `127.0.0.1:26482`.
-    pub tcp: SocketAddr,
-    /// Who may log in to both, beside the participants with a password.
-    pub subscribers: Vec<SubscriberConfig>,
-    /// Memory for messages that can be re-requested; the oldest are dropped first. Default `64MiB`.
-    pub store: Bytes,
-    /// Networks whose requests are answered, such as `10.1.0.0/16`. Default loopback, private and
-    /// link-local networks.
-    pub re_request_from: Vec<String>,
-    /// Requests of one address that are answered in a second; 0 is no bound. Default 5000.
-    pub re_requests_per_second: u64,
-    /// Requests of all addresses that are answered in a second; 0 is no bound. Default 50000.
-    pub re_requests_total_per_second: u64,
-}
-
-/// `[[market_data.subscribers]]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SubscriberConfig {
-    /// Up to 6 characters, in any case; no participant has it.
-    pub username: String,
-    /// Up to 10 characters, in any case.
-    pub password: String,
-}
-
-impl SubscriberConfig {
-    /// # Errors
-    /// Name or password does not fit its field of a login.
-    pub fn credentials(&self) -> Result<Credentials, String> {
-        Credentials::new(&self.username, &self.password)
-            .map_err(|what| format!("market_data.subscribers: {:?}: {what}", self.username))
-    }
-}
-
-impl MarketDataConfig {
-    /// True if other machines reach a service that asks for a password.
-    fn is_reachable(&self) -> bool {
-        !self.snapshot.ip().is_loopback() || !self.tcp.ip().is_loopback()
-    }
-
-    /// Which requests for lost messages are answered.
-    ///
-    /// # Errors
-    /// One of the networks is none.
-    pub fn requests(&self) -> Result<RequestLimits, String> {
-        let read = |text: &String| {
-            text.parse::<Network>().map_err(|what| format!("market_data.re_request_from: {what}"))
-        };
-        Ok(RequestLimits {
-            from: self.re_request_from.iter().map(read).collect::<Result<_, _>>()?,
-            per_second: self.re_requests_per_second,
-            total_per_second: self.re_requests_total_per_second,
-        })
-    }
-}
-
-/// `[ledger]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LedgerConfig {
-    /// `none` (default), `embedded` (one file, nothing to install), `sqlite` (one file; only where
-    /// damrak was built with it) or `postgres` (a server).
-    pub store: LedgerStoreName,
-    /// The file of an embedded store or of SQLite. Default `damrak-ledger.redb`.
-    pub path: PathBuf,
-    /// The server, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
-    pub url: String,
-    /// The longest that a row waits for others before all are committed. Default `100ms`.
-    pub commit_interval: Span,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LedgerStoreName {
-    #[default]
-    None,
-    Embedded,
-    Sqlite,
-    Postgres,
-}
-
-impl LedgerConfig {
-    pub fn is_kept(&self) -> bool {
-        self.store != LedgerStoreName::None
-    }
-
-    fn check(&self, durability: DurabilityConfig) -> Result<(), String> {
-        if !self.is_kept() {
-            return Ok(());
-        }
-        if durability == DurabilityConfig::None {
-            return Err(
-                "a ledger needs journal.durability written or synced: with none it could hold \
-                        rows of inputs that the journal lost"
-                    .into(),
-            );
-        }
-        match self.store {
-            LedgerStoreName::Sqlite if cfg!(not(feature = "sqlite")) => Err(not_built("sqlite")),
-            #[cfg(feature = "postgres")]
-            LedgerStoreName::Postgres => crate::ledger::postgres::Postgres::check_url(&self.url)
-                .map_err(|what| format!("ledger.url: {what}")),
-            #[cfg(not(feature = "postgres"))]
-            LedgerStoreName::Postgres => Err(not_built("postgres")),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn not_built(feature: &str) -> String {
-    format!(
-        "ledger.store is {feature}, and this damrak was built without it; build it with \
-         `cargo build --release --features {feature}`"
-    )
-}
-
-/// `[admin]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AdminConfig {
-    /// Where it listens for HTTP, `127.0.0.1:26480` for example; port 0 takes a free one. Default
-    /// nowhere. Questions need no key: an address that others reach is an error unless `anybody` is
-    /// true.
-    pub address: Option<SocketAddr>,
-    /// True: other machines may reach the address. Default false.
-    pub anybody: bool,
-    /// Operators with a key, who may give commands there. Default none; `damrak ctl` on this machine needs none.
-    pub operators: Vec<OperatorConfig>,
-}
-
-/// `[[admin.operators]]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OperatorConfig {
-    /// The name, as the journal keeps it: up to 16 characters.
-    pub name: String,
-    /// The SHA-256 of the operator's key, 64 hexadecimal digits: `printf %s KEY | sha256sum`.
-    pub key_sha256: String,
-}
-
-impl OperatorConfig {
-    /// The digest of the key, and the name.
-    pub fn key(&self) -> Result<([u8; 32], OperatorName), String> {
-        let Self { name, key_sha256 } = self;
-        let operator =
-            OperatorName::new(name).filter(|name| !name.is_blank()).ok_or_else(|| {
-                format!("admin.operators: name {name:?} is not 1 to 16 printable ASCII characters")
-            })?;
-        let mut digest = [0; 32];
-        let is_digest = key_sha256.len() == 64 && key_sha256.is_ascii();
-        let read = is_digest
-            && digest.iter_mut().enumerate().all(|(index, byte)| {
-                match u8::from_str_radix(&key_sha256[2 * index..2 * index + 2], 16) {
-                    Ok(value) => {
-                        *byte = value;
-                        true
-                    }
-                    Err(_) => false,
-                }
-            });
-        match read {
-            true => Ok((digest, operator)),
-            false => Err(format!(
-                "admin.operators: {name}: key_sha256 is not 64 hexadecimal digits; \
-                 `printf %s KEY | sha256sum` prints them"
-            )),
-        }
-    }
-}
-
-impl AdminConfig {
-    fn check(&self) -> Result<(), String> {
-        let mut names = BTreeSet::new();
-        let mut digests = BTreeSet::new();
-        for operator in &self.operators {
-            let (digest, name) = operator.key()?;
-            if !names.insert(name) {
-                return Err(format!("admin.operators: {name} is given twice"));
-            }
-            if !digests.insert(digest) {
-                return Err(format!("admin.operators: {name} has the key of another operator"));
-            }
-        }
-        let Some(address) = self.address else { return Ok(()) };
-        if !address.ip().is_loopback() && !self.anybody {
-            return Err(format!(
-                "admin.address is {address}: other machines reach it, and questions need no key; \
-                 set admin.anybody to true to allow it"
-            ));
-        }
-        Ok(())
-    }
-}
-
 /// `[layout]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -419,110 +109,6 @@ pub struct LayoutConfig {
     pub threads: Layout,
     /// What an idle thread does: `adaptive` (default), `spin`, `yield`, `backoff`.
     pub wait: Wait,
-}
-
-/// `[[instruments]]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InstrumentConfig {
-    /// Printed name, up to 8 characters.
-    pub symbol: String,
-    /// Limit prices must be a multiple of it, in currency with up to 4 decimals. Default `0.01`.
-    #[serde(default = "InstrumentConfig::default_increment")]
-    pub price_increment: Decimal,
-    /// Round lot. Default 100.
-    #[serde(default = "InstrumentConfig::default_lot")]
-    pub round_lot: u32,
-    /// How it is traded from the start.
-    #[serde(default)]
-    pub trading: TradingConfig,
-    /// The payment terms of its orders.
-    #[serde(default)]
-    pub money: Option<InstrumentMoneyConfig>,
-}
-
-/// `[[participants]]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ParticipantConfig {
-    /// Login name, up to 6 characters, upper or lower case alike.
-    pub username: String,
-    /// The protocol of a participant with a password: `ouch` (default, over SoupBinTCP) or `fix`.
-    #[serde(default)]
-    pub protocol: ProtocolName,
-    /// Password for SoupBinTCP or FIX, up to 10 characters, upper or lower case alike. Required unless
-    /// `udp` is given.
-    #[serde(default)]
-    pub password: Option<String>,
-    /// The firms of its orders, each up to 4 characters, upper case: one, or a list. The first is meant
-    /// by an order without a firm; an order of a firm that is not here is rejected.
-    pub firm: FirmNames,
-    /// If given, the session speaks OUCH over UDP from this address, and only so.
-    #[serde(default)]
-    pub udp: Option<SocketAddr>,
-    /// If true, all live orders of the session are canceled when its connection ends. Default
-    /// false; not with `udp`, which has no connections.
-    #[serde(default)]
-    pub cancel_on_disconnect: bool,
-    /// Live orders at a time, more are rejected. Default 100000.
-    #[serde(default = "ParticipantConfig::default_live_orders")]
-    pub live_orders_max: u32,
-    /// Self-match prevention of orders that do not request their own. Default none.
-    #[serde(default)]
-    pub self_match_prevention: PreventionName,
-    /// The account of its orders, by name. Default as in the journal; none at first.
-    #[serde(default)]
-    pub account: Option<String>,
-}
-
-/// One firm, or a list of them.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, expecting = "firm must be a name such as \"FIRM\", or a list of names")]
-pub enum FirmNames {
-    /// One.
-    One(String),
-    /// The default first.
-    Many(Vec<String>),
-}
-
-/// What a participant with a password speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProtocolName {
-    /// OUCH 5.0 over SoupBinTCP.
-    #[default]
-    Ouch,
-    /// FIX 4.2 or 4.4.
-    Fix,
-}
-
-/// What happens instead of a trade of a participant with itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PreventionName {
-    /// Nothing: they trade.
-    #[default]
-    None,
-    /// What is left of the incoming order is canceled.
-    Newest,
-    /// The resting order is canceled.
-    Oldest,
-    /// Both are canceled.
-    Both,
-    /// Both lose what they would have traded.
-    Decrement,
-}
-
-impl PreventionName {
-    pub const fn prevention(self) -> SelfMatchPrevention {
-        match self {
-            Self::None => SelfMatchPrevention::Off,
-            Self::Newest => SelfMatchPrevention::CancelNewest,
-            Self::Oldest => SelfMatchPrevention::CancelOldest,
-            Self::Both => SelfMatchPrevention::CancelBoth,
-            Self::Decrement => SelfMatchPrevention::DecrementBoth,
-        }
-    }
 }
 
 impl Default for Config {
@@ -550,6 +136,7 @@ impl Default for Config {
             snapshots: SnapshotsConfig::default(),
             order_entry: OrderEntryConfig::default(),
             order_entry_fix: None,
+            order_entry_ouch42: None,
             order_entry_udp: OrderEntryUdpConfig::default(),
             throttle: ThrottleConfig::default(),
             market_data: MarketDataConfig::default(),
@@ -570,172 +157,6 @@ impl Default for Config {
                 participant(4, Some(26_404)),
             ],
         }
-    }
-}
-
-impl OrderEntryConfig {
-    fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
-        for (key, span) in [
-            ("heartbeat", self.heartbeat),
-            ("receive_timeout", self.receive_timeout),
-            ("login_timeout", self.login_timeout),
-            ("slow_client_timeout", self.slow_client_timeout),
-        ] {
-            if span.0 < TIMER_MIN {
-                return Err(format!(
-                    "order_entry.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers are \
-                     looked at that often; leave it out for the default",
-                    span.0
-                ));
-            }
-        }
-        if self.heartbeat.0 >= self.receive_timeout.0 {
-            return Err(format!(
-                "order_entry.heartbeat is {:?} and receive_timeout {:?}: a heartbeat must be shorter, \
-                 or silent clients are closed before they can show that they live",
-                self.heartbeat.0, self.receive_timeout.0
-            ));
-        }
-        check_places("order_entry", self.connections_max, participants, ProtocolName::Ouch)
-    }
-}
-
-impl OrderEntryFixConfig {
-    fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
-        self.comp_id()?;
-        for (key, span) in [
-            ("login_timeout", self.login_timeout),
-            ("slow_client_timeout", self.slow_client_timeout),
-        ] {
-            if span.0 < TIMER_MIN {
-                return Err(format!(
-                    "order_entry_fix.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers \
-                     are looked at that often; leave it out for the default",
-                    span.0
-                ));
-            }
-        }
-        check_places("order_entry_fix", self.connections_max, participants, ProtocolName::Fix)
-    }
-
-    /// The CompID of the venue.
-    ///
-    /// # Errors
-    /// It is blank, too long, or has a character that FIX does not carry.
-    pub fn comp_id(&self) -> Result<CompId, String> {
-        CompId::new(&self.comp_id).filter(|it| !it.is_blank()).ok_or_else(|| {
-            format!(
-                "order_entry_fix.comp_id is {:?}: it must be 1 to 16 printable ASCII characters",
-                self.comp_id
-            )
-        })
-    }
-}
-
-/// Each participant has a place among the connections of its port, and a login needs one more.
-fn check_places(
-    section: &str,
-    connections_max: usize,
-    participants: &[ParticipantConfig],
-    protocol: ProtocolName,
-) -> Result<(), String> {
-    let speaks = |it: &&ParticipantConfig| it.password.is_some() && it.protocol == protocol;
-    let users = participants.iter().filter(speaks).count();
-    if connections_max <= users {
-        return Err(format!(
-            "{section}.connections_max is {connections_max}: the {users} participants with a \
-             password have a place each, and a login needs one more; set it to {} at least",
-            users + 1
-        ));
-    }
-    Ok(())
-}
-
-/// How often the gateway looks at its timers.
-const TIMER_MIN: Duration = Duration::from_millis(10);
-
-/// True for a participant of the default configuration or of the examples.
-fn is_example(username: &str, password: &str) -> bool {
-    let number = username.to_ascii_lowercase().strip_prefix("user").map(str::to_owned);
-    number.is_some_and(|number| password.strip_prefix("password") == Some(&*number))
-}
-
-impl Default for LedgerConfig {
-    fn default() -> Self {
-        Self {
-            store: LedgerStoreName::None,
-            path: "damrak-ledger.redb".into(),
-            url: String::new(),
-            commit_interval: Span(Duration::from_millis(100)),
-        }
-    }
-}
-
-impl Default for OrderEntryConfig {
-    fn default() -> Self {
-        Self {
-            address: loopback(26_400),
-            connections_max: 1024,
-            heartbeat: Span(Duration::from_secs(1)),
-            receive_timeout: Span(Duration::from_secs(15)),
-            login_timeout: Span(Duration::from_secs(5)),
-            slow_client_timeout: Span(Duration::from_secs(10)),
-            reply_store: Bytes(1 << 30),
-        }
-    }
-}
-
-impl Default for OrderEntryFixConfig {
-    fn default() -> Self {
-        Self {
-            address: loopback(26_402),
-            comp_id: "DAMRAK".into(),
-            connections_max: 1024,
-            login_timeout: Span(Duration::from_secs(5)),
-            slow_client_timeout: Span(Duration::from_secs(10)),
-            reply_store: Bytes(1 << 30),
-        }
-    }
-}
-
-impl Default for OrderEntryUdpConfig {
-    fn default() -> Self {
-        Self { address: loopback(26_401), reply_store: Bytes(1 << 30) }
-    }
-}
-
-impl Default for MarketDataConfig {
-    fn default() -> Self {
-        let requests = RequestLimits::default();
-        Self {
-            group: SocketAddr::from(([239, 10, 10, 10], 26_477)),
-            interface: Ipv4Addr::LOCALHOST,
-            unicast: None,
-            re_request: loopback(26_478),
-            snapshot: loopback(26_479),
-            tcp: loopback(26_482),
-            subscribers: Vec::new(),
-            store: Bytes(64 << 20),
-            re_request_from: requests.from.iter().map(Network::to_string).collect(),
-            re_requests_per_second: requests.per_second,
-            re_requests_total_per_second: requests.total_per_second,
-        }
-    }
-}
-
-impl InstrumentConfig {
-    const fn default_increment() -> Decimal {
-        Decimal(100)
-    }
-
-    const fn default_lot() -> u32 {
-        100
-    }
-}
-
-impl ParticipantConfig {
-    const fn default_live_orders() -> u32 {
-        100_000
     }
 }
 
@@ -765,9 +186,19 @@ impl Config {
 
     /// Where participants of a protocol connect.
     fn address_of(&self, protocol: ProtocolName) -> SocketAddr {
-        match (protocol, &self.order_entry_fix) {
-            (ProtocolName::Fix, Some(fix)) => fix.address,
+        match (protocol, &self.order_entry_fix, &self.order_entry_ouch42) {
+            (ProtocolName::Fix, Some(fix), _) => fix.address,
+            (ProtocolName::Ouch42, _, Some(ouch42)) => ouch42.address,
             _ => self.order_entry.address,
+        }
+    }
+
+    /// True if there is a port for a protocol.
+    fn has_port(&self, protocol: ProtocolName) -> bool {
+        match protocol {
+            ProtocolName::Ouch => true,
+            ProtocolName::Ouch42 => self.order_entry_ouch42.is_some(),
+            ProtocolName::Fix => self.order_entry_fix.is_some(),
         }
     }
 
@@ -783,32 +214,32 @@ impl Config {
                 ));
             }
         }
-        if self.schedule.len() > 60 {
-            return Err("schedule has more than 60 rows".into());
-        }
-        for row in &self.schedule {
-            row.command()?;
-            if let Some(symbol) = &row.symbol
-                && self.instruments.iter().all(|it| it.symbol.trim_end() != symbol.trim_end())
-            {
-                return Err(format!(
-                    "schedule: at = {:?} names the symbol {symbol:?}, which no [[instruments]] has: \
-                     correct it, add the instrument, or leave the symbol out for all instruments",
-                    row.at
-                ));
-            }
-        }
+        trading::check_schedule(&self.schedule, &self.instruments)?;
         self.order_entry.check(&self.participants)?;
         if let Some(fix) = &self.order_entry_fix {
             fix.check(&self.participants)?;
         }
+        if let Some(ouch42) = &self.order_entry_ouch42 {
+            ouch42.check(&self.participants)?;
+        }
         self.throttle.check()?;
         self.market_data.requests()?;
+        for (index, stream) in self.market_data.streams.iter().enumerate() {
+            stream.check()?;
+            if self.market_data.streams[..index].iter().any(|other| other.name == stream.name) {
+                return Err(format!(
+                    "market_data.streams: stream {:?} is given twice",
+                    stream.name
+                ));
+            }
+        }
         if self.journal.segment.0 < 1 << 20 {
             return Err("journal.segment must be at least 1MiB".into());
         }
         let fix_store = self.order_entry_fix.as_ref().map(|fix| fix.reply_store);
+        let ouch42_store = self.order_entry_ouch42.as_ref().map(|it| it.reply_store);
         for (key, bytes) in [
+            ("order_entry_ouch42.reply_store", ouch42_store.unwrap_or(Bytes(1 << 30))),
             ("order_entry_fix.reply_store", fix_store.unwrap_or(Bytes(1 << 30))),
             ("order_entry.reply_store", self.order_entry.reply_store),
             ("order_entry_udp.reply_store", self.order_entry_udp.reply_store),
@@ -819,82 +250,8 @@ impl Config {
                 return Err(format!("{key} must be from 1MiB to 2GiB"));
             }
         }
-        let mut symbols = BTreeSet::new();
-        for instrument in &self.instruments {
-            let symbol = instrument.symbol()?;
-            if !symbols.insert(symbol) {
-                return Err(format!("instrument {symbol} is given twice"));
-            }
-            if instrument.price_increment.0 == 0 || instrument.round_lot == 0 {
-                return Err(format!("instrument {symbol}: increment and lot must be above 0"));
-            }
-        }
-        let mut usernames = BTreeSet::new();
-        let mut addresses = BTreeSet::new();
-        for participant in &self.participants {
-            let username = participant.username()?;
-            if !usernames.insert(username) {
-                return Err(format!("participant {username} is given twice"));
-            }
-            participant.firms()?;
-            match (&participant.password, participant.udp) {
-                (Some(_), Some(_)) => {
-                    return Err(format!(
-                        "participant {username} has both password and udp: a session speaks one \
-                         of SoupBinTCP and UDP"
-                    ));
-                }
-                (None, None) => {
-                    return Err(format!("participant {username} has neither password nor udp"));
-                }
-                (password, _)
-                    if participant.protocol == ProtocolName::Fix && password.is_none() =>
-                {
-                    return Err(format!(
-                        "participant {username} speaks FIX and has no password: give it one"
-                    ));
-                }
-                (Some(_), None)
-                    if participant.protocol == ProtocolName::Fix
-                        && self.order_entry_fix.is_none() =>
-                {
-                    return Err(format!(
-                        "participant {username} speaks FIX, and there is no [order_entry_fix]: add it, \
-                         or leave out protocol"
-                    ));
-                }
-                (Some(password), None)
-                    if (!self.address_of(participant.protocol).ip().is_loopback()
-                        || self.market_data.is_reachable())
-                        && is_example(&participant.username, password) =>
-                {
-                    return Err(format!(
-                        "participant {username} has the password of the examples, which is \
-                         public, and other machines reach {}, market_data.snapshot {} or \
-                         market_data.tcp {}: choose another password, or addresses of 127.0.0.1",
-                        self.address_of(participant.protocol),
-                        self.market_data.snapshot,
-                        self.market_data.tcp
-                    ));
-                }
-                (Some(password), None) => {
-                    Text::<10>::new(password).filter(|text| !text.is_blank()).ok_or_else(|| {
-                        format!("participant {username}: password is not 1 to 10 characters")
-                    })?;
-                }
-                (None, Some(_)) if participant.cancel_on_disconnect => {
-                    return Err(format!(
-                        "participant {username}: cancel_on_disconnect is not for udp, which has \
-                         no connections"
-                    ));
-                }
-                (None, Some(address)) => {
-                    if !addresses.insert(address) {
-                        return Err(format!("udp address {address} is given twice"));
-                    }
-                }
-            }
-        }
+        trading::check_instruments(&self.instruments)?;
+        let mut usernames = participants::check(self)?;
         for subscriber in &self.market_data.subscribers {
             let username = subscriber.credentials()?.username();
             if !usernames.insert(username) {
@@ -913,9 +270,7 @@ impl Config {
             SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.market_data.group.port())
         })
     }
-}
 
-impl Config {
     /// The most connections of order entry over TCP at a time.
     pub fn connections(&self) -> usize {
         let strangers = OrderEntryLimits::default().strangers_max;
@@ -926,66 +281,9 @@ impl Config {
         };
         let fix = self.order_entry_fix.as_ref();
         let fix = fix.map_or(0, |fix| of_port(fix.connections_max, ProtocolName::Fix));
-        of_port(self.order_entry.connections_max, ProtocolName::Ouch) + fix
-    }
-}
-
-impl InstrumentConfig {
-    /// The symbol in its wire form.
-    pub fn symbol(&self) -> Result<Symbol, String> {
-        Symbol::new(&self.symbol).filter(|symbol| !symbol.is_blank()).ok_or_else(|| {
-            format!("instrument symbol {:?} is not 1 to 8 printable ASCII characters", self.symbol)
-        })
-    }
-
-    pub const fn price_increment(&self) -> Price {
-        Price(self.price_increment.0)
-    }
-
-    pub fn round_lot(&self) -> Quantity {
-        Quantity(u64::from(self.round_lot))
-    }
-}
-
-impl ParticipantConfig {
-    /// The login name in its wire form, upper case.
-    pub fn username(&self) -> Result<Text<6>, String> {
-        Text::new(&self.username.to_ascii_uppercase()).filter(|name| !name.is_blank()).ok_or_else(
-            || format!("username {:?} is not 1 to 6 printable ASCII characters", self.username),
-        )
-    }
-
-    /// Its default firm in its wire form.
-    ///
-    /// # Errors
-    /// As [`firms`](Self::firms).
-    pub fn firm(&self) -> Result<Firm, String> {
-        Ok(self.firms()?[0])
-    }
-
-    /// Its firms in their wire form, at least one.
-    ///
-    /// # Errors
-    /// There is none, or one is empty, too long or not upper case.
-    pub fn firms(&self) -> Result<Vec<Firm>, String> {
-        let names = match &self.firm {
-            FirmNames::One(name) => std::slice::from_ref(name),
-            FirmNames::Many(names) => names.as_slice(),
-        };
-        if names.is_empty() {
-            return Err(format!("participant {} has no firm: name one", self.username));
-        }
-        let firm = |name: &String| {
-            Firm::new(name)
-                .filter(|firm| !firm.is_blank() && !name.bytes().any(|b| b.is_ascii_lowercase()))
-                .ok_or_else(|| {
-                    let username = &self.username;
-                    format!(
-                        "participant {username}: firm {name:?} is not 1 to 4 upper-case characters"
-                    )
-                })
-        };
-        names.iter().map(firm).collect()
+        let ouch42 = self.order_entry_ouch42.as_ref();
+        let ouch42 = ouch42.map_or(0, |it| of_port(it.connections_max, ProtocolName::Ouch42));
+        of_port(self.order_entry.connections_max, ProtocolName::Ouch) + fix + ouch42
     }
 }
 

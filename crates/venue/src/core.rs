@@ -17,8 +17,8 @@ use std::sync::Arc;
 use engine::Engine;
 use gateway::Submission;
 use journal::{Durability, Writer};
-use market::{Input, Output};
-use ring::{AtomicGauge, Consumer, Cursor, LossyConsumer, Producer};
+use market::{Command, Input, Output};
+use ring::{AtomicGauge, Consumer, Cursor, LossyConsumer, Producer, Words};
 use serde::Deserialize;
 
 use crate::{
@@ -34,6 +34,9 @@ use crate::{
 
 /// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
 pub const CHECKPOINT_SLOTS: usize = 64;
+
+/// The most that an input takes in the journal: its record's header and its command, to a multiple of 8.
+const INPUT_BYTES: usize = 32 + Command::ENCODED_LEN_MAX.next_multiple_of(8);
 
 /// `[rings]`: slots of each ring, a power of two. A full ring stops its writer, which keeps what
 /// it has; nothing is lost.
@@ -157,6 +160,19 @@ impl Core {
         (ring.build(&mut self.wiring), read)
     }
 
+    /// A ring beside the chain whose reader may fall behind: it loses what was overwritten.
+    pub fn dropping_ring<T: Copy + Send + Sync + Words + 'static>(
+        &mut self,
+        name: &'static str,
+        slots: usize,
+        writer: AgentName,
+        reader: AgentName,
+    ) -> (Producer<T>, LossyConsumer<T>) {
+        let mut ring = Ring::new(name, slots, Some(writer));
+        let read = ring.dropping(reader);
+        (ring.build(&mut self.wiring), read)
+    }
+
     /// The input up to which all events are in the ring of outputs: not every input has some.
     pub fn applied(&mut self, reader: AgentName) -> Arc<Cursor> {
         self.applied.reader(reader)
@@ -191,6 +207,8 @@ impl Core {
             perturbations,
         } = options;
         let unconditional = durability == Durability::None;
+        // Before the sequencer sees that it is to hold back, it may fill the ring of inputs twice.
+        let last_room = (2 * self.slots.inputs * INPUT_BYTES) as u64;
         self.durable.outside().set(if unconditional { u64::MAX } else { engine.sequence().0 });
         let wiring = &mut self.wiring;
         let mut inputs = Ring::new("inputs", self.slots.inputs, Some(AgentName::Sequencer));
@@ -221,8 +239,9 @@ impl Core {
             .noting(hashes, hash_every)
             .with_perturbations(perturbations.clone());
         if let Some(LoadSheddingOptions { slow_ns }) = load_shedding {
+            let figures = Arc::clone(&figures);
             journaler =
-                journaler.with_load_shedding(LoadShedding::new(Arc::clone(&figures), slow_ns));
+                journaler.with_load_shedding(LoadShedding::new(figures, slow_ns, last_room));
         }
         let outputs = self.outputs.build(wiring);
         let checkpoints = self.checkpoints.build(wiring);

@@ -32,6 +32,11 @@ pub(crate) fn reserve(config: &Config) -> Result<(), Failure> {
     }
 }
 
+/// File descriptors that the configuration needs.
+pub fn needed(config: &Config) -> u64 {
+    Needed::by(config).total()
+}
+
 struct Needed {
     order_entry: usize,
     market_data: usize,
@@ -45,8 +50,8 @@ impl Needed {
         Self {
             // Some are accepted before older ones make room for them.
             order_entry: config.connections() + ACCEPTED_MAX,
-            // Snapshots, and the feed over TCP.
-            market_data: 2 * (SUBSCRIBERS_MAX + ACCEPTED_MAX),
+            // Snapshots, the feed over TCP, and the streams.
+            market_data: 2 * (SUBSCRIBERS_MAX + ACCEPTED_MAX) + config.market_data.streams.len(),
             admin: doors * 2 * CONNECTIONS_MAX,
         }
     }

@@ -45,6 +45,8 @@ agents! {
     OrderEntry "order-entry",
     /// FIX over TCP, in and out; where it is configured.
     OrderEntryFix "order-entry-fix",
+    /// OUCH 4.2 over SoupBinTCP, in and out; where it is configured.
+    OrderEntryOuch42 "order-entry-ouch42",
     /// OUCH over UDP, in and out.
     OrderEntryUdp "order-entry-udp",
     /// Reads an order file, in place of order entry.
@@ -59,6 +61,38 @@ agents! {
     MarketData "market-data",
     /// Re-requests, snapshots and the feed over TCP.
     FeedServer "feed-server",
+    /// Delta streams of agent 1; where they are configured.
+    Streams "streams",
+    /// Delta streams of agent 2; where they are configured.
+    Streams2 "streams-2",
+    /// Delta streams of agent 3; where they are configured.
+    Streams3 "streams-3",
+    /// Delta streams of agent 4; where they are configured.
+    Streams4 "streams-4",
+    /// Delta streams of agent 5; where they are configured.
+    Streams5 "streams-5",
+    /// Delta streams of agent 6; where they are configured.
+    Streams6 "streams-6",
+    /// Delta streams of agent 7; where they are configured.
+    Streams7 "streams-7",
+    /// Delta streams of agent 8; where they are configured.
+    Streams8 "streams-8",
+    /// Delta streams of agent 9; where they are configured.
+    Streams9 "streams-9",
+    /// Delta streams of agent 10; where they are configured.
+    Streams10 "streams-10",
+    /// Delta streams of agent 11; where they are configured.
+    Streams11 "streams-11",
+    /// Delta streams of agent 12; where they are configured.
+    Streams12 "streams-12",
+    /// Delta streams of agent 13; where they are configured.
+    Streams13 "streams-13",
+    /// Delta streams of agent 14; where they are configured.
+    Streams14 "streams-14",
+    /// Delta streams of agent 15; where they are configured.
+    Streams15 "streams-15",
+    /// Delta streams of agent 16; where they are configured.
+    Streams16 "streams-16",
     /// Keeps the balances of an order file by ledger entries alone.
     Ledger "ledger",
     /// Counts the results of an order file, and writes its trades down.
@@ -66,12 +100,33 @@ agents! {
 }
 
 impl AgentName {
+    /// The agents of delta streams, by their number in the configuration, from 1.
+    pub const STREAMS: [Self; 16] = [
+        Self::Streams,
+        Self::Streams2,
+        Self::Streams3,
+        Self::Streams4,
+        Self::Streams5,
+        Self::Streams6,
+        Self::Streams7,
+        Self::Streams8,
+        Self::Streams9,
+        Self::Streams10,
+        Self::Streams11,
+        Self::Streams12,
+        Self::Streams13,
+        Self::Streams14,
+        Self::Streams15,
+        Self::Streams16,
+    ];
+
     /// True for an agent of the way in: up to the journal.
     const fn is_entry(self) -> bool {
         matches!(
             self,
             Self::OrderEntry
                 | Self::OrderEntryFix
+                | Self::OrderEntryOuch42
                 | Self::OrderEntryUdp
                 | Self::Source
                 | Self::Sequencer

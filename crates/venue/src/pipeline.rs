@@ -15,19 +15,23 @@ use gateway::{
     Credentials, DatagramNetwork, FeedServer, FeedServerCounters, FeedServerNetworks,
     FeedServerOptions, FixSession, MarketData, MarketDataCounters, MarketDataOptions,
     OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
-    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, PastEnds, SoupBinTcpOptions,
-    StreamNetwork, UdpParticipant, past_rings,
+    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42, PastEnds, PastReplyEnds,
+    SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings,
+    past_rings,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
-use ring::{Agent, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
+use ring::{Agent, AgentError, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
 
 use wire::{fix::FixTimers, soupbintcp::Timers};
 
 use crate::{
     admin::Sources,
-    config::{Config, OrderEntryFixConfig, ParticipantConfig, ProtocolName, ScheduleConfig},
+    config::{
+        Bytes, Config, OrderEntryFixConfig, ParticipantConfig, ProtocolName, ScheduleConfig, Span,
+    },
     core::{CHECKPOINT_SLOTS, Chain, Core, CoreOptions, LoadSheddingOptions},
+    delta_streams::{self, StreamGauges, WiredStreams},
     failure::Failure,
     layout::{AgentName, Agents},
     ledger::{
@@ -38,7 +42,7 @@ use crate::{
     public_state::public_state,
     recovery::{self, Past, Recovery},
     stage::{
-        Checkpoint, FeedHistory, Following, JournalFigures, Perturbations, Schedule,
+        Checkpoint, FeedHistory, Following, JournalFigures, Perturbations, ReplyHistory, Schedule,
         SnapshotFigures, SnapshotPlan, Snapshots,
     },
     wiring::Wiring,
@@ -61,19 +65,33 @@ const FEED_SLOTS: usize = 16_384;
 /// The agents of a venue with this configuration, in the order in which an order passes them.
 pub fn agents(config: &Config) -> Vec<AgentName> {
     let has_fix = config.order_entry_fix.is_some();
+    let has_ouch42 = config.order_entry_ouch42.is_some();
     let (first, rest) = AGENTS.split_first().expect("a venue has agents");
     let fix = has_fix.then_some(AgentName::OrderEntryFix);
-    [*first].into_iter().chain(fix).chain(rest.iter().copied()).collect()
+    let ouch42 = has_ouch42.then_some(AgentName::OrderEntryOuch42);
+    let sends = |name: &AgentName| {
+        config.market_data.streams.iter().any(|stream| stream.agent_name() == *name)
+    };
+    let streams = AgentName::STREAMS.into_iter().filter(sends);
+    let rest = rest.iter().copied();
+    [*first].into_iter().chain(fix).chain(ouch42).chain(rest).chain(streams).collect()
 }
 
 /// The edges of a venue: sockets, or their substitutes in a simulation.
+///
+/// Where both have a default, as those in memory do, so has the whole: without FIX.
+#[derive(Default)]
 pub struct Networks<S, D> {
     pub order_entry: S,
     /// Where FIX is configured.
     pub order_entry_fix: Option<S>,
+    /// Where OUCH 4.2 is configured.
+    pub order_entry_ouch42: Option<S>,
     pub order_entry_udp: D,
     pub market_data: D,
     pub feed_server: FeedServerNetworks<S, D>,
+    /// One for each delta stream that is configured.
+    pub streams: Vec<D>,
 }
 
 /// Settings of the edges, beside their sockets.
@@ -96,7 +114,7 @@ pub struct Venue {
     /// Follows the journal for snapshots and the ledger, if the configuration asks for one of them. It is not
     /// part of a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
-    /// Reads older messages of the feed from the journal. Not part of a layout either.
+    /// Reads older messages of the feed, and of FIX sessions, from the journal. Not part of a layout either.
     pub feed_history: Box<dyn Agent>,
     /// Where the commands of operators go in, and their results come out.
     pub desk: DeskEnds,
@@ -131,9 +149,13 @@ pub struct Gauges {
     pub order_entry: Arc<OrderEntryCounters>,
     /// Of order entry by FIX, where it is configured.
     pub order_entry_fix: Option<Arc<OrderEntryCounters>>,
+    /// Of order entry by OUCH 4.2, where it is configured.
+    pub order_entry_ouch42: Option<Arc<OrderEntryCounters>>,
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
     pub market_data: Arc<MarketDataCounters>,
     pub feed_server: Arc<FeedServerCounters>,
+    /// Of each delta stream.
+    pub streams: Vec<StreamGauges>,
     /// Of the snapshots, if some are made.
     pub snapshots: Option<Arc<SnapshotFigures>>,
     /// Of the ledger, where one is kept.
@@ -196,7 +218,8 @@ where
     let journal_id = journal::identity(&mut *storage).unwrap_or(journal_id);
     let session = stream_session(journal_id);
     let mut core = Core::new(config.rings);
-    let mut gateways = Gateways::new(config, networks, edges, &mut core, session)?;
+    let streams = delta_streams::sessions(config, session, now_ns)?;
+    let mut gateways = Gateways::new(config, networks, edges, &mut core, session, streams)?;
     let commands = core.source_outside("submissions venue", operator::SLOTS);
     let (to_results, results) = operator::results();
     let (durable, checkpoints) = core.outside("status");
@@ -252,14 +275,19 @@ where
         journal,
         order_entry: gateways.order_entry.counters(),
         order_entry_fix: gateways.order_entry_fix.as_ref().map(OrderEntry::counters),
+        order_entry_ouch42: gateways.order_entry_ouch42.as_ref().map(OrderEntry::counters),
         order_entry_udp: gateways.order_entry_udp.counters(),
         market_data: gateways.market_data.counters(),
         feed_server: gateways.feed_server.counters(),
+        streams: gateways.streams.gauges.clone(),
         snapshots: snapshots.as_ref().map(Snapshots::figures),
         ledger: ledger.as_ref().map(LedgerWriter::gauges),
     };
     let past = gateways.past.take().expect("it is taken once");
-    let feed_history = Box::new(FeedHistory::new(files.second(), Arc::clone(&journaled), past));
+    let feed = FeedHistory::new(files.second(), Arc::clone(&journaled), past);
+    let past = gateways.past_replies.take();
+    let replies = past.map(|past| ReplyHistory::new(files.second(), Arc::clone(&journaled), past));
+    let feed_history = Box::new(History { feed, replies });
     let admin = access.zip(gauges.ledger.clone());
     let admin = admin.map(|(ledger, gauges)| Sources { ledger, gauges });
     let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
@@ -272,15 +300,35 @@ where
     Ok(Venue { agents, wiring, follower, feed_history, admin, gauges, desk, recovered })
 }
 
+/// The readers of the journal for the edges, one after the other.
+struct History {
+    feed: FeedHistory,
+    replies: Option<ReplyHistory>,
+}
+
+impl Agent for History {
+    fn name(&self) -> &str {
+        "history"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let replies = self.replies.as_mut().map_or(Ok(0), |replies| replies.do_work(now_ns))?;
+        Ok(replies + self.feed.do_work(now_ns)?)
+    }
+}
+
 /// The agents at the edges of a venue.
 struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     order_entry: OrderEntry<N>,
     order_entry_fix: Option<OrderEntry<N, FixSession>>,
+    order_entry_ouch42: Option<OrderEntry<N, SoupBinTcp<Ouch42>>>,
     order_entry_udp: OrderEntryUdp<D>,
     market_data: MarketData<D>,
     feed_server: FeedServer<N, D>,
+    streams: WiredStreams<D>,
     /// The ends of the feed history, until it is made.
     past: Option<PastEnds>,
+    past_replies: Option<PastReplyEnds>,
     /// How far the venue is in stopping; written outside the layout.
     drain: Arc<AtomicGauge>,
 }
@@ -296,11 +344,12 @@ where
         edges: &Edges,
         core: &mut Core,
         session: [u8; 10],
+        streams: Vec<StreamOptions>,
     ) -> Result<Self, Failure> {
         let submissions = core.source("submissions", AgentName::OrderEntry);
         let (outputs, durable) = core.reader(AgentName::OrderEntry);
         let entry = order_entry_config(config, session)?;
-        let subscribers = feed_server_config(config, session, &entry)?;
+        let subscribers = feed_server_config(config, session, &entry, streams.clone())?;
         let mut order_entry =
             OrderEntry::new(networks.order_entry, entry, submissions, outputs, durable);
         let mut order_entry_fix = None;
@@ -311,6 +360,19 @@ where
             let entry = order_entry_fix_config(config, settings)?;
             order_entry_fix = Some(OrderEntry::new(network, entry, submissions, outputs, durable));
         }
+        let mut order_entry_ouch42 = None;
+        if let (Some(settings), Some(network)) =
+            (&config.order_entry_ouch42, networks.order_entry_ouch42)
+        {
+            let submissions = core.source("submissions ouch42", AgentName::OrderEntryOuch42);
+            let (outputs, durable) = core.reader(AgentName::OrderEntryOuch42);
+            let mut entry = order_entry_config(config, session)?;
+            entry.users = users(config, ProtocolName::Ouch42)?;
+            entry.limits.connections_max = settings.connections_max;
+            entry.limits.store_bytes_max = settings.reply_store.0 as usize;
+            order_entry_ouch42 =
+                Some(OrderEntry::new(network, entry, submissions, outputs, durable));
+        }
         let submissions = core.source("submissions udp", AgentName::OrderEntryUdp);
         let (outputs, durable) = core.reader(AgentName::OrderEntryUdp);
         let entry = order_entry_udp_config(config, session)?;
@@ -320,15 +382,27 @@ where
         let (to_server, messages) =
             core.ring("feed", FEED_SLOTS, AgentName::MarketData, AgentName::FeedServer);
         let feed = MarketDataOptions { session, group: edges.feed_destination };
-        let market_data = MarketData::new(networks.market_data, feed, outputs, durable, to_server);
+        let mut market_data =
+            MarketData::new(networks.market_data, feed, outputs, durable, to_server);
+        let streams = WiredStreams::new(config, networks.streams, &streams, &mut market_data, core);
         let (ends, past) = past_rings();
         let feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);
         let drain = Arc::new(AtomicGauge::new(0));
         order_entry.set_drain(Arc::clone(&drain));
+        let mut past_replies = None;
         if let Some(fix) = &mut order_entry_fix {
+            let (past, ends) = past_reply_rings();
+            fix.set_past(past);
+            past_replies = Some(ends);
             fix.set_drain(Arc::clone(&drain));
             if let Some(sink) = (edges.operator_events)("order entry fix") {
                 fix.set_operator_events(sink);
+            }
+        }
+        if let Some(ouch42) = &mut order_entry_ouch42 {
+            ouch42.set_drain(Arc::clone(&drain));
+            if let Some(sink) = (edges.operator_events)("order entry ouch42") {
+                ouch42.set_operator_events(sink);
             }
         }
         order_entry_udp.set_drain(Arc::clone(&drain));
@@ -342,10 +416,13 @@ where
         Ok(Self {
             order_entry,
             order_entry_fix,
+            order_entry_ouch42,
             order_entry_udp,
             market_data,
             feed_server,
+            streams,
             past,
+            past_replies,
             drain,
         })
     }
@@ -358,6 +435,9 @@ where
                 if let Some(fix) = &mut self.order_entry_fix {
                     fix.restore(archive);
                 }
+                if let Some(ouch42) = &mut self.order_entry_ouch42 {
+                    ouch42.restore(archive);
+                }
                 self.order_entry_udp.restore(archive);
                 self.market_data.restore(archive);
                 self.feed_server.restore(archive);
@@ -366,6 +446,9 @@ where
                 self.order_entry.replay(output);
                 if let Some(fix) = &mut self.order_entry_fix {
                     fix.replay(output);
+                }
+                if let Some(ouch42) = &mut self.order_entry_ouch42 {
+                    ouch42.replay(output);
                 }
                 self.order_entry_udp.replay(output);
                 let Self { market_data, feed_server, .. } = self;
@@ -384,6 +467,9 @@ where
                 if let Some(fix) = &mut self.order_entry_fix {
                     fix.know_used(session_id, channel, last);
                 }
+                if let Some(ouch42) = &mut self.order_entry_ouch42 {
+                    ouch42.know_used(session_id, channel, last);
+                }
                 self.order_entry_udp.know_used(session_id, channel, last);
             }
         }
@@ -394,9 +480,13 @@ where
         if let Some(fix) = self.order_entry_fix {
             agents.insert(AgentName::OrderEntryFix, Box::new(fix));
         }
+        if let Some(ouch42) = self.order_entry_ouch42 {
+            agents.insert(AgentName::OrderEntryOuch42, Box::new(ouch42));
+        }
         agents.insert(AgentName::OrderEntryUdp, Box::new(self.order_entry_udp));
         agents.insert(AgentName::MarketData, Box::new(self.market_data));
         agents.insert(AgentName::FeedServer, Box::new(self.feed_server));
+        self.streams.join(agents);
     }
 }
 
@@ -466,12 +556,11 @@ fn order_entry_config(
             },
         },
         users: users(config, ProtocolName::Ouch)?,
-        limits: OrderEntryLimits {
-            connections_max: settings.connections_max,
-            slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,
-            store_bytes_max: settings.reply_store.0 as usize,
-            ..OrderEntryLimits::default()
-        },
+        limits: limits(
+            settings.connections_max,
+            settings.slow_client_timeout,
+            settings.reply_store,
+        ),
         throttle: config.throttle.throttle(),
     })
 }
@@ -481,18 +570,21 @@ fn feed_server_config(
     config: &Config,
     session: [u8; 10],
     entry: &OrderEntryOptions<SoupBinTcpOptions>,
+    streams: Vec<StreamOptions>,
 ) -> Result<FeedServerOptions, Failure> {
     let settings = &config.market_data;
     let fix = users(config, ProtocolName::Fix)?;
+    let ouch42 = users(config, ProtocolName::Ouch42)?;
     let subscribers = settings.subscribers.iter().map(|row| row.credentials());
     let subscribers: Vec<_> = subscribers.collect::<Result<_, _>>().map_err(Failure::usage)?;
     Ok(FeedServerOptions {
         session,
-        users: entry.users.iter().cloned().chain(fix).chain(subscribers).collect(),
+        users: entry.users.iter().cloned().chain(fix).chain(ouch42).chain(subscribers).collect(),
         timers: entry.protocol.timers,
         slow_client_timeout_ns: entry.limits.slow_client_timeout_ns,
         store_bytes_max: settings.store.0 as usize,
         requests: settings.requests().map_err(Failure::usage)?,
+        streams,
     })
 }
 
@@ -506,14 +598,26 @@ fn order_entry_fix_config(
             login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
         },
         users: users(config, ProtocolName::Fix)?,
-        limits: OrderEntryLimits {
-            connections_max: settings.connections_max,
-            slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,
-            store_bytes_max: settings.reply_store.0 as usize,
-            ..OrderEntryLimits::default()
-        },
+        limits: limits(
+            settings.connections_max,
+            settings.slow_client_timeout,
+            settings.reply_store,
+        ),
         throttle: config.throttle.throttle(),
     })
+}
+
+fn limits(
+    connections_max: usize,
+    slow_client_timeout: Span,
+    reply_store: Bytes,
+) -> OrderEntryLimits {
+    OrderEntryLimits {
+        connections_max,
+        slow_client_timeout_ns: slow_client_timeout.0.as_nanos() as u64,
+        store_bytes_max: reply_store.0 as usize,
+        ..OrderEntryLimits::default()
+    }
 }
 
 /// The participants with a password that speak a protocol.

@@ -13,6 +13,7 @@ use crate::{
     admin::{Admin, Listeners, Served},
     clock::SystemClock,
     config::{Config, DurabilityConfig, MethodName},
+    delta_streams::StreamGauges,
     descriptors,
     failure::Failure,
     layout::{self, AgentGroup, Machine, PARK_MAX},
@@ -24,7 +25,7 @@ use crate::{
     },
     pipeline::{self, Edges, Gauges, Recovered},
     sockets::{Addresses, Sockets},
-    stage::{Checkpoint, Perturbations},
+    stage::{Checkpoint, Perturbations, journal_status},
 };
 
 /// The longest sleep of the follower where a ledger is kept: nothing wakes it, so this bounds how late rows are
@@ -130,12 +131,14 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let aside = ring::launch(follower.into_iter().chain([history]).collect(), clock_of_agents);
     let durable = Arc::clone(&venue.desk.durable);
     let desk = Desk::new(venue.desk, clock, config.journal.directory.clone());
-    let served = Served { ledger: venue.admin, durable, desk: desk.clone() };
+    let journal = Arc::clone(&venue.gauges.journal);
+    let served = Served { ledger: venue.admin, durable, journal, desk: desk.clone() };
     let admin = Admin::start(listeners, served, &config.admin)
         .map_err(|error| Failure::environment(format!("cannot answer operators: {error}")))?;
     let layout = layout::describe(&groups);
     let mut started =
         started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
+    started["streams"] = venue.gauges.streams.iter().map(stream_address).collect();
     started["addresses"]["admin"] =
         admin.address().map_or(Value::Null, |address| json!(address.to_string()));
     started["operator_socket"] = json!(admin.socket());
@@ -220,7 +223,11 @@ impl Running {
         });
         self.gauges.drain.set(gateway::DRAIN_ENDS);
         self.wait(ENDED_WITHIN, |it| {
-            let ports = [Some(&it.gauges.order_entry), it.gauges.order_entry_fix.as_ref()];
+            let ports = [
+                Some(&it.gauges.order_entry),
+                it.gauges.order_entry_fix.as_ref(),
+                it.gauges.order_entry_ouch42.as_ref(),
+            ];
             ports.into_iter().flatten().all(|port| {
                 let named = port.read().named();
                 named.iter().all(|(name, count)| *name != "connections" || *count == 0)
@@ -260,14 +267,16 @@ impl Running {
                 .order_entry_fix
                 .as_ref()
                 .map(|counters| figures(&counters.read().named())),
+            "order_entry_ouch42": self
+                .gauges
+                .order_entry_ouch42
+                .as_ref()
+                .map(|counters| figures(&counters.read().named())),
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
             "feed_server": figures(&self.gauges.feed_server.read().named()),
-            "journal": json!({
-                "refusing": self.gauges.journal.reason().map(|reason| format!("{reason:?}")),
-                "alarms": self.gauges.journal.alarms.get(),
-                "wait_ns_max": self.gauges.journal.wait_ns_max.get(),
-            }),
+            "streams": self.gauges.streams.iter().map(stream_figures).collect::<Vec<_>>(),
+            "journal": journal_status(&self.gauges.journal),
             "snapshots": self.gauges.snapshots.as_deref().map(|figures| json!({
                 "sequence": figures.sequence.get(),
                 "bytes": figures.bytes.get(),
@@ -305,6 +314,25 @@ fn figures(named: &[(&'static str, u64)]) -> Value {
     named.iter().map(|(name, figure)| ((*name).to_owned(), json!(figure))).collect()
 }
 
+fn stream_figures(stream: &StreamGauges) -> Value {
+    let mut document = stream_address(stream);
+    let counters = figures(&stream.counters.read().named());
+    document
+        .as_object_mut()
+        .expect("it is one")
+        .extend(counters.as_object().expect("it is one").clone());
+    document
+}
+
+/// Where a delta stream goes, and its session.
+fn stream_address(stream: &StreamGauges) -> Value {
+    json!({
+        "name": stream.name,
+        "session": String::from_utf8_lossy(&stream.session),
+        "to": stream.destinations.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
 fn ring_figures(ring: &RingReport) -> Value {
     json!({
         "name": ring.name,
@@ -339,6 +367,7 @@ fn started(
         "addresses": {
             "order_entry": addresses.order_entry.to_string(),
             "order_entry_fix": addresses.order_entry_fix.map(|address| address.to_string()),
+            "order_entry_ouch42": addresses.order_entry_ouch42.map(|address| address.to_string()),
             "order_entry_udp": addresses.order_entry_udp.to_string(),
             "market_data": addresses.market_data.to_string(),
             "re_request": addresses.re_request.to_string(),

@@ -8,9 +8,14 @@ use std::{
     time::Duration,
 };
 
-use gateway::{DatagramNetwork, FeedServerNetworks, Tcp, Udp, UdpOptions};
+use gateway::{DatagramNetwork, FeedServerNetworks, Tcp, Udp, UdpOptions, is_multicast};
 
-use crate::{config::Config, failure::Failure, layout::AgentName, pipeline::Networks};
+use crate::{
+    config::{Config, StreamConfig},
+    failure::Failure,
+    layout::AgentName,
+    pipeline::Networks,
+};
 
 /// How long a multicast probe is waited for, and how often it is looked for.
 const PROBE_TRIES: u32 = 20;
@@ -31,6 +36,8 @@ pub struct Addresses {
     pub order_entry: SocketAddr,
     /// Where FIX is configured.
     pub order_entry_fix: Option<SocketAddr>,
+    /// Where OUCH 4.2 is configured.
+    pub order_entry_ouch42: Option<SocketAddr>,
     pub order_entry_udp: SocketAddr,
     /// The feed: a multicast group, or a unicast address.
     pub market_data: SocketAddr,
@@ -49,11 +56,6 @@ impl Sockets {
         let mut notices = Vec::new();
         let order_entry = Tcp::bind(config.order_entry.address)
             .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
-        let fix = config.order_entry_fix.as_ref().map(|fix| fix.address);
-        let bind_fix = |address| {
-            Tcp::bind(address).map_err(|error| taken("order_entry_fix.address", address, &error))
-        };
-        let order_entry_fix = fix.map(bind_fix).transpose()?;
         let order_entry_udp = Udp::bind(config.order_entry_udp.address, &options)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
         let re_request = Udp::bind(config.market_data.re_request, &options).map_err(|error| {
@@ -62,6 +64,12 @@ impl Sockets {
         let listen = |key: &str, address: SocketAddr| {
             Tcp::bind(address).map_err(|error| taken(key, address, &error))
         };
+        let fix = config.order_entry_fix.as_ref();
+        let order_entry_fix =
+            fix.map(|fix| listen("order_entry_fix.address", fix.address)).transpose()?;
+        let ouch42 = config.order_entry_ouch42.as_ref();
+        let order_entry_ouch42 =
+            ouch42.map(|it| listen("order_entry_ouch42.address", it.address)).transpose()?;
         let snapshot = listen("market_data.snapshot", config.market_data.snapshot)?;
         let stream = listen("market_data.tcp", config.market_data.tcp)?;
         let granted = order_entry_udp.receive_buffer_bytes();
@@ -73,8 +81,12 @@ impl Sockets {
             ));
         }
         let (market_data, destination) = feed_socket(config, &options, &mut notices)?;
+        let streams = config.market_data.streams.iter().map(|stream| stream_socket(config, stream));
+        let streams = streams.collect::<Result<Vec<_>, Failure>>()?;
         let mut descriptors = Vec::new();
         let fix = order_entry_fix.as_ref().map(|it| (AgentName::OrderEntryFix, it.readiness()));
+        let ouch42 = order_entry_ouch42.as_ref();
+        let ouch42 = ouch42.map(|it| (AgentName::OrderEntryOuch42, it.readiness()));
         let all = [
             (AgentName::OrderEntry, order_entry.readiness()),
             (AgentName::OrderEntryUdp, order_entry_udp.readiness()),
@@ -82,7 +94,7 @@ impl Sockets {
             (AgentName::FeedServer, snapshot.readiness()),
             (AgentName::FeedServer, stream.readiness()),
         ];
-        for (agent, descriptor) in all.into_iter().chain(fix) {
+        for (agent, descriptor) in all.into_iter().chain(fix).chain(ouch42) {
             let descriptor = descriptor.map_err(|error| {
                 Failure::environment(format!("no file descriptor left: {error}"))
                     .hint("raise `ulimit -n`")
@@ -92,6 +104,7 @@ impl Sockets {
         let addresses = Addresses {
             order_entry: order_entry.address(),
             order_entry_fix: order_entry_fix.as_ref().map(Tcp::address),
+            order_entry_ouch42: order_entry_ouch42.as_ref().map(Tcp::address),
             order_entry_udp: order_entry_udp.address(),
             market_data: destination,
             re_request: re_request.address(),
@@ -99,8 +112,15 @@ impl Sockets {
             feed_tcp: stream.address(),
         };
         let feed_server = FeedServerNetworks { requests: re_request, snapshot, stream };
-        let networks =
-            Networks { order_entry, order_entry_fix, order_entry_udp, market_data, feed_server };
+        let networks = Networks {
+            order_entry,
+            order_entry_fix,
+            order_entry_ouch42,
+            order_entry_udp,
+            market_data,
+            feed_server,
+            streams,
+        };
         Ok(Self { networks, addresses, notices, descriptors })
     }
 
@@ -151,6 +171,19 @@ fn feed_socket(
     }
 }
 
+/// The socket that a delta stream leaves by.
+fn stream_socket(config: &Config, stream: &StreamConfig) -> Result<Udp, Failure> {
+    let datagram_bytes_max = stream.packet_size.0 as usize;
+    let options = UdpOptions { datagram_bytes_max, ..UdpOptions::default() };
+    let socket = match stream.to.iter().any(|to| is_multicast(*to)) {
+        true => Udp::multicast_sender(config.market_data.interface, &options),
+        false => sender(&options),
+    };
+    socket.map_err(|error| {
+        taken(&format!("market_data.streams {:?}", stream.name), stream.to[0], &error)
+    })
+}
+
 fn sender(options: &UdpOptions) -> io::Result<Udp> {
     Udp::bind(SocketAddr::from(([0, 0, 0, 0], 0)), options)
 }
@@ -164,8 +197,18 @@ fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(SocketAddr::new(address.ip(), free.port()))
 }
 
+/// True if a datagram to the configured group comes back; nothing if the feed goes to one address.
+pub fn feed_group_works(config: &Config) -> Option<bool> {
+    match config.market_data.group {
+        SocketAddr::V4(group) if group.ip().is_multicast() => {
+            Some(multicast_works(group, config, &UdpOptions::default()))
+        }
+        _ => None,
+    }
+}
+
 /// Sends a probe to the group, on a port of its own, and says whether it comes back.
-pub fn multicast_works(group: SocketAddrV4, config: &Config, options: &UdpOptions) -> bool {
+fn multicast_works(group: SocketAddrV4, config: &Config, options: &UdpOptions) -> bool {
     let interface = config.market_data.interface;
     let probe = || -> io::Result<bool> {
         let port = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();

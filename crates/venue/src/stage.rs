@@ -9,13 +9,15 @@ mod engine;
 mod snapshots;
 mod following;
 mod feed_history;
+mod reply_history;
 
 pub use engine::{Checkpoint, EngineStage};
 pub use feed_history::FeedHistory;
 pub use following::Following;
 pub use journaler::Journaler;
-pub use load_shedding::{JournalFigures, LoadShedding};
+pub use load_shedding::{JournalFigures, LoadShedding, journal_status};
 pub use perturbation::{Draw, Perturbation, Perturbations};
+pub use reply_history::ReplyHistory;
 pub use schedule::Schedule;
 pub use sequencer::Sequencer;
 pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};

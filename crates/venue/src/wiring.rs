@@ -88,6 +88,15 @@ impl<T: Copy + Send + Sync + 'static> Ring<T> {
         self.builder.gating(reader.as_str())
     }
 
+    /// A reader that the writer wakes, and does not wait for.
+    pub fn dropping(&mut self, reader: AgentName) -> LossyConsumer<T>
+    where
+        T: Words,
+    {
+        self.register(reader, true);
+        self.builder.lossy(reader.as_str())
+    }
+
     /// A reader that the writer does not wait for, and does not wake.
     pub fn lossy(&mut self, reader: AgentName) -> LossyConsumer<T>
     where

@@ -17,6 +17,7 @@ pub mod field;
 pub mod layout;
 pub mod soupbintcp;
 pub mod ouch;
+pub mod ouch42;
 pub mod itch;
 pub mod fix;
 pub mod moldudp64;

@@ -138,14 +138,14 @@ impl<S: DatagramSocket> UdpClient<S> {
         }
     }
 
-    /// The session's name on the reply stream, once a packet told it.
+    /// The session's name on the reply stream, known from its first packet.
     #[must_use]
     pub fn session(&self) -> Option<Session> {
         self.receiver.as_ref().and_then(Receiver::session)
     }
 
     /// Number of the next reply to be delivered; `None` before the first packet of a client that
-    /// was not told where to begin.
+    /// has no number to begin at.
     #[must_use]
     pub fn next_sequence(&self) -> Option<u64> {
         self.receiver.as_ref().map(Receiver::expected)
@@ -459,9 +459,9 @@ mod tests {
         assert_eq!(client.report().replies.before_joining, 2);
     }
 
-    /// Nobody listening is counted; another session's replies are an error; the end is a state.
+    /// A refused datagram is counted, replies of another session are an error, the end is a state.
     #[test]
-    fn odd_arrivals_are_told_apart() {
+    fn odd_arrivals_have_a_count_an_error_or_a_state() {
         let (mut client, socket) = client(Some(1), 1);
         socket.0.borrow_mut().incoming.push_back(Err(io::ErrorKind::ConnectionRefused.into()));
         socket.put(&packet(1, &[b"a"]));

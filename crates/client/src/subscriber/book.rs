@@ -31,7 +31,7 @@ pub struct FeedInstrument {
     pub stock_locate: u16,
     /// Its printed name.
     pub symbol: Symbol,
-    /// The last trading state told: `T` trading, `H` halted, `P` paused, `Q` quotation only;
+    /// The last trading state published: `T` trading, `H` halted, `P` paused, `Q` quotation only;
     /// `None` before the first, which means halted.
     pub trading_state: Option<u8>,
     /// Orders in its book.
@@ -244,7 +244,7 @@ impl FeedBook {
         self.messages
     }
 
-    /// Executions told (`E`, `C`): one for each trade with an order of a book.
+    /// Executions published (`E`, `C`): one for each trade with an order of a book.
     #[must_use]
     pub fn trade_count(&self) -> u64 {
         self.trades
@@ -532,8 +532,8 @@ mod tests {
     impl Scene {
         fn new() -> Self {
             let mut scene = Self { book: FeedBook::new(), stream_sequence: 0 };
-            scene.told(&directory(AAA, *b"AAA     "));
-            scene.told(&directory(BBB, *b"BBB     "));
+            scene.accepts(&directory(AAA, *b"AAA     "));
+            scene.accepts(&directory(BBB, *b"BBB     "));
             scene
         }
 
@@ -542,7 +542,7 @@ mod tests {
             self.book.apply(self.stream_sequence, message)
         }
 
-        fn told(&mut self, message: &Message<'_>) {
+        fn accepts(&mut self, message: &Message<'_>) {
             self.apply(message.as_bytes()).unwrap();
         }
 
@@ -665,9 +665,9 @@ mod tests {
             (5, b'S', 50, 102),
             (6, b'S', 60, 103),
         ] {
-            scene.told(&add(AAA, reference, side, shares, price));
+            scene.accepts(&add(AAA, reference, side, shares, price));
         }
-        scene.told(&message!(AddOrderAttributed {
+        scene.accepts(&message!(AddOrderAttributed {
             stock_locate: BBB.into(),
             order_reference_number: 7.into(),
             buy_sell_indicator: b'B',
@@ -685,7 +685,7 @@ mod tests {
         assert_eq!(best, Some(Level { price: 102, shares: 50, order_count: 1 }));
         assert_eq!((scene.book.order_count(), scene.bids(9).len()), (7, 0));
         assert!(!scene.book.is_crossed(AAA) && !scene.book.is_crossed(BBB));
-        scene.told(&add(AAA, 8, b'B', 1, 103));
+        scene.accepts(&add(AAA, 8, b'B', 1, 103));
         assert!(scene.book.is_crossed(AAA));
     }
 
@@ -693,11 +693,11 @@ mod tests {
     #[test]
     fn executions_reduce_orders() {
         let mut scene = Scene::new();
-        scene.told(&add(AAA, 1, b'B', 10, 100));
-        scene.told(&add(AAA, 2, b'B', 10, 100));
-        scene.told(&executed(AAA, 1, 4));
+        scene.accepts(&add(AAA, 1, b'B', 10, 100));
+        scene.accepts(&add(AAA, 2, b'B', 10, 100));
+        scene.accepts(&executed(AAA, 1, 4));
         assert_eq!(scene.bids(AAA), [(1, 100, 6), (2, 100, 10)]);
-        scene.told(&executed(AAA, 1, 6));
+        scene.accepts(&executed(AAA, 1, 6));
         assert_eq!(scene.bids(AAA), [(2, 100, 10)]);
         let at_price = |shares: u32, printable: u8| {
             message!(OrderExecutedWithPrice {
@@ -709,8 +709,8 @@ mod tests {
                 execution_price: 99.into(),
             })
         };
-        scene.told(&at_price(3, b'Y'));
-        scene.told(&at_price(3, b'N'));
+        scene.accepts(&at_price(3, b'Y'));
+        scene.accepts(&at_price(3, b'N'));
         assert_eq!(scene.bids(AAA), [(2, 100, 4)]);
         let instrument = scene.book.instruments().next().unwrap();
         assert_eq!((instrument.volume, instrument.price_last), (13, Some(99)));
@@ -722,11 +722,11 @@ mod tests {
     fn cancels_and_deletes_reduce_orders() {
         let mut scene = Scene::new();
         for reference in 1..=3 {
-            scene.told(&add(AAA, reference, b'S', 10, 100));
+            scene.accepts(&add(AAA, reference, b'S', 10, 100));
         }
-        scene.told(&cancel(AAA, 1, 4));
-        scene.told(&cancel(AAA, 2, 10));
-        scene.told(&delete(AAA, 3));
+        scene.accepts(&cancel(AAA, 1, 4));
+        scene.accepts(&cancel(AAA, 2, 10));
+        scene.accepts(&delete(AAA, 3));
         assert_eq!(scene.asks(AAA), [(1, 100, 6)]);
         assert_eq!(scene.book.instruments().next().unwrap().volume, 0);
         assert_eq!(scene.book.trade_count(), 0);
@@ -736,9 +736,9 @@ mod tests {
     #[test]
     fn replacement_goes_to_the_end() {
         let mut scene = Scene::new();
-        scene.told(&add(AAA, 1, b'S', 10, 100));
-        scene.told(&add(AAA, 2, b'S', 10, 100));
-        scene.told(&replace(AAA, 1, 3, 25, 100));
+        scene.accepts(&add(AAA, 1, b'S', 10, 100));
+        scene.accepts(&add(AAA, 2, b'S', 10, 100));
+        scene.accepts(&replace(AAA, 1, 3, 25, 100));
         assert_eq!(scene.asks(AAA), [(2, 100, 10), (3, 100, 25)]);
         scene.refused(&delete(AAA, 1), FeedViolation::UnknownOrder(1));
     }
@@ -747,8 +747,8 @@ mod tests {
     #[test]
     fn prints_touch_no_book() {
         let mut scene = Scene::new();
-        scene.told(&add(AAA, 1, b'S', 10, 100));
-        scene.told(&message!(Trade {
+        scene.accepts(&add(AAA, 1, b'S', 10, 100));
+        scene.accepts(&message!(Trade {
             stock_locate: AAA.into(),
             order_reference_number: 0.into(),
             buy_sell_indicator: b'B',
@@ -757,7 +757,7 @@ mod tests {
             price: 100.into(),
             match_number: 3.into(),
         }));
-        scene.told(&message!(CrossTrade {
+        scene.accepts(&message!(CrossTrade {
             stock_locate: AAA.into(),
             shares: 5.into(),
             stock: stock(AAA),
@@ -765,7 +765,7 @@ mod tests {
             match_number: 4.into(),
             cross_type: b'O',
         }));
-        scene.told(&message!(BrokenTrade { stock_locate: AAA.into(), match_number: 3.into() }));
+        scene.accepts(&message!(BrokenTrade { stock_locate: AAA.into(), match_number: 3.into() }));
         assert_eq!(scene.asks(AAA), [(1, 100, 10)]);
         assert_eq!(scene.book.message_count(), 6);
     }
@@ -774,7 +774,7 @@ mod tests {
     #[test]
     fn states_are_kept() {
         let mut scene = Scene::new();
-        scene.told(&message!(SystemEvent { stock_locate: 0.into(), event_code: b'Q' }));
+        scene.accepts(&message!(SystemEvent { stock_locate: 0.into(), event_code: b'Q' }));
         let action = |locate: u16, symbol: [u8; 8]| {
             message!(StockTradingAction {
                 stock_locate: locate.into(),
@@ -784,7 +784,7 @@ mod tests {
                 reason: *b"    ",
             })
         };
-        scene.told(&action(AAA, stock(AAA)));
+        scene.accepts(&action(AAA, stock(AAA)));
         scene.refused(&action(BBB, stock(AAA)), FeedViolation::UnknownInstrument(BBB));
         assert_eq!(scene.book.system_event(), Some(b'Q'));
         let states: Vec<_> = scene.book.instruments().map(|stock| stock.trading_state).collect();
@@ -797,7 +797,7 @@ mod tests {
         use FeedViolation as V;
 
         let mut scene = Scene::new();
-        scene.told(&add(AAA, 1, b'B', 10, 100));
+        scene.accepts(&add(AAA, 1, b'B', 10, 100));
         let other = |reference| V::OtherInstrument { reference, stock_locate: BBB };
         let too_many = V::TooManyShares { reference: 1, taken: 11, open: 10 };
         let table = [

@@ -251,6 +251,24 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         matches!(self.state, State::Live)
     }
 
+    /// The feed's session, once it is known.
+    pub fn session(&self) -> Option<Session> {
+        match &self.channel {
+            FeedChannel::Datagrams(receiver) => receiver.session(),
+            FeedChannel::Tcp(feed) => {
+                feed.client.as_ref()?.session_name().map(|session| *session.as_bytes())
+            }
+        }
+    }
+
+    /// True once the session is over and all of it was handed on.
+    pub fn is_ended(&self) -> bool {
+        match &self.channel {
+            FeedChannel::Datagrams(receiver) => self.is_live() && receiver.is_ended(),
+            FeedChannel::Tcp(_) => false,
+        }
+    }
+
     /// What it did so far.
     pub const fn report(&self) -> JoinReport {
         self.report
@@ -410,10 +428,21 @@ impl<T: Read + Write> TcpFeed<T> {
             }
             return Ok(0);
         };
+        let mut other = None;
         let polled = client.poll(now_ns, &mut |number, message| {
-            *next = number + 1;
-            on_message(number, message);
+            // 0 was the newest, whatever its number.
+            if *next != 0 && number != *next {
+                other.get_or_insert(number);
+            } else if other.is_none() {
+                *next = number.saturating_add(1);
+                on_message(number, message);
+            }
         });
+        if let Some(number) = other {
+            return Err(FeedSubscriberError::Ended(format!(
+                "it goes on with message {number}, and {next} was asked for"
+            )));
+        }
         if let ClientState::Rejected(reason) = client.state() {
             let text = client.debug_text().map(str::to_owned);
             return Err(FeedSubscriberError::Rejected { service: TCP_FEED, reason, text });

@@ -311,7 +311,7 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         }
     }
 
-    /// The feed's session, once a packet told it.
+    /// The feed's session, known from its first packet.
     #[must_use]
     pub fn session(&self) -> Option<Session> {
         self.receiver.session()
@@ -527,7 +527,7 @@ mod tests {
     /// Without a re-request server, messages that a heartbeat shows to be missing stay missing, and the
     /// receiver reports the stall.
     #[test]
-    fn loss_is_told_where_nobody_can_be_asked() {
+    fn loss_without_a_server_is_reported() {
         let feed = FakeSocket::default();
         let mut receiver = FeedReceiver::over(feed.clone(), None, 1, ReceiverLimits::default());
         feed.put(&heartbeat(11));

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::IsTerminal,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
     sync::{
         Arc,
@@ -16,7 +16,7 @@ use clap::Args;
 use client::participant::{self, ClientError};
 use lab::{
     environment::{Environment, machine_line},
-    latency::Percentiles,
+    latency::{Latency, Percentiles},
     load::{
         FailureReason, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol,
         Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, SessionFailure, Slo, SloResult, reject_name,
@@ -31,6 +31,7 @@ use wire::{
 };
 
 use super::{
+    command_line,
     output::{duration, grouped, print_json, print_line, table},
     stop_flag,
 };
@@ -128,13 +129,20 @@ pub struct Arguments {
     /// Seed of the requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the percentile distributions (.hgrm) into this folder.
+    /// Write load.json, the result with every latency's length and count, and the percentile distributions
+    /// (.hgrm) into this folder; `damrak report` makes a page of it.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Print one JSON object at the end.
     #[arg(long)]
     json: bool,
 }
+
+/// Intervals of a run whose figures go to a file, and their bounds in nanoseconds. Otherwise an interval has a
+/// second.
+const INTERVALS: u64 = 200;
+const INTERVAL_NS_MIN: u64 = 100_000_000;
+const INTERVAL_NS_MAX: u64 = 1_000_000_000;
 
 /// The rate of a run, or of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -211,6 +219,7 @@ impl Laboratory<'_> {
         }
         if let Some(folder) = &self.arguments.out {
             write_distributions(folder, &measured.report)?;
+            write_result(folder, &self.with_counts(&measured))?;
         }
         if self.arguments.json {
             print_json(&self.summary(&measured))?;
@@ -277,6 +286,9 @@ impl Laboratory<'_> {
         options.threads = arguments.threads;
         options.requests_per_datagram = arguments.pack;
         options.outstanding_max = arguments.outstanding_max;
+        if arguments.out.is_some() {
+            options.progress_ns = (duration_ns / INTERVALS).clamp(INTERVAL_NS_MIN, INTERVAL_NS_MAX);
+        }
         options
     }
 
@@ -284,10 +296,13 @@ impl Laboratory<'_> {
         let started = Environment::now();
         let is_watched = std::io::stderr().is_terminal();
         let mut intervals = Vec::new();
+        let mut printed_ns = 0;
         let options = self.options(rate, ramp_to);
         let report = lab::load::run(&options, &self.clock, &self.stop, &mut |progress| {
-            intervals.push(interval(progress));
-            if is_watched {
+            intervals.push(interval(progress, options.pacing));
+            let ended_ns = progress.since_ns + progress.interval_ns;
+            if is_watched && printed_ns + INTERVAL_NS_MAX <= ended_ns {
+                printed_ns = ended_ns;
                 eprint!("\r{:<79}", progress_line(progress));
             }
         });
@@ -309,17 +324,28 @@ impl Laboratory<'_> {
         })
     }
 
+    /// Several runs as one object; `summary` makes that of each.
+    fn summary_of_runs(
+        runs: &[Measured],
+        found: Option<Option<u64>>,
+        summary: impl Fn(&Measured) -> Value,
+    ) -> Value {
+        let runs: Vec<_> = runs.iter().map(summary).collect();
+        let mut summary = json!({ "schema": "damrak/load-runs/1", "runs": runs });
+        if let Some(found) = found {
+            summary["rate_max_per_second"] = json!(found);
+        }
+        summary
+    }
+
     /// Prints a row for each run and, of a search, the rate that it found.
     fn print_runs(&self, runs: &[Measured], found: Option<Option<u64>>) -> Result<(), Failure> {
+        if let Some(folder) = &self.arguments.out {
+            let result = Self::summary_of_runs(runs, found, |measured| self.with_counts(measured));
+            write_result(folder, &result)?;
+        }
         if self.arguments.json {
-            let mut summary = json!({
-                "schema": "damrak/load-runs/1",
-                "runs": runs.iter().map(|measured| self.summary(measured)).collect::<Vec<_>>(),
-            });
-            if let Some(found) = found {
-                summary["rate_max_per_second"] = json!(found);
-            }
-            return print_json(&summary);
+            return print_json(&Self::summary_of_runs(runs, found, |it| self.summary(it)));
         }
         for measured in runs {
             for warning in measured.report.warnings() {
@@ -427,6 +453,15 @@ impl Laboratory<'_> {
         addresses
     }
 
+    /// The summary, and how many latencies of each length there were.
+    fn with_counts(&self, measured: &Measured) -> Value {
+        let mut summary = self.summary(measured);
+        let counts = |latency: &Latency| latency.counts().collect::<Vec<_>>();
+        summary["counts"] = json!(counts(measured.report.quoted()));
+        summary["counts_from_send"] = json!(counts(&measured.report.sent));
+        summary
+    }
+
     fn summary(&self, measured: &Measured) -> Value {
         let Measured { report, intervals, environment, results, floor } = measured;
         let counts = &report.counts;
@@ -442,6 +477,7 @@ impl Laboratory<'_> {
         };
         for (key, value) in [
             ("schema", json!("damrak/load/2")),
+            ("command", json!(command_line())),
             ("open_loop", json!(report.pacing == Loop::Open)),
             ("closed_loop", json!(self.arguments.closed_loop)),
             ("requested_per_second", json!(report.rate_per_second)),
@@ -614,6 +650,14 @@ pub(super) fn write_distributions(folder: &PathBuf, report: &LoadReport) -> Resu
         .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", folder.display())))
 }
 
+/// Writes `load.json`.
+fn write_result(folder: &Path, result: &Value) -> Result<(), Failure> {
+    let path = folder.join(lab::report_page::LOAD_FILE);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&path, format!("{result}\n")))
+        .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", path.display())))
+}
+
 /// One line of at most 79 characters.
 fn progress_line(progress: &LoadProgress<'_>) -> String {
     let latency = progress.scheduled.percentiles();
@@ -630,7 +674,8 @@ fn progress_line(progress: &LoadProgress<'_>) -> String {
 }
 
 /// An interval for JSON: counts since the start of the run, percentiles of the interval.
-fn interval(progress: &LoadProgress<'_>) -> Value {
+fn interval(progress: &LoadProgress<'_>, pacing: Loop) -> Value {
+    let quoted = if pacing == Loop::Open { progress.scheduled } else { progress.sent };
     json!({
         "start_ns": progress.since_ns,
         "length_ns": progress.interval_ns,
@@ -638,6 +683,7 @@ fn interval(progress: &LoadProgress<'_>) -> Value {
         "replies": progress.counts.replies,
         "outstanding": progress.outstanding,
         "latency_ns": percentiles(&progress.scheduled.percentiles()),
+        "coarse_counts": quoted.coarse_counts(),
     })
 }
 

@@ -2,8 +2,11 @@
 
 use std::{fs, path::PathBuf};
 
-use clap::Args;
-use proof::scenario::{self, ScenarioFault};
+use clap::{Args, ValueEnum};
+use proof::{
+    scenario::{self, ScenarioFault},
+    scenario_over::{self, Protocol},
+};
 use serde_json::{Value, json};
 
 use super::output::{counted, print_json, print_line};
@@ -21,9 +24,15 @@ use venue::failure::Failure;
 /// its state hash is computed from scratch, and the next line goes to an engine restored from a snapshot.
 /// Exit code 4 if an event differs from the expected one, with file, line, expected and found; exit
 /// code 2 if a line cannot be parsed.
+///
+/// With --over, the scenario is also played by the sessions of a venue, in memory: each line is a
+/// request in the words of the protocol, through gateway, journal and engine. After each line the
+/// venue must have had the same events, and must have the same books and balances. A line for which
+/// the protocol has no words is exit code 2.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak scenario docs/scenarios/stop.scenario\n  \
                         damrak scenario docs/scenarios/*.scenario --json\n  \
+                        damrak scenario --over fix44 docs/scenarios/stop.scenario\n  \
                         damrak scenario --show mine.scenario")]
 pub struct Arguments {
     /// The scenarios.
@@ -32,9 +41,39 @@ pub struct Arguments {
     /// Print each line with the events that it causes.
     #[arg(long, conflicts_with = "json")]
     show: bool,
+    /// Play it over this protocol too; may be given several times.
+    #[arg(long, value_name = "PROTOCOL", value_enum)]
+    over: Vec<Over>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+/// A protocol of `--over`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Over {
+    /// OUCH 5.0 over SoupBinTCP.
+    Soupbintcp,
+    /// OUCH 5.0 over UDP.
+    Udp,
+    /// OUCH 4.2 over SoupBinTCP.
+    Ouch42,
+    /// FIX 4.2.
+    Fix42,
+    /// FIX 4.4.
+    Fix44,
+}
+
+impl Over {
+    const fn protocol(self) -> Protocol {
+        match self {
+            Self::Soupbintcp => Protocol::SoupBinTcp,
+            Self::Udp => Protocol::Udp,
+            Self::Ouch42 => Protocol::Ouch42,
+            Self::Fix42 => Protocol::Fix42,
+            Self::Fix44 => Protocol::Fix44,
+        }
+    }
 }
 
 /// Runs `damrak scenario`.
@@ -54,11 +93,43 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         for line in &lines {
             print_line(line)?;
         }
+        let mut over = Vec::new();
+        let played = played.and_then(|count| {
+            for protocol in &arguments.over {
+                over.push((*protocol, scenario_over::run(&text, protocol.protocol())?));
+            }
+            Ok(count)
+        });
         match played {
             Ok(count) => {
-                results.push(json!({ "file": path, "passed": true, "lines": count }));
+                let protocols: Vec<_> = over
+                    .iter()
+                    .map(|(protocol, played)| {
+                        json!({
+                            "protocol": protocol.to_possible_value().map(|it| it.get_name().to_owned()),
+                            "trades": played.trades,
+                            "trades_hash": format!("{:016x}", played.trades_hash),
+                            "state_hash": format!("{:016x}", played.state_hash),
+                        })
+                    })
+                    .collect();
+                results.push(json!({
+                    "file": path,
+                    "passed": true,
+                    "lines": count,
+                    "over": protocols,
+                }));
                 if !arguments.json {
                     print_line(&format!("{file}: {} as expected", counted(count as u64, "line")))?;
+                    for (protocol, played) in &over {
+                        print_line(&format!(
+                            "  over {:<10} {}, trades {:016x}, state {:016x}",
+                            protocol.protocol().name(),
+                            counted(played.trades as u64, "trade"),
+                            played.trades_hash,
+                            played.state_hash
+                        ))?;
+                    }
                 }
             }
             Err(failure) => {

@@ -216,6 +216,11 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         let address = text(&addresses["order_entry_fix"]);
         print_line(&format!("  {:<16} {:<22} {address}", "order entry fix", "FIX 4.2 and 4.4"))?;
     }
+    if addresses["order_entry_ouch42"].is_string() {
+        let address = text(&addresses["order_entry_ouch42"]);
+        let name = "order entry 4.2";
+        print_line(&format!("  {name:<16} {:<23} {address}", "OUCH 4.2, SoupBinTCP"))?;
+    }
     if addresses["admin"].is_string() {
         print_line(&format!("  {:<16} {:<23} {}", "admin", "HTTP", text(&addresses["admin"])))?;
     }
@@ -289,7 +294,10 @@ fn status_line(status: &Value) -> String {
         })
         .collect();
     let refusing = status["journal"]["refusing"].as_str();
-    let refusing = refusing.map_or(String::new(), |reason| format!("REFUSES ORDERS: {reason}  "));
+    let refusing = match status["journal"]["holding"].as_bool() {
+        Some(true) => "TAKES NO COMMAND: NoRoom  ".to_owned(),
+        _ => refusing.map_or(String::new(), |reason| format!("REFUSES ORDERS: {reason}  ")),
+    };
     format!(
         "{refusing}sequence {}  orders {}  trades {}  live {}  connections {}  high water: {}",
         number(&status["sequence"]),

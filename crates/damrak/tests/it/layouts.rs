@@ -12,11 +12,14 @@ use std::{
 
 use engine::Engine;
 use gateway::{
-    FeedServerNetworks, Submission,
+    Submission,
     fake::{FakeDatagram, FakeStream},
 };
 use journal::{CrashStorage, Durability, Folder, RecordKind, WriterOptions};
-use market::{Input, Output, Sequence, Timestamp};
+use market::{
+    Command, EnterOrder, Input, OrderKey, Output, Price, Quantity, Sequence, SessionId, Side,
+    Symbol, Timestamp,
+};
 use proof::generator::{CommandFlow, Profile};
 use ring::{Agent, AgentError, Consumer, Cursor, Parker, Producer, ThreadParker};
 use venue::{
@@ -26,6 +29,11 @@ use venue::{
     layout::{AgentGroup, AgentName, Layout, Machine, Wait},
     pipeline::{self, Edges, Networks},
     stage::Perturbations,
+};
+use wire::{
+    itch,
+    moldudp64::{self, PacketKind},
+    ouch,
 };
 
 const COMMANDS: usize = 100_000;
@@ -210,17 +218,7 @@ fn layouts_give_identical_results() {
 /// The table of edges in ARCHITECTURE.md is the one that the wiring of a venue registers.
 #[test]
 fn architecture_lists_every_edge() {
-    let networks = Networks {
-        order_entry: FakeStream::new(),
-        order_entry_fix: None,
-        order_entry_udp: FakeDatagram::new(),
-        market_data: FakeDatagram::new(),
-        feed_server: FeedServerNetworks {
-            requests: FakeDatagram::new(),
-            snapshot: FakeStream::new(),
-            stream: FakeStream::new(),
-        },
-    };
+    let networks = Networks::<FakeStream, FakeDatagram>::default();
     let config = Config::default();
     let edges = Edges {
         feed_destination: config.unicast_fallback(),
@@ -247,4 +245,85 @@ fn architecture_lists_every_edge() {
     registered.sort();
     printed.sort();
     assert_eq!(printed, registered);
+}
+
+/// The ports to which packets were sent, in order, and the symbols of the orders in them.
+fn orders_of(network: &FakeDatagram) -> (Vec<u16>, Vec<String>) {
+    let (mut ports, mut symbols) = (Vec::new(), Vec::new());
+    for (to, packet) in std::iter::from_fn(|| network.take()) {
+        let PacketKind::Data(blocks) = moldudp64::parse(&packet).unwrap().kind else { continue };
+        ports.push(to.port());
+        for message in blocks {
+            let stock = match itch::decode(message).unwrap() {
+                itch::Message::AddOrder(order) => order.stock,
+                itch::Message::AddOrderAttributed(order) => order.stock,
+                _ => continue,
+            };
+            symbols.push(String::from_utf8_lossy(&stock).trim().to_owned());
+        }
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    (ports, symbols)
+}
+
+/// Streams of a configuration are sent by the agents that it names, under sessions of their own, in every layout.
+#[test]
+fn streams_are_sent_by_their_agents() {
+    let text = r#"
+        [[market_data.streams]]
+        name = "one"
+        instruments = ["AAPL"]
+        to = ["127.0.0.1:7001", "127.0.0.1:7002"]
+
+        [[market_data.streams]]
+        name = "rest"
+        instruments = ["M*", "NVDA"]
+        to = ["127.0.0.1:7003"]
+        overflow = "block"
+        agent = 2
+    "#;
+    for layout in ["single", "core-alone", "pipeline"] {
+        let mut config = Config::parse(text, "streams").unwrap();
+        config.layout.threads = layout.parse().unwrap();
+        let networks = [FakeDatagram::new(), FakeDatagram::new()];
+        let orders = FakeDatagram::new();
+        let given = Networks::<FakeStream, FakeDatagram> {
+            order_entry_udp: orders.clone(),
+            streams: networks.to_vec(),
+            ..Networks::default()
+        };
+        let edges = Edges {
+            feed_destination: config.unicast_fallback(),
+            operator_events: |_| None,
+            perturbations: Perturbations::default(),
+        };
+        let storage = || Box::new(CrashStorage::new());
+        let mut venue =
+            pipeline::assemble(&config, given, &edges, storage(), storage(), 1, 1).unwrap();
+        let machine = Machine { cores: 2, has_clients: false, is_synced: false };
+        let groups = config.layout.threads.groups(&pipeline::agents(&config), machine).unwrap();
+        let named: Vec<_> = groups.iter().flat_map(|group| &group.agents).collect();
+        for name in [AgentName::Streams, AgentName::Streams2] {
+            assert!(named.contains(&&name) && venue.agents.contains_key(&name), "{layout}: {name}");
+        }
+        let address = config.participants.iter().find_map(|it| it.udp).unwrap();
+        for (symbol, user_ref_num) in ["AAPL", "MSFT", "NVDA"].iter().zip(1..) {
+            let key = OrderKey { session_id: SessionId(0), channel: 0, user_ref_num };
+            let symbol = Symbol::new(symbol).unwrap();
+            let order = EnterOrder::limit(key, Side::Buy, symbol, Quantity(100), Price(10_000));
+            orders.deliver(address, &ouch::request(&Command::Enter(order)).unwrap());
+        }
+        for turn in 1..50_u64 {
+            for agent in venue.agents.values_mut() {
+                agent.do_work(turn * 1_000_000).unwrap();
+            }
+        }
+        let symbols: Vec<(Vec<u16>, Vec<String>)> = networks.iter().map(orders_of).collect();
+        assert_eq!(symbols[0], (vec![7001, 7002], vec!["AAPL".to_owned(); 2]), "{layout}");
+        let rest = vec!["MSFT".to_owned(), "NVDA".to_owned()];
+        assert_eq!(symbols[1], (vec![7003], rest), "{layout}");
+        let [one, two] = [0, 1].map(|index: usize| venue.gauges.streams[index].session);
+        assert_ne!(one, two);
+    }
 }

@@ -188,7 +188,7 @@ fn generated_files_give_the_replayed_results() {
 /// A public file gives the published hashes in every layout. The larger one, and more runs, are
 /// the step `orders` of `cargo x ci`.
 #[test]
-fn public_file_comes_to_the_published_results() {
+fn public_file_gives_the_published_results() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = root.join("../shared/data/zerox/100k");
     if !folder.is_dir() {

@@ -1,9 +1,6 @@
 //! From a snapshot and the journal after it to the state, and to everything that was said.
 
-use gateway::{
-    FeedServerNetworks,
-    fake::{FakeDatagram, FakeStream},
-};
+use gateway::fake::{FakeDatagram, FakeStream};
 use journal::{CrashStorage, Durability, Storage, WriterOptions, snapshot_file_name};
 use market::{Command, EnterOrder, OrderKey, Price, Quantity, SessionId, Side, Symbol};
 use proof::generator::{CommandFlow, Profile};
@@ -356,15 +353,8 @@ fn the_first_difference_stops_with_its_sequence() {
 /// A venue over networks in memory, on this disk.
 fn assembled(storage: &CrashStorage, network: &FakeDatagram) -> Venue {
     let networks = Networks {
-        order_entry: FakeStream::new(),
-        order_entry_fix: None,
         order_entry_udp: network.clone(),
-        market_data: FakeDatagram::new(),
-        feed_server: FeedServerNetworks {
-            requests: FakeDatagram::new(),
-            snapshot: FakeStream::new(),
-            stream: FakeStream::new(),
-        },
+        ..Networks::<FakeStream, FakeDatagram>::default()
     };
     let config = Config::default();
     let edges = Edges {

@@ -27,6 +27,8 @@ pub(crate) struct TradingStatus {
     pub(crate) is_unrestricted: bool,
     /// True once the instrument was removed.
     pub(crate) is_removed: bool,
+    /// True while its auction trades in steps; the line of auctions has it.
+    pub(crate) is_uncrossing: bool,
     pub(crate) phase: Phase,
     /// Static band, in ppm of the reference price; 0 is none.
     pub(crate) static_band: u32,
@@ -68,6 +70,7 @@ impl TradingStatus {
     pub(crate) const NEW: Self = Self {
         is_unrestricted: true,
         is_removed: false,
+        is_uncrossing: false,
         phase: Phase::Continuous,
         static_band: 0,
         dynamic_band: 0,

@@ -15,7 +15,7 @@ use market::{
 
 use crate::{
     Engine,
-    auction::phases,
+    auction::{phases, steps::Cross},
     book::{
         Book, BookSide,
         cross::Match,
@@ -279,20 +279,41 @@ fn queue(pool: &Pool, oldest: Slot) -> impl Iterator<Item = Slot> {
 }
 
 impl Engine {
-    /// Uncrosses the auction of the phase that ends now; emits its trades and its result.
-    pub(crate) fn uncross(
-        &mut self,
-        instrument_id: InstrumentId,
-        phase: Phase,
-        emit: &mut dyn FnMut(Event),
-    ) {
+    /// What trades in the auction of the phase that ends now.
+    pub(crate) fn cross_of(&mut self, instrument_id: InstrumentId, phase: Phase) -> Cross {
         let mut scratch = mem::take(&mut self.scratch);
         let reference = self.trading(instrument_id).reference_price;
         let book = self.book_at(instrument_id);
         let Indication { price, paired, .. } = scratch.look(book, &self.pool, phase, reference);
         self.scratch = scratch;
-        self.pair(instrument_id, price, paired, phase, emit);
+        Cross { price, paired, missing: paired }
+    }
 
+    /// The lots of a side that could trade at a price.
+    pub(crate) fn lots_in_auction(
+        &self,
+        instrument_id: InstrumentId,
+        side: Side,
+        price: Price,
+        phase: Phase,
+    ) -> Quantity {
+        let mut found = Vec::new();
+        let book = self.book_at(instrument_id);
+        collect(book, &self.pool, side, phase, &mut found);
+        let rank_worst = book.rank(side, price) + 1;
+        let takes_part = found.iter().filter(|level| level.rank <= rank_worst);
+        Quantity(takes_part.map(|level| level.leaves).sum())
+    }
+
+    /// Ends an auction after its last trade; emits its result.
+    pub(crate) fn end_auction(
+        &mut self,
+        instrument_id: InstrumentId,
+        cross: &Cross,
+        phase: Phase,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let Cross { price, paired, .. } = *cross;
         if !paired.is_zero() {
             self.change_trading(instrument_id, |trading| {
                 trading.reference_price = price;
@@ -311,27 +332,23 @@ impl Engine {
         })));
     }
 
-    /// Trades this many lots at one price, in priority order on both sides.
-    fn pair(
+    /// Trades the first order of one side with the first of the other.
+    pub(crate) fn pair(
         &mut self,
         instrument_id: InstrumentId,
-        price: Price,
-        quantity: Quantity,
+        cross: &mut Cross,
         phase: Phase,
         emit: &mut dyn FnMut(Event),
     ) {
-        let mut missing = quantity;
-        while !missing.is_zero() {
-            let book = self.book_at(instrument_id);
-            let slots = [Side::Buy, Side::Sell].map(|side| {
-                let first = book.first_in_auction(&self.pool, side, phase);
-                first.expect("what can trade has orders")
-            });
-            let [buys, sells] = slots.map(|slot| self.offered(slot));
-            let quantity = buys.min(sells).min(missing);
-            self.trade_in_auction(slots, quantity, price, phase, emit);
-            missing = missing.saturating_sub(quantity);
-        }
+        let book = self.book_at(instrument_id);
+        let slots = [Side::Buy, Side::Sell].map(|side| {
+            let first = book.first_in_auction(&self.pool, side, phase);
+            first.expect("what can trade has orders")
+        });
+        let [buys, sells] = slots.map(|slot| self.offered(slot));
+        let quantity = buys.min(sells).min(cross.missing);
+        self.trade_in_auction(slots, quantity, cross.price, phase, emit);
+        cross.missing = cross.missing.saturating_sub(quantity);
     }
 
     /// Lots that a resting order offers at a time: for an iceberg, its shown part.
@@ -510,6 +527,7 @@ impl Engine {
     pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
         let mut due = mem::take(&mut self.auctions_due);
         due.extend(self.auctions.iter().filter(|id| self.trading(**id).due_ns() <= due_ns));
+        let was_empty = self.auction_line.is_empty();
         for instrument_id in due.drain(..) {
             if self.trading(instrument_id).ends_ns <= due_ns {
                 self.end_or_extend(instrument_id, emit);
@@ -518,6 +536,9 @@ impl Engine {
             }
         }
         self.auctions_due = due;
+        if was_empty {
+            self.trade_in_auctions(emit);
+        }
         self.refresh_auctions();
     }
 

@@ -52,6 +52,8 @@ pub(crate) enum State {
     ForReference,
     /// Outside the book, until its minimum can trade.
     ForQuantity,
+    /// Outside the book, until no auction trades in steps.
+    ForAuction,
 }
 
 /// The record of one contingent order.
@@ -201,7 +203,8 @@ impl Contingent {
             | State::ForParent
             | State::ForTrigger
             | State::ForReference
-            | State::ForQuantity => self.element(),
+            | State::ForQuantity
+            | State::ForAuction => self.element(),
             State::Triggered => {
                 let Turn { place, trigger } = self.turn;
                 self.element().wrapping_add(hash::fold_pair(place, trigger.into()))
@@ -260,7 +263,7 @@ pub(crate) struct Contingents {
     pub(crate) reached: Vec<(u32, OrderId, ContingentId)>,
     /// The place of the next one; 0 while the line is empty.
     pub(crate) next_place: u64,
-    /// True if an earlier command left triggered orders.
+    /// True if an earlier command left triggered orders, or some that wait for an auction.
     pub(crate) has_triggered_left: bool,
     /// Children of a done parent; empty between commands.
     pub(crate) family: Vec<ContingentId>,
@@ -442,6 +445,7 @@ impl Contingents {
     pub(crate) fn is_pending(&self) -> bool {
         !self.noted.is_empty()
             || !self.triggered.is_empty()
+            || self.has_triggered_left
             || self.pegs.is_pending()
             || self.minimum_quantity_orders.is_pending()
     }
@@ -505,8 +509,10 @@ impl Contingents {
             || self.pegs.is_pending()
             || self.minimum_quantity_orders.is_pending();
         assert!(!is_pending, "all has followed from the command");
-        assert_eq!(self.has_triggered_left, !self.triggered.is_empty());
-        assert_eq!(self.next_place != 0, self.has_triggered_left);
+        let waits_for_auction = self.iter().any(|id| self[id].state == State::ForAuction);
+        let has_triggered = !self.triggered.is_empty();
+        assert_eq!(self.has_triggered_left, has_triggered || waits_for_auction);
+        assert_eq!(self.next_place != 0, has_triggered);
         let is_in_line = |(id, order_id): &&(ContingentId, OrderId)| {
             self[*id].state == State::Triggered && self[*id].order_id == *order_id
         };

@@ -221,6 +221,9 @@ impl Engine {
         id: ContingentId,
         emit: &mut dyn FnMut(Event),
     ) {
+        if self.trading(order.instrument_id).is_uncrossing {
+            return self.wait_for_auction(order, id);
+        }
         let Contingent { order_type, minimum_quantity, instructions, .. } = self.contingents[id];
         let mut terms = EntryTerms { order_type, minimum_quantity, instructions };
         let phase = self.trading(order.instrument_id).phase;
@@ -300,10 +303,10 @@ impl Engine {
         trigger: u32,
         emit: &mut dyn FnMut(Event),
     ) {
-        let Contingent { order_type, instructions: told, .. } = self.contingents[id];
-        if told.pricing == Pricing::TrailingStop && order_type == OrderType::Limit {
+        let Contingent { order_type, instructions, .. } = self.contingents[id];
+        if instructions.pricing == Pricing::TrailingStop && order_type == OrderType::Limit {
             // Its limit keeps its distance to the trigger, within the allowed prices.
-            let moved = i64::from(trigger) - i64::from(told.trigger.0);
+            let moved = i64::from(trigger) - i64::from(instructions.trigger.0);
             let book = self.book_of(&order);
             let price = (order.price().0 as i64 + moved)
                 .clamp(book.price_lowest().0 as i64, book.price_highest().0 as i64);
@@ -312,8 +315,12 @@ impl Engine {
             self.money.follow_price(&before, &order, &mut self.hash, emit);
         }
         let order_id_before = self.renumber(&mut order, id);
-        self.contingents[id].instructions =
-            Instructions { pricing: Pricing::Limit, trigger: Ticks::ZERO, offset: 0, ..told };
+        self.contingents[id].instructions = Instructions {
+            pricing: Pricing::Limit,
+            trigger: Ticks::ZERO,
+            offset: 0,
+            ..instructions
+        };
         emit(Event::Triggered(Triggered {
             key: order.key,
             order_id_before,
@@ -343,6 +350,9 @@ impl Engine {
         }
         if state == State::ForQuantity {
             self.remove_waiting_for_quantity(order.instrument_id, id);
+        }
+        if state == State::ForAuction {
+            self.auction_line.waiting.remove(&order.order_id);
         }
         self.contingents.lift(id, &mut self.hash);
         state == State::Resting
@@ -406,6 +416,11 @@ impl Engine {
             if let Some(id) = self.contingents.next_noted() {
                 self.follow_links(id, emit);
             } else if triggered_left != 0
+                && let Some(id) = self.first_after_auctions()
+            {
+                triggered_left -= 1;
+                self.come_in_after_auction(id, emit);
+            } else if triggered_left != 0
                 && let Some(id) = self.contingents.first_triggered()
             {
                 triggered_left -= 1;
@@ -417,7 +432,9 @@ impl Engine {
             } else if self.contingents.minimum_quantity_orders.is_pending() {
                 self.follow_minimum_quantity(emit);
             } else {
-                self.contingents.has_triggered_left = self.contingents.first_triggered().is_some();
+                let has_triggered = self.contingents.first_triggered().is_some();
+                self.contingents.has_triggered_left =
+                    has_triggered || !self.auction_line.waiting.is_empty();
                 return self.plan_resumption();
             }
         }
@@ -514,8 +531,9 @@ impl Engine {
             | State::ForTrigger
             | State::Triggered
             | State::ForReference
-            | State::ForQuantity => {
-                self.cancel_all(partner.slot, CancelReason::Linked, emit);
+            | State::ForQuantity
+            | State::ForAuction => {
+                self.cancel_when_possible(partner.slot, CancelReason::Linked, emit);
             }
             State::Done | State::Incoming => {}
         }
@@ -550,13 +568,13 @@ impl Engine {
         slot: Slot,
         terms: &ReplaceTerms,
     ) -> Option<Instructions> {
-        let told = self.kept(slot, terms.display);
-        let Instructions { parent, partner, .. } = told;
+        let instructions = self.kept(slot, terms.display);
+        let Instructions { parent, partner, .. } = instructions;
         let new = match terms.instructions {
             Some(new) if new.parent != 0 || new.partner != 0 => return None,
             Some(new) => Instructions { parent, partner, ..new },
-            None if terms.time_in_force == TimeInForce::GoodTillTime => told,
-            None => Instructions { expires_s: 0, ..told },
+            None if terms.time_in_force == TimeInForce::GoodTillTime => instructions,
+            None => Instructions { expires_s: 0, ..instructions },
         };
         Some(new)
     }

@@ -120,13 +120,13 @@ impl Move {
     /// The first mark of a trailing stop: the price at its distance from the entered trigger, or
     /// the last trade if that is nearer or no trigger was entered.
     fn mark_key_first(self, trigger: u32, distance: u32, last: u32) -> u32 {
-        let told = match (self, trigger) {
+        let own = match (self, trigger) {
             (_, 0) => 0,
             (Self::Fall, trigger) => self.mark_key(trigger + distance),
             (Self::Rise, trigger) => self.mark_key(trigger - distance),
         };
         let market = if last == 0 { 0 } else { self.mark_key(last) };
-        told.max(market)
+        own.max(market)
     }
 
     /// A trigger or a mark from its key.

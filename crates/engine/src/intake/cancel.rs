@@ -20,10 +20,15 @@ use crate::{
 impl Engine {
     pub(crate) fn cancel(&mut self, cancel: &CancelOrder, emit: &mut dyn FnMut(Event)) {
         let Some(slot) = self.find(cancel.key) else { return };
-        let quantity = self.pool[slot].order.excess(cancel.quantity);
-        if !quantity.is_zero() {
-            self.cancel_some(slot, quantity, CancelReason::User, emit);
+        let order = &self.pool[slot].order;
+        let (quantity, leaves) = (order.excess(cancel.quantity), order.leaves());
+        if quantity.is_zero() {
+            return;
         }
+        if self.is_in_auction(slot) {
+            return self.answer_in_auction(slot, quantity == leaves, emit);
+        }
+        self.cancel_some(slot, quantity, CancelReason::User, emit);
     }
 
     #[inline(never)]
@@ -36,6 +41,9 @@ impl Engine {
             && (modify.side == before.side || self.money.may_become(&before, modify.side));
         if !changes || !may_become {
             return;
+        }
+        if self.is_in_auction(slot) {
+            return self.answer_in_auction(slot, quantity == before.leaves(), emit);
         }
         let mut after = before;
         after.side = modify.side;

@@ -30,7 +30,11 @@ impl Engine {
         }
         let number = self.symbols.find(symbol).ok_or(RejectReason::InvalidSymbol)?;
         self.check_blocks(key, firm, *symbol, side, group_id)?;
-        phases::is_open(self.trading(InstrumentId(number)).phase)?;
+        let trading = self.trading(InstrumentId(number));
+        phases::is_open(trading.phase)?;
+        if trading.is_uncrossing {
+            return Err(RejectReason::NotInPhase);
+        }
         Ok(InstrumentId(number))
     }
 

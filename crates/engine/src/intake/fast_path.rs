@@ -24,13 +24,13 @@ fn asks_for_more(order: &EnterOrder) -> bool {
         TimeInForce::Day | TimeInForce::GoodTillCancel | TimeInForce::ImmediateOrCancel
     );
     // One test of all fields: none of them is likely.
-    let told = u32::from(order.key.channel)
+    let unusual = u32::from(order.key.channel)
         | u32::from(order.order_type.code() ^ OrderType::Limit.code())
         | u32::from(order.display.code() ^ Display::Visible.code())
         | u32::from(post_only)
         | u32::from(!lives)
         | minimum_quantity.0;
-    told != 0 || order.instructions.is_some()
+    unusual != 0 || order.instructions.is_some()
 }
 
 impl Engine {
@@ -169,7 +169,7 @@ impl Engine {
         }
         let instrument_id = order.instrument_id;
         let book = &mut books[usize::from(instrument_id.0) - 1];
-        if book.is_pegged {
+        if book.is_pegged | book.trading.is_uncrossing {
             return false;
         }
         let (order_id, side, price, leaves) =

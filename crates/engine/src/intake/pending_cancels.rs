@@ -34,24 +34,30 @@ pub(crate) struct PendingCancel {
 encoded! { PendingCancel { key, reason } }
 
 impl PendingCancel {
-    /// Its element of the state hash, at this place in line.
-    fn hash(&self, place: u64) -> u64 {
+    /// Its element of the state hash, at this place in a line.
+    fn hash(&self, line: u64, place: u64) -> u64 {
         let OrderKey { session_id, channel, user_ref_num } = self.key;
         let names = u64::from(session_id.0) << 48 | u64::from(channel) << 40;
         let name = names | u64::from(self.reason.code()) << 32 | u64::from(user_ref_num);
-        hash::fold_pair(name.wrapping_mul(hash::PENDING_CANCEL), place)
+        hash::fold_pair(name.wrapping_mul(line), place)
     }
 }
 
-/// The line of orders that wait to be canceled.
-#[derive(Debug, Default)]
+/// A line of orders that wait to be canceled.
+#[derive(Debug)]
 pub(crate) struct PendingCancels {
+    /// The factor of its elements of the state hash.
+    factor: u64,
     line: VecDeque<PendingCancel>,
     /// The place of the first: how many went before it since the line was last empty.
     first: u64,
 }
 
 impl PendingCancels {
+    pub(crate) const fn new(factor: u64) -> Self {
+        Self { factor, line: VecDeque::new(), first: 0 }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.line.len()
     }
@@ -70,15 +76,15 @@ impl PendingCancels {
     }
 
     /// Adds an order behind the others.
-    fn push(&mut self, pending: PendingCancel, hash: &mut StateHash) {
-        hash.add(pending.hash(self.first + self.line.len() as u64));
+    pub(crate) fn push(&mut self, pending: PendingCancel, hash: &mut StateHash) {
+        hash.add(pending.hash(self.factor, self.first + self.line.len() as u64));
         self.line.push_back(pending);
     }
 
     /// Takes the first.
-    fn pop(&mut self, hash: &mut StateHash) -> Option<PendingCancel> {
+    pub(crate) fn pop(&mut self, hash: &mut StateHash) -> Option<PendingCancel> {
         let pending = self.line.pop_front()?;
-        hash.remove(pending.hash(self.first));
+        hash.remove(pending.hash(self.factor, self.first));
         self.first = if self.line.is_empty() { 0 } else { self.first + 1 };
         Some(pending)
     }
@@ -86,7 +92,7 @@ impl PendingCancels {
     /// Adds the elements of the state hash.
     pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
         for (pending, place) in self.line.iter().zip(self.first..) {
-            hash.add(pending.hash(place));
+            hash.add(pending.hash(self.factor, place));
         }
     }
 
@@ -117,8 +123,8 @@ impl Engine {
         reason: CancelReason,
         emit: &mut dyn FnMut(Event),
     ) {
-        let Self { pool, pending_cancels, hash, .. } = self;
-        let was_empty = pending_cancels.is_empty();
+        let Self { pool, pending_cancels, auction_line, hash, .. } = self;
+        let was_empty = pending_cancels.is_empty() && auction_line.held.is_empty();
         for slot in found.drain(..) {
             let order = &mut pool[slot].order;
             if !order.is_leaving {
@@ -136,16 +142,33 @@ impl Engine {
     /// Cancels the first orders that wait for it.
     fn cancel_portion(&mut self, emit: &mut dyn FnMut(Event)) {
         for _ in 0..CANCELS_MAX {
-            let Some(pending) = self.pending_cancels.pop(&mut self.hash) else { return };
-            if let Some(slot) = self.find(pending.key) {
+            let Some(pending) = self.next_pending_cancel() else { return };
+            let Some(slot) = self.find(pending.key) else { continue };
+            if self.is_in_auction(slot) {
+                self.auction_line.held.push(pending, &mut self.hash);
+            } else {
                 self.cancel_all(slot, pending.reason, emit);
             }
         }
     }
 
-    /// Goes on with what earlier commands left over: cancels, triggered orders, pegged orders.
+    /// The next order to cancel: once no auction is left, those that waited for one are first.
+    fn next_pending_cancel(&mut self) -> Option<PendingCancel> {
+        let Self { pending_cancels, auction_line, hash, .. } = self;
+        let held = if auction_line.is_empty() { auction_line.held.pop(hash) } else { None };
+        held.or_else(|| pending_cancels.pop(hash))
+    }
+
+    /// How many orders wait to be canceled.
+    pub(crate) fn pending_cancel_count(&self) -> usize {
+        self.pending_cancels.len() + self.auction_line.held.len()
+    }
+
+    /// Goes on with what earlier commands left over: cancels, auctions, triggered orders, pegged
+    /// orders.
     pub(crate) fn resume(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cancel_portion(emit);
+        self.trade_in_auctions(emit);
         self.follow_all(TRIGGERED_MAX, MOVES_MAX, emit);
     }
 
@@ -157,8 +180,8 @@ impl Engine {
 
     /// Marks the restored orders that wait to be canceled; the error is the field that is invalid.
     pub(crate) fn restore_pending_cancels(&mut self) -> Result<(), &'static str> {
-        let in_line: Vec<_> =
-            self.pending_cancels.iter().filter_map(|pending| self.find(pending.key)).collect();
+        let in_line = self.pending_cancels.iter().chain(self.auction_line.held.iter());
+        let in_line: Vec<_> = in_line.filter_map(|pending| self.find(pending.key)).collect();
         for slot in in_line {
             if mem::replace(&mut self.pool[slot].order.is_leaving, true) {
                 return Err("key");
@@ -183,5 +206,6 @@ impl Engine {
         !self.pending_cancels.is_empty()
             || self.contingents.has_triggered_left
             || self.contingents.pegs.is_behind()
+            || self.auction_line.has_left()
     }
 }

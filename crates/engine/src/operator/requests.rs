@@ -153,7 +153,7 @@ impl Engine {
     ) -> OperatorOutcome {
         let mut effect = OperatorEffect::default();
         let mut declined = None;
-        let pending_before = self.pending_cancels.len();
+        let pending_before = self.pending_cancel_count();
         let mut watched = |event: Event| {
             match &event {
                 Event::Canceled(canceled) if canceled.leaves.is_zero() => {
@@ -183,7 +183,7 @@ impl Engine {
         match declined {
             Some(decline) => OperatorOutcome::Declined(decline),
             None => {
-                let pending = self.pending_cancels.len() - pending_before;
+                let pending = self.pending_cancel_count() - pending_before;
                 effect.orders_canceled += pending as u32;
                 if let Some(setting) = setting_of(action) {
                     self.hold_setting(setting);

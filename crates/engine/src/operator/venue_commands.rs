@@ -77,37 +77,68 @@ impl Engine {
             reason: set.reason,
             release_s: set.release_s,
         };
+        let was_empty = self.auction_line.is_empty();
         if set.symbol.is_blank() {
             for number in 1..=self.books.len() {
                 let instrument_id = InstrumentId(number as u16);
-                let TradingStatus { phase, is_removed, .. } = *self.trading(instrument_id);
-                if !is_removed && phases::may_follow(phase, set.phase) {
-                    self.change_phase(instrument_id, &step, emit);
+                if !self.trading(instrument_id).is_removed {
+                    self.change_phase_if_next(instrument_id, &step, emit);
                 }
             }
-            return Ok(());
+        } else {
+            let instrument_id = self.known(&set.symbol)?;
+            if !self.change_phase_if_next(instrument_id, &step, emit) {
+                return Err(VenueDeclineReason::PhaseNotNext);
+            }
         }
-        let instrument_id = self.known(&set.symbol)?;
-        if !phases::may_follow(self.trading(instrument_id).phase, set.phase) {
-            return Err(VenueDeclineReason::PhaseNotNext);
+        if was_empty {
+            self.trade_in_auctions(emit);
         }
-        self.change_phase(instrument_id, &step, emit);
         Ok(())
     }
 
-    /// Moves an instrument to a phase: holds the auction, if the old phase ends with one, and
-    /// cancels the orders that were only for it.
+    /// Moves an instrument to a phase, or has it moved there after the auction that it is in;
+    /// false if that phase may not follow.
+    fn change_phase_if_next(
+        &mut self,
+        instrument_id: InstrumentId,
+        step: &PhaseStep,
+        emit: &mut dyn FnMut(Event),
+    ) -> bool {
+        let to_come = self.phase_to_come(instrument_id);
+        let phase = to_come.unwrap_or(self.trading(instrument_id).phase);
+        if !phases::may_follow(phase, step.to) {
+            return false;
+        }
+        match to_come {
+            Some(_) => self.change_phase_later(instrument_id, step),
+            None => self.change_phase(instrument_id, step, emit),
+        }
+        true
+    }
+
+    /// Moves an instrument to a phase, or begins the auction with which the old phase ends.
     pub(crate) fn change_phase(
         &mut self,
         instrument_id: InstrumentId,
         step: &PhaseStep,
         emit: &mut dyn FnMut(Event),
     ) {
-        let to = step.to;
-        let from = self.trading(instrument_id).phase;
-        if phases::uncrosses(from, to) {
-            self.uncross(instrument_id, from, emit);
+        if phases::uncrosses(self.trading(instrument_id).phase, step.to) {
+            return self.begin_auction(instrument_id, step);
         }
+        self.complete_phase_change(instrument_id, step, emit);
+    }
+
+    /// Moves an instrument to a phase after its auction, if there was one, and cancels the orders
+    /// that were only for that.
+    pub(crate) fn complete_phase_change(
+        &mut self,
+        instrument_id: InstrumentId,
+        step: &PhaseStep,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let to = step.to;
         let mut found = mem::take(&mut self.found);
         let book = self.book_at(instrument_id);
         for side in [Side::Buy, Side::Sell] {
@@ -217,6 +248,9 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let instrument_id = self.known(&remove.symbol)?;
+        if self.trading(instrument_id).is_uncrossing {
+            return Err(VenueDeclineReason::PhaseNotNext);
+        }
         let scope = Scope { symbol: remove.symbol, ..Scope::ALL };
         let mut found = self.find_scope(&scope)?;
         for slot in found.drain(..) {

@@ -53,6 +53,7 @@ pub(crate) const BLOCK: u64 = 21;
 pub(crate) const AUCTIONS_HELD: u64 = 22;
 pub(crate) const OPERATOR: u64 = 23;
 pub(crate) const HELD_SETTING: u64 = 24;
+pub(crate) const UNCROSSING: u64 = 25;
 pub(crate) const CONTINGENT: u64 = 40;
 pub(crate) const LAST_TRADE: u64 = 41;
 pub(crate) const TRAILING_LEVEL: u64 = 42;
@@ -67,6 +68,7 @@ pub(crate) const CHANGED: u64 = 68;
 // random, so that fields of different elements cannot cancel.
 pub(crate) const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
 pub(crate) const PENDING_CANCEL: u64 = 0xA24B_AED4_963E_E407;
+pub(crate) const HELD_CANCEL: u64 = 0xC2B2_AE3D_27D4_EB4F;
 pub(crate) const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
 pub(crate) const ORDER_PROGRESS: u64 = 0xE703_7ED1_A0B4_28DB;
 

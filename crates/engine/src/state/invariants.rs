@@ -59,6 +59,7 @@ impl Engine {
         }
         self.money.add_hashes(&mut sum);
         self.pending_cancels.add_hashes(&mut sum);
+        self.auction_line.add_hashes(&mut sum);
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
             sum.add(contingent.hash_slow());
@@ -113,6 +114,7 @@ impl Engine {
         assert_eq!(icebergs.count(), self.icebergs.len(), "each reserve order has its part");
         assert!(self.found.is_empty() && self.auctions_due.is_empty());
         self.check_pending_cancels();
+        self.check_auction_line();
         self.trades.check();
         assert!(self.blocks.is_sorted_by(|one, other| one < other), "{:?}", self.blocks);
         let Operators { last, held } = &self.operators;
@@ -129,7 +131,8 @@ impl Engine {
     /// Checks that the orders that wait to be canceled are those in line, each once, and that what
     /// is left over goes on.
     fn check_pending_cancels(&self) {
-        let in_line = self.pending_cancels.iter().filter_map(|pending| self.find(pending.key));
+        let in_line = self.pending_cancels.iter().chain(self.auction_line.held.iter());
+        let in_line = in_line.filter_map(|pending| self.find(pending.key));
         let mut in_line: Vec<_> = in_line.collect();
         assert!(in_line.iter().all(|slot| self.pool[*slot].order.is_leaving));
         let in_line_count = in_line.len();
@@ -194,6 +197,7 @@ impl Engine {
         let mut for_reference_count = 0;
         let mut for_quantity_count = 0;
         let mut triggered_count = 0;
+        let mut for_auction_count = 0;
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
             let order = &self.pool[contingent.slot].order;
@@ -232,6 +236,7 @@ impl Engine {
                 let is_live = self.timestamp.0 < expires_ns || order.is_leaving;
                 assert!(is_live, "{contingent:?} has expired");
             }
+            for_auction_count += usize::from(contingent.state == State::ForAuction);
             triggered_count += usize::from(contingent.state == State::Triggered);
             let waits = [State::ForTrigger, State::ForParent, State::Triggered];
             if !waits.contains(&contingent.state) {
@@ -250,7 +255,9 @@ impl Engine {
             for_quantity_count, minimum_quantity_orders,
             "what waits for quantity is found by its book"
         );
-        held_count + for_trigger_count + triggered_count + for_reference_count + for_quantity_count
+        assert_eq!(for_auction_count, self.auction_line.waiting.len());
+        let outside = held_count + for_trigger_count + triggered_count + for_auction_count;
+        outside + for_reference_count + for_quantity_count
     }
 
     /// Checks the queues of one side; returns how many orders they have.

@@ -74,6 +74,10 @@ pub enum Section {
     Triggered = 43,
     /// The orders that wait to be canceled, in that order, each with the place of the first.
     PendingCancels = 42,
+    /// The auctions that trade in steps, in that order, each with the place of the first.
+    Auctions = 44,
+    /// The orders that are canceled after them, likewise.
+    HeldCancels = 45,
     /// The state hash; one record, and the last.
     End = 255,
 }
@@ -90,6 +94,8 @@ impl Section {
         Self::Waiting,
         Self::Triggered,
         Self::PendingCancels,
+        Self::Auctions,
+        Self::HeldCancels,
         Self::Trades,
         Self::Blocks,
         Self::Operators,
@@ -231,6 +237,15 @@ impl Engine {
             out.write(&self.pending_cancels.first());
             out.write(pending);
         });
+        out.section(Section::Auctions, self.auction_line.iter(), |out, (first, uncrossing)| {
+            out.write(&first);
+            out.write(uncrossing);
+        });
+        let held = &self.auction_line.held;
+        out.section(Section::HeldCancels, held.iter(), |out, pending| {
+            out.write(&held.first());
+            out.write(pending);
+        });
         out.section(Section::Trades, self.trades.iter(), |out, (trade, is_busted)| {
             out.write(&trade);
             out.write(&is_busted);
@@ -273,6 +288,7 @@ impl Engine {
                         let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
                         triggers.trigger_of(&self.contingents, order.side, id).1
                     }
+                    State::ForAuction => AFTER_AUCTION,
                     State::Triggered if contingent.instructions.offset != 0 => {
                         contingent.turn.trigger
                     }
@@ -315,13 +331,17 @@ struct OrderRecord {
     contingent: Option<ContingentRecord>,
 }
 
+/// The mark of an order that waits until auctions are over.
+const AFTER_AUCTION: u32 = 1;
+
 /// The instructions of an order.
 #[derive(Clone, Copy)]
 struct ContingentRecord {
     order_type: OrderType,
     minimum_quantity: Lots,
     instructions: Instructions,
-    /// Waiting for a trigger: the extreme price of a trailing stop. Pegged: its limit. Else 0.
+    /// Waiting for a trigger: the extreme price of a trailing stop. Pegged: its limit. Waiting for an
+    /// auction: [`AFTER_AUCTION`]. Else 0.
     mark: u32,
 }
 
@@ -338,7 +358,7 @@ encoded! {
         phase, is_removed, static_band, dynamic_band, pause_s, price_collar, quantity_max,
         notional_max, pegs_max, session_pegs_max, allocation, time_share, reference_price,
         price_last, ends_ns, is_scheduled, indicates_ns, extension, indicated;
-        is_unrestricted = false
+        is_unrestricted = false, is_uncrossing = false
     }
     LastCommand { operator, number, fingerprint, sequence, outcome }
 }
@@ -479,6 +499,15 @@ impl Restoration {
                     let Engine { pending_cancels, hash, .. } = &mut self.engine;
                     let (first, pending) = (reader.read("place")?, reader.read("pending")?);
                     pending_cancels.restore(first, pending, hash).map_err(DecodeError::Field)?;
+                }
+                Section::Auctions => {
+                    let (first, uncrossing) = (reader.read("place")?, reader.read("auction")?);
+                    self.engine.restore_auction(first, uncrossing).map_err(DecodeError::Field)?;
+                }
+                Section::HeldCancels => {
+                    let Engine { auction_line, hash, .. } = &mut self.engine;
+                    let (first, pending) = (reader.read("place")?, reader.read("pending")?);
+                    auction_line.held.restore(first, pending, hash).map_err(DecodeError::Field)?;
                 }
                 Section::End => self.expected = reader.read("hash")?,
             }
@@ -809,6 +838,7 @@ impl Restoration {
             (true, 0) if !is_triggered => State::Resting,
             (false, 0) if is_triggered => State::ForTrigger,
             (false, 0) if is_pegged => State::ForReference,
+            (false, 0) if mark == AFTER_AUCTION => State::ForAuction,
             (false, 0) => State::ForQuantity,
             (false, parent) if parent != 0 => State::ForParent,
             _ => return Err("parent"),
@@ -851,6 +881,10 @@ impl Restoration {
             triggers.restore(contingents, hash, order.side, id, mark);
         }
         contingents.place(id, slot, state, &order, hash);
+        if state == State::ForAuction {
+            engine.auction_line.waiting.insert(order.order_id, order.key);
+            engine.contingents.has_triggered_left = true;
+        }
         if state == State::ForQuantity
             && !engine.restore_waiting_for_quantity(order.instrument_id, id)
         {

@@ -98,6 +98,8 @@ pub enum WaitsFor {
     Reference,
     /// Its minimum must be able to trade.
     Quantity,
+    /// Auctions that trade in steps must be over.
+    Auction,
 }
 
 /// All orders at one price, displayed and hidden.
@@ -258,6 +260,7 @@ impl Engine {
                 State::ForTrigger => Some(WaitsFor::Trigger),
                 State::ForReference => Some(WaitsFor::Reference),
                 State::ForQuantity => Some(WaitsFor::Quantity),
+                State::ForAuction => Some(WaitsFor::Auction),
                 _ => None,
             }),
         }

@@ -108,19 +108,20 @@ impl Engine {
     /// The instructions that a replacement with this display keeps if the replace names none.
     pub(crate) fn kept(&self, slot: Slot, display: Display) -> Instructions {
         let contingent = self.contingents.find(slot).map(|id| &self.contingents[id]);
-        let told = contingent.map_or(Instructions::NONE, |contingent| contingent.instructions);
+        let instructions =
+            contingent.map_or(Instructions::NONE, |contingent| contingent.instructions);
         // Rule 26.7: nothing is shown of an order that rests beside the book.
         let is_beside =
             self.pool[slot].order.for_auction() != ForAuction::No && self.is_booked(slot);
         if !display.is_displayed() || is_beside {
-            return told.without_shown();
+            return instructions.without_shown();
         }
         if !self.pool[slot].order.is_iceberg {
-            return told;
+            return instructions;
         }
         let Instructions { shown_quantity, shown_range, .. } =
             self.icebergs.get(slot).instructions();
-        Instructions { shown_quantity, shown_range, ..told }
+        Instructions { shown_quantity, shown_range, ..instructions }
     }
 
     #[inline]

@@ -243,7 +243,7 @@ fn auction_has_a_number_among_the_trades() {
 /// Rules 28.1, 28.2: an auction's indication is published when the auction begins, and at the first
 /// input of each second if it changed.
 #[test]
-fn indication_is_told_each_second_if_it_is_new() {
+fn a_new_indication_is_published_each_second() {
     check(
         "
         phase AAPL pre-open             => phase AAPL pre-open

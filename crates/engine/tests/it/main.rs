@@ -2,6 +2,7 @@
 
 // The language of the scenarios lives in `proof`, where users have it too. Compiled from here, these
 // tests need nothing above the engine.
+#[expect(dead_code, reason = "the steps of a scenario are for gateways; these tests have none")]
 #[path = "../../../proof/src/scenario.rs"]
 mod scenario;
 #[path = "../../../proof/src/scenario_words.rs"]
@@ -41,6 +42,7 @@ mod pro_rata;
 mod minimum_quantity;
 mod phases;
 mod auctions;
+mod auction_steps;
 mod bands;
 mod venue;
 mod operators;

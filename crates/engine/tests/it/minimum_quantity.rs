@@ -63,7 +63,7 @@ fn oldest_first() {
 /// Rule 37.3: a cancel causes no test, not even of an order that prevention would meet. An order
 /// that rests in the same instrument does; one in another instrument does not.
 #[test]
-fn only_what_comes_to_rest_counts() {
+fn only_orders_that_rest_count() {
     check(
         "
         sell B1 1 @ 100                     => accepted, booked 1 @ 100

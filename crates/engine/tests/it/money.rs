@@ -443,10 +443,10 @@ fn trades_of_auctions_and_market_orders_are_undone() {
     );
 }
 
-/// Rule 42.9: a trade is not undone while somebody has too little available of what is to be given
-/// back: an account, or the venue of its revenue. Then nothing moves and nothing is undone.
+/// Rule 42.9: a trade is not undone while an account, or the venue of its revenue, has too little
+/// available of what it would return. Then nothing moves and nothing is undone.
 #[test]
-fn nobody_gives_back_what_is_not_there() {
+fn a_bust_needs_the_money_to_be_there() {
     check_paid(
         "
         fees 0 0 100000             => fees of 0

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 29] = [
+const SCENARIOS: [&str; 30] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -31,6 +31,7 @@ const SCENARIOS: [&str; 29] = [
     include_str!("pro_rata.rs"),
     include_str!("phases.rs"),
     include_str!("auctions.rs"),
+    include_str!("auction_steps.rs"),
     include_str!("bands.rs"),
     include_str!("venue.rs"),
     include_str!("operators.rs"),

@@ -6,7 +6,11 @@
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use ring::AgentError;
-use wire::soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening};
+use wire::{
+    glimpse::EndOfSnapshot,
+    layout::IntoBytes,
+    soupbintcp::{LoginRejectReason, LoginRequest, Server, ServerHappening},
+};
 
 use super::{
     FeedServerOptions, Stored,
@@ -78,8 +82,20 @@ pub(super) struct Door<N> {
 struct Subscriber {
     connection: Connection<Server>,
     user: Option<usize>,
-    /// The snapshot that it is sent, how far it is, and until when it may take.
-    snapshot: Option<(Arc<FrozenBooks>, Place, u64)>,
+    /// The delta stream that it is sent, or whose snapshot; `None` is the feed.
+    stream: Option<usize>,
+    snapshot: Option<Snapshot>,
+}
+
+/// A snapshot that is sent.
+struct Snapshot {
+    books: Arc<FrozenBooks>,
+    /// How far it is.
+    place: Place,
+    /// Until when it may take.
+    until_ns: u64,
+    /// Number of the first message to apply, in the feed or the stream.
+    next: u64,
 }
 
 /// What becomes of a subscriber after it was served.
@@ -212,7 +228,7 @@ impl<N: StreamNetwork> Door<N> {
         connection.readable = true;
         self.open += 1;
         self.subscribers[index] =
-            Some(Box::new(Subscriber { connection, user: None, snapshot: None }));
+            Some(Box::new(Subscriber { connection, user: None, stream: None, snapshot: None }));
         self.enqueue(id.index);
     }
 
@@ -325,9 +341,12 @@ impl<N: StreamNetwork> Door<N> {
     ) {
         let address = subscriber.connection.address;
         match self.log_in(address, request, options, stored, now_ns) {
-            Ok((user, first)) => {
+            Ok((user, stream, first)) => {
                 let connection = &mut subscriber.connection;
-                connection.session.accept(&options.session, first, now_ns);
+                let session =
+                    stream.map_or(&options.session, |stream| &options.streams[stream].session);
+                connection.session.accept(session, first, now_ns);
+                subscriber.stream = stream;
                 connection.stage = Stage::Live(user);
                 connection.next_reply = first;
                 subscriber.user = Some(user);
@@ -338,9 +357,12 @@ impl<N: StreamNetwork> Door<N> {
                     Service::Stream => counters.streams.add(1),
                     Service::Snapshot => {
                         counters.snapshots.add(1);
-                        let until_ns = now_ns + SNAPSHOT_NS_MAX;
-                        subscriber.snapshot =
-                            Some((stored.books.freeze(), Place::default(), until_ns));
+                        subscriber.snapshot = Some(Snapshot {
+                            books: stored.books.freeze(),
+                            place: Place::default(),
+                            until_ns: now_ns + SNAPSHOT_NS_MAX,
+                            next: stored.next_of(stream),
+                        });
                     }
                 }
             }
@@ -356,7 +378,7 @@ impl<N: StreamNetwork> Door<N> {
         }
     }
 
-    /// Decides a login: the user, and the number of the first message.
+    /// Decides a login: the user, the delta stream if it is one, and the number of the first message.
     fn log_in(
         &mut self,
         address: SocketAddr,
@@ -364,7 +386,7 @@ impl<N: StreamNetwork> Door<N> {
         options: &FeedServerOptions,
         stored: &Stored,
         now_ns: u64,
-    ) -> Result<(usize, u64), (LoginRejectReason, String)> {
+    ) -> Result<(usize, Option<usize>, u64), (LoginRejectReason, String)> {
         use LoginRejectReason::{NotAuthorized, SessionNotAvailable};
 
         let users: &[Credentials] = &options.users;
@@ -380,25 +402,28 @@ impl<N: StreamNetwork> Door<N> {
         };
         let refused = |text: String| Err((SessionNotAvailable, text));
         let session = request.session.as_str().as_bytes();
-        if !session.is_empty() && session != options.session.trim_ascii() {
-            let open = String::from_utf8_lossy(&options.session);
+        let open = options.session.trim_ascii();
+        let stream =
+            stored.session_of(if session.is_empty() { open } else { session }, &options.session);
+        let Some(stream) = stream else {
+            let open = String::from_utf8_lossy(open);
             return refused(format!("there is no such session; {open} is open"));
-        }
+        };
         if self.live >= LIVE_MAX || self.of_user[user] >= CONNECTIONS_PER_USER_MAX {
             return refused("too many subscribers; try again later".into());
         }
-        let next = stored.next();
+        let (next, first_kept) = (stored.next_of(stream), stored.first_kept_of(stream));
         match (self.service, request.sequence_number) {
-            (Service::Snapshot, None | Some(0 | 1)) => Ok((user, 1)),
+            (Service::Snapshot, None | Some(0 | 1)) => Ok((user, stream, 1)),
             (Service::Snapshot, Some(_)) => refused("a snapshot begins with message 1".into()),
-            (Service::Stream, Some(0)) => Ok((user, (next - 1).max(1))),
+            (Service::Stream, Some(0)) => Ok((user, stream, (next - 1).max(1))),
             (Service::Stream, number) => match number.unwrap_or(1) {
                 first if first > next => refused(format!("the next message is {next}")),
-                first if first < stored.first_kept() => refused(format!(
-                    "messages before {} are no longer in the journal; take a snapshot",
-                    stored.first_kept()
+                first if first < first_kept => refused(format!(
+                    "messages before {first_kept} are no longer {}; take a snapshot",
+                    place_of(stream)
                 )),
-                first => Ok((user, first)),
+                first => Ok((user, stream, first)),
             },
         }
     }
@@ -443,7 +468,8 @@ fn fill(
     counters: &FeedServerCounters,
     now_ns: u64,
 ) -> bool {
-    let Subscriber { connection, snapshot, .. } = subscriber;
+    let Subscriber { connection, snapshot, stream, .. } = subscriber;
+    let stream = *stream;
     let server = &mut connection.session;
     let mut sent = 0;
     let mut put = |message: &[u8]| {
@@ -455,19 +481,22 @@ fn fill(
         has_room
     };
     let mut gone = None;
-    let has_more = if let Some((books, place, _)) = snapshot {
-        !books.read(place, &mut put)
+    let has_more = if let Some(Snapshot { books, place, next, .. }) = snapshot {
+        !books.read(place, |message| match EndOfSnapshot::read(message) {
+            Some(_) => put(EndOfSnapshot::new(*next).as_bytes()),
+            None => !stored.has(stream, message) || put(message),
+        })
     } else {
         loop {
-            match stored.get(connection.next_reply) {
+            match stored.get_of(stream, connection.next_reply) {
                 Ok(message) if put(message) => connection.next_reply += 1,
                 Ok(_) => break true,
                 Err(Missing::Future(_)) => break false,
                 Err(Missing::Dropped(_)) => {
-                    if connection.next_reply < stored.first_kept() {
-                        gone = Some(stored.first_kept());
+                    if connection.next_reply < stored.first_kept_of(stream) {
+                        gone = Some(stored.first_kept_of(stream));
                     }
-                    stored.want(connection.next_reply);
+                    stored.want_of(stream, connection.next_reply);
                     break false;
                 }
             }
@@ -480,12 +509,21 @@ fn fill(
         begin_closing(subscriber, now_ns);
     } else if let Some(first_kept) = gone {
         let text = format!(
-            "messages before {first_kept} are no longer in the journal; take a snapshot, or log in \
-             from {first_kept} on"
+            "messages before {first_kept} are no longer {}; take a snapshot, or log in \
+             from {first_kept} on",
+            place_of(stream)
         );
         end(subscriber, &text, now_ns);
     }
     has_more
+}
+
+/// Where older messages are looked for.
+const fn place_of(stream: Option<usize>) -> &'static str {
+    match stream {
+        None => "in the journal",
+        Some(_) => "in memory",
+    }
 }
 
 /// Ends a connection, with a reason for people.
@@ -514,7 +552,7 @@ fn timed_out<'a>(
     if connection.session.tick(now_ns).is_err() {
         return Some(&counters.silent_closed);
     }
-    let is_late = snapshot.as_ref().is_some_and(|(_, _, until_ns)| now_ns >= *until_ns);
+    let is_late = snapshot.as_ref().is_some_and(|snapshot| now_ns >= snapshot.until_ns);
     let is_slow = connection
         .blocked_since_ns
         .is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= options.slow_client_timeout_ns);

@@ -3,14 +3,17 @@
 //!
 //! Invariant: a session has no socket, no clock and no users.
 
+use std::marker::PhantomData;
+
 use market::{Command, SessionId, Text, Timestamp};
 use wire::{
     fix::Reports,
     ouch,
+    ouch42::{Requests, Tokens},
     soupbintcp::{LoginRejectReason, Server, ServerHappening, Timeout, Timers},
 };
 
-use crate::LoginFault;
+use crate::{Dialect, LoginFault};
 
 /// One connection's session: takes bytes and time, gives what the client asks for, and holds the bytes to be
 /// written.
@@ -29,8 +32,8 @@ pub trait ClientSession: Sized {
     /// The most commands of one message.
     const COMMANDS_MAX: usize = 1;
 
-    /// True if replies are FIX messages.
-    const IS_FIX: bool = false;
+    /// What its requests and replies are written in.
+    const DIALECT: Dialect;
 
     /// The session of a connection that was accepted now.
     fn open(options: &Self::Options, now_ns: u64) -> Self;
@@ -47,14 +50,14 @@ pub trait ClientSession: Sized {
     /// The client broke the protocol, in these words.
     fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String>;
 
-    /// Adds the commands of a message. `reports` is the state of a FIX session, as the log has it.
+    /// Adds the commands of a message, none if it has no effect. `known` is the session as the log has it.
     ///
     /// # Errors
     /// The message cannot be read, for this reason. It is ignored and counted.
     fn commands(
         message: &[u8],
         memory: &mut Self::Memory,
-        reports: Option<&Reports>,
+        known: Known<'_>,
         session_id: SessionId,
         received: Timestamp,
         commands: &mut Vec<Command>,
@@ -115,6 +118,15 @@ pub trait ClientSession: Sized {
     fn tick(&mut self, now_ns: u64) -> Result<(), Timeout>;
 }
 
+/// What the log has of a session, beside its replies.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Of a session that has logged on by FIX.
+    pub reports: Option<&'a Reports>,
+    /// Of a session that has sent something in OUCH 4.2.
+    pub tokens: Option<&'a Tokens>,
+}
+
 /// A request of a client.
 #[derive(Debug)]
 pub enum SessionEvent<'a> {
@@ -153,23 +165,103 @@ pub struct SoupBinTcpOptions {
     pub timers: Timers,
 }
 
-/// OUCH 5.0 over SoupBinTCP.
-pub struct SoupBinTcp {
+/// OUCH over SoupBinTCP; 5.0 unless another version is named.
+pub struct SoupBinTcp<V = Ouch50> {
     session: [u8; 10],
     server: Server,
+    version: PhantomData<V>,
 }
 
-impl ClientSession for SoupBinTcp {
-    type Options = SoupBinTcpOptions;
+/// A version of OUCH.
+pub trait OuchVersion {
+    /// What a session keeps between its connections.
+    type Memory: Default;
+
+    /// The name of the agent that serves these sessions.
+    const AGENT: &'static str;
+    /// What requests and replies are written in.
+    const DIALECT: Dialect;
+    /// The most commands of one message.
+    const COMMANDS_MAX: usize;
+
+    /// See [`ClientSession::commands`].
+    ///
+    /// # Errors
+    /// The message cannot be read, for this reason. It is ignored and counted.
+    fn commands(
+        message: &[u8],
+        memory: &mut Self::Memory,
+        known: Known<'_>,
+        session_id: SessionId,
+        received: Timestamp,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), String>;
+}
+
+/// OUCH 5.0.
+pub struct Ouch50;
+
+impl OuchVersion for Ouch50 {
     type Memory = ();
 
     const AGENT: &'static str = "order entry";
+    const DIALECT: Dialect = Dialect::Ouch;
+    const COMMANDS_MAX: usize = 1;
+
+    #[inline]
+    fn commands(
+        message: &[u8],
+        (): &mut (),
+        _: Known<'_>,
+        session_id: SessionId,
+        received: Timestamp,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), String> {
+        let command = ouch::command(message, session_id, received);
+        commands.push(command.map_err(|fault| fault.to_string())?);
+        Ok(())
+    }
+}
+
+/// OUCH 4.2.
+pub struct Ouch42;
+
+impl OuchVersion for Ouch42 {
+    type Memory = Requests;
+
+    const AGENT: &'static str = "order entry ouch42";
+    const DIALECT: Dialect = Dialect::Ouch42;
+    /// The note that the session speaks it, and the command.
+    const COMMANDS_MAX: usize = 2;
+
+    fn commands(
+        message: &[u8],
+        memory: &mut Requests,
+        known: Known<'_>,
+        session_id: SessionId,
+        received: Timestamp,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), String> {
+        memory
+            .commands(message, session_id, received, known.tokens, commands)
+            .map_err(|fault| fault.to_string())
+    }
+}
+
+impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
+    type Options = SoupBinTcpOptions;
+    type Memory = V::Memory;
+
+    const AGENT: &'static str = V::AGENT;
+    const DIALECT: Dialect = V::DIALECT;
+    const COMMANDS_MAX: usize = V::COMMANDS_MAX;
 
     /// Length and type of a packet.
     const FRAME_BYTES: usize = 3;
 
     fn open(options: &SoupBinTcpOptions, now_ns: u64) -> Self {
-        Self { session: options.session, server: Server::new(options.timers, now_ns) }
+        let (session, server) = (options.session, Server::new(options.timers, now_ns));
+        Self { session, server, version: PhantomData }
     }
 
     fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), String> {
@@ -178,7 +270,7 @@ impl ClientSession for SoupBinTcp {
 
     #[inline]
     fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String> {
-        let Self { session, server } = self;
+        let Self { session, server, .. } = self;
         let happening = server.next().map_err(|violation| violation.to_string())?;
         Ok(happening.map(|happening| match happening {
             ServerHappening::Message(message) => SessionEvent::Message(message),
@@ -204,18 +296,16 @@ impl ClientSession for SoupBinTcp {
     #[inline]
     fn commands(
         message: &[u8],
-        (): &mut (),
-        _: Option<&Reports>,
+        memory: &mut V::Memory,
+        known: Known<'_>,
         session_id: SessionId,
         received: Timestamp,
         commands: &mut Vec<Command>,
     ) -> Result<(), String> {
-        let command = ouch::command(message, session_id, received);
-        commands.push(command.map_err(|fault| fault.to_string())?);
-        Ok(())
+        V::commands(message, memory, known, session_id, received, commands)
     }
 
-    fn accept(&mut self, next_reply: u64, (): &mut (), _: Option<&Reports>, now_ns: u64) {
+    fn accept(&mut self, next_reply: u64, _: &mut V::Memory, _: Option<&Reports>, now_ns: u64) {
         self.server.accept(&self.session, next_reply, now_ns);
     }
 
@@ -225,6 +315,7 @@ impl ClientSession for SoupBinTcp {
                 LoginFault::Credentials | LoginFault::Paused(_) => LoginRejectReason::NotAuthorized,
                 LoginFault::Blocked(_)
                 | LoginFault::NoSuchSession
+                | LoginFault::OtherDialect(..)
                 | LoginFault::NotYetAdded(_)
                 | LoginFault::AlreadyConnected(_)
                 | LoginFault::RepliesDropped(..)

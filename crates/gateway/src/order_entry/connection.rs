@@ -4,7 +4,12 @@
 
 use std::{io, net::SocketAddr};
 
-use super::ClientSession;
+use market::Text;
+
+use super::{
+    ClientSession,
+    past_replies::{PastMessage, PastReplies},
+};
 use crate::{
     CloseReason, ConnectionId, StreamNetwork,
     replay_store::{Missing, ReplayStore},
@@ -40,6 +45,8 @@ pub(crate) struct Connection<S> {
     pub(crate) next_reply: u64,
     /// Its session is to end, for this reason, once its replies so far were given.
     pub(crate) ends: Option<CloseReason>,
+    /// What it is to be sent again next is being read from the journal.
+    pub(crate) awaits_past: bool,
     /// Messages that could not be read.
     pub(crate) malformed: u32,
     /// Since when the socket has taken nothing of what waits for it.
@@ -54,11 +61,11 @@ pub(crate) enum Stage {
     /// It is the connection of this user.
     Live(usize),
     /// The last bytes are on their way; then it waits for the client to close, but no longer than
-    /// this. A connection closed with bytes unread would take the last words with it.
+    /// this. A connection closed with bytes unread would lose the last bytes.
     Closing {
         /// When to give up.
         until_ns: u64,
-        /// All is written, and the client has been told so.
+        /// All is written, and the sending side is shut down.
         finished: bool,
     },
 }
@@ -85,6 +92,7 @@ impl<S> Connection<S> {
             queued: false,
             next_reply: 0,
             ends: None,
+            awaits_past: false,
             malformed: 0,
             blocked_since_ns: None,
         }
@@ -152,11 +160,27 @@ impl<S: ClientSession> Connection<S> {
     pub(crate) fn fill(
         &mut self,
         store: &ReplayStore,
-        user: usize,
+        past: Option<&mut PastReplies>,
+        (user, username): (usize, Text<6>),
         now_ns: u64,
     ) -> Result<u64, Missing> {
+        let mut past = past;
+        self.awaits_past = false;
         while let Some(number) = self.session.resend_next() {
-            let reply = store.get(user, number).ok();
+            let reply = match (store.get(user, number), &mut past) {
+                (Ok(reply), _) => Some(reply),
+                (Err(Missing::Dropped(first)), Some(past)) => {
+                    match past.get(user, username, number, first) {
+                        PastMessage::Here(message) => Some(message),
+                        PastMessage::Gone => None,
+                        PastMessage::Awaited => {
+                            self.awaits_past = true;
+                            return Ok(0);
+                        }
+                    }
+                }
+                (Err(_), _) => None,
+            };
             let waiting = self.session.outgoing().len();
             let len = reply.map_or(0, <[u8]>::len) + RESEND_BYTES;
             if waiting + len > OUTGOING_BYTES_MAX || !self.session.resend(reply, now_ns) {

@@ -8,8 +8,8 @@ use wire::{
     soupbintcp::Timeout,
 };
 
-use super::{ClientSession, FirstReply, Login, SessionEvent};
-use crate::LoginFault;
+use super::{ClientSession, FirstReply, Known, Login, SessionEvent};
+use crate::{Dialect, LoginFault};
 
 /// FIX over TCP.
 pub struct FixSession {
@@ -31,10 +31,10 @@ impl ClientSession for FixSession {
     type Memory = FixMemory;
 
     const AGENT: &'static str = "order entry fix";
+    const DIALECT: Dialect = Dialect::Fix;
     const FRAME_BYTES: usize = 0;
     /// The note of a request, its command, and the note of its end.
     const COMMANDS_MAX: usize = 3;
-    const IS_FIX: bool = true;
 
     fn open(options: &FixTimers, now_ns: u64) -> Self {
         Self { acceptor: Acceptor::new(*options, now_ns), note: None }
@@ -62,7 +62,7 @@ impl ClientSession for FixSession {
     fn commands(
         message: &[u8],
         memory: &mut FixMemory,
-        reports: Option<&Reports>,
+        known: Known<'_>,
         session_id: SessionId,
         received: Timestamp,
         commands: &mut Vec<Command>,
@@ -75,7 +75,7 @@ impl ClientSession for FixSession {
             commands.push(Command::Note(note.note(session_id)));
             return Ok(());
         }
-        let reports = reports.ok_or("the session has not logged on")?;
+        let reports = known.reports.ok_or("the session has not logged on")?;
         let message = Message::read(message);
         memory.intake.commands(&message, session_id, received, reports, commands);
         Ok(())

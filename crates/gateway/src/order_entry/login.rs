@@ -34,9 +34,12 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             return Err(LoginFault::Credentials);
         };
         let username = self.users[user].username();
-        let is_fix = self.replies.reports(user).is_some();
-        if !request.is_this_session || (is_fix && !S::IS_FIX) {
+        if !request.is_this_session {
             return Err(LoginFault::NoSuchSession);
+        }
+        let spoken = self.replies.dialect(user, self.gates[user].has_used_a_number());
+        if let Some(spoken) = spoken.filter(|spoken| *spoken != S::DIALECT) {
+            return Err(LoginFault::OtherDialect(username, spoken));
         }
         if self.replies.session(user).is_none() {
             return Err(LoginFault::NotYetAdded(username));
@@ -91,6 +94,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                     }
                     LoginFault::NumberInFuture(_, next) => {
                         Some(format!("the next reply is {next}"))
+                    }
+                    LoginFault::OtherDialect(_, dialect) => {
+                        Some(format!("the session speaks {dialect} since its first request"))
                     }
                     LoginFault::Blocked(username) => {
                         let user = position(&self.users, username).expect("it is a user");

@@ -1,14 +1,14 @@
 //! A connection's turn: what its client sent is taken, then its replies are given.
 //!
-//! Invariant: a turn is bounded, for one connection and for all, and nothing is read without a free slot
-//! of the submissions ring.
+//! Invariant: a turn is bounded, for one connection and for all, and nothing of a session is taken without free
+//! slots of the submissions ring. A login needs none: it is answered while nothing else can be taken.
 
 use std::collections::VecDeque;
 
 use market::{Command, Timestamp};
 
 use super::{
-    ClientSession, OrderEntry, SessionEvent,
+    ClientSession, Known, OrderEntry, SessionEvent,
     connection::{Connection, ReadOutcome, Stage},
 };
 use crate::{
@@ -116,10 +116,12 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             Stage::Pending | Stage::Closing { .. } => STEPS_PER_STRANGER,
         };
         for _ in 0..steps {
-            if self.free < S::COMMANDS_MAX {
+            let slots =
+                if matches!(connection.stage, Stage::Live(_)) { S::COMMANDS_MAX } else { 0 };
+            if self.free < slots {
                 self.free = self.submissions.free();
             }
-            if self.free < S::COMMANDS_MAX {
+            if self.free < slots {
                 // Not counted as work: the sequencer wakes us when it has made room.
                 self.held_up = true;
                 self.counters.stalls.add(1);
@@ -132,7 +134,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         Served::Again
     }
 
-    /// Takes the next packet, or reads if none is whole; the ring has a slot. Returns what is left of
+    /// Takes the next packet, or reads if none is whole; the ring has slots for it. Returns what is left of
     /// the connection where it has to stop.
     #[inline]
     pub(super) fn take_packet(
@@ -205,8 +207,12 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         let received = Timestamp(now_ns);
         let Self { memories, replies, commands, .. } = self;
         commands.clear();
-        let reports = replies.reports(user);
-        S::commands(message, &mut memories[user], reports, session_id, received, commands)?;
+        let known = Known { reports: replies.reports(user), tokens: replies.tokens(user) };
+        S::commands(message, &mut memories[user], known, session_id, received, commands)?;
+        if commands.is_empty() {
+            self.counters.duplicates.add(1);
+            return Ok(Verdict::Duplicate);
+        }
         // The gate decides on the command that may have an effect; what accompanies it follows.
         let is_command = |it: &Command| !matches!(it, Command::Note(_) | Command::QueryAccount(_));
         let main = commands.iter().position(is_command).unwrap_or(0);
@@ -259,7 +265,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     ) -> Served {
         let mut filled = 0;
         if let Stage::Live(user) = connection.stage {
-            match connection.fill(self.replies.store(), user, now_ns) {
+            let named = (user, self.users[user].username());
+            match connection.fill(self.replies.store(), self.past.as_mut(), named, now_ns) {
                 Ok(count) => filled = count,
                 Err(Missing::Dropped(first)) => {
                     let text = format!("replies before {first} are no longer kept");
@@ -281,8 +288,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
         match &mut connection.stage {
             Stage::Live(user)
-                if connection.next_reply < self.replies.store().next(*user)
-                    || connection.session.resend_next().is_some() =>
+                if !connection.awaits_past
+                    && (connection.next_reply < self.replies.store().next(*user)
+                        || connection.session.resend_next().is_some()) =>
             {
                 Served::Again
             }

@@ -18,7 +18,7 @@ use crate::{
     OperatorEvent, OrderEntryUdpCounters, ReplayStore, Submission,
     gate::{Gate, Verdict},
     operator_event::OperatorEvents,
-    streams::ReplyStreams,
+    streams::{Dialect, ReplyStreams},
 };
 
 /// Datagrams of one session that are taken in one turn.
@@ -158,6 +158,12 @@ impl Intake {
         let Some(session_id) = replies.session(user) else {
             return self.counters.early.add(1);
         };
+        let spoken = replies.dialect(user, false);
+        if let Some(dialect) = spoken.filter(|spoken| *spoken != Dialect::Ouch) {
+            self.counters.other_dialect.add(1);
+            let username = self.usernames[user];
+            return self.notify(OperatorEvent::OtherDialect { username, address: from, dialect });
+        }
         let taken = match datagram {
             [] => Err("the datagram is empty".to_owned()),
             [b'0'..=b'9', ..] => self.take_request(user, datagram),

@@ -129,12 +129,12 @@ fn one_or_several_messages_a_datagram() {
     assert_eq!(numbers, [1, 2, 3]);
 }
 
-/// What comes from an address that names no session is dropped, counted and told.
+/// What comes from an address that names no session is dropped, counted and reported.
 #[test]
 fn an_unknown_sender_is_dropped() {
     let mut harness = UdpBench::new(16);
-    let (told, operator_events) = std::sync::mpsc::channel();
-    harness.agent.set_operator_events(Box::new(move |event| told.send(event).unwrap()));
+    let (sender, operator_events) = std::sync::mpsc::channel();
+    harness.agent.set_operator_events(Box::new(move |event| sender.send(event).unwrap()));
     let stranger = SocketAddr::from(([10, 0, 0, 1], 7001));
     harness.network.deliver(stranger, &enter(1));
     harness.turn();

@@ -10,4 +10,5 @@ mod replies;
 mod malformed;
 mod datagrams;
 mod market_data;
+mod delta_streams;
 mod sockets;

@@ -70,6 +70,7 @@ impl FeedBench {
             slow_client_timeout_ns: 10 * SECOND,
             store_bytes_max,
             requests: RequestLimits::default(),
+            streams: Vec::new(),
         };
         let (ends, past) = past_rings();
         let server = FeedServer::new(networks, options, taken, ends);

@@ -1,8 +1,16 @@
 use gateway::Throttle;
 use market::{CancelOrder, Command, Firm, OrderKey, Quantity, RejectReason, SessionId};
-use wire::{ouch, soupbintcp::LoginRejectReason::SessionNotAvailable};
+use wire::{
+    ouch,
+    soupbintcp::{
+        LoginRejectReason::{NotAuthorized, SessionNotAvailable},
+        LoginRequest,
+    },
+};
 
-use crate::harness::{Harness, SECOND, START, Seen, Venue, config, enter, entered, order};
+use crate::harness::{
+    Harness, SECOND, START, Seen, TestClient, Venue, config, enter, entered, order,
+};
 
 /// The OUCH message that cancels an order.
 fn cancel(user_ref_num: u32) -> Vec<u8> {
@@ -169,6 +177,37 @@ fn a_full_ring_holds_orders_back() {
         numbers.into_iter().partition(|number| *number <= 1000);
     assert_eq!(ones, (1..=300).collect::<Vec<_>>());
     assert_eq!(twos, (1001..=1300).collect::<Vec<_>>());
+}
+
+/// While the ring is full a login is answered, right or wrong; its orders wait like those of others.
+#[test]
+fn a_full_ring_keeps_no_login_waiting() {
+    let mut harness = Harness::with(config(), 4);
+    let mut one = harness.log_in("USER01");
+    for number in 1..=300 {
+        one.enter(number, harness.now_ns);
+    }
+    one.write(&harness.network);
+    harness.turn_without_venue();
+    assert_eq!(harness.count().submitted, 4, "the ring is full");
+    let mut come = |username: &str, password: &str| {
+        let id = harness.network.connect("10.0.0.2:5000".parse().unwrap());
+        let login = LoginRequest::new(username, password).unwrap();
+        let mut client = TestClient::new(id, login, harness.now_ns);
+        client.write(&harness.network);
+        harness.turn_without_venue();
+        client.read(&harness.network, harness.now_ns);
+        client
+    };
+    let mut two = come("USER02", "PASSWORD01");
+    assert_eq!(two.seen, [Seen::Accepted(1)]);
+    assert_eq!(come("USER03", "GUESS").seen, [Seen::Rejected(NotAuthorized)]);
+    two.enter(1001, harness.now_ns);
+    two.write(&harness.network);
+    harness.turn_without_venue();
+    assert_eq!(harness.count().submitted, 4, "no order is taken without a slot");
+    harness.turn();
+    assert_eq!(entered(&harness.venue.asked).len(), 301);
 }
 
 /// A client that is held back because the ring is full is not taken for silent.

@@ -428,6 +428,7 @@ fn publish(feed: Udp, group: SocketAddr, mut subscriber: Udp) {
         slow_client_timeout_ns: SECOND,
         store_bytes_max: 1 << 20,
         requests: RequestLimits::default(),
+        streams: Vec::new(),
     };
     let (ends, _past) = past_rings();
     let mut server = FeedServer::new(networks, options, taken, ends);

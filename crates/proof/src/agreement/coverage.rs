@@ -117,6 +117,11 @@ const EXPECTED: &str = "\
     SetPhase: Uncrossed OpeningAuction, some {false|true}
     SetPhase: Uncrossed {VolatilityAuction|Halted|ClosingAuction}, some true
     SetPhase: VenueDeclined {PhaseNotNext|UnknownInstrument|InvalidValue}
+    Cancel: CancelHeld, pending {false|true}
+    Modify: CancelHeld, pending false
+    Replace: Rejected NotInPhase
+    Auction in a later step, traded {false|true}
+    An order waits for an auction to be over
     Canceled in a later step {User|Supervisory|EndOfDay}
     Time: Triggered, limit true
     A price is shared out
@@ -185,6 +190,13 @@ pub(super) fn cover(coverage: &mut Coverage, engine: &Engine, command: &Command,
         if let Event::Canceled(Canceled { reason, cause: CommandKind::Time, .. }) = event {
             count(coverage, format!("Canceled in a later step {reason:?}"), 1);
         }
+        let is_phase = cause == "SetPhase" || cause == "Time";
+        if let Event::Venue(VenueEvent::Uncrossed(it)) = event
+            && !is_phase
+        {
+            let traded = !it.quantity.is_zero();
+            count(coverage, format!("Auction in a later step, traded {traded}"), 1);
+        }
         let instructions = match event {
             Event::Accepted(accepted) => accepted.instructions,
             Event::Replaced(replaced) => replaced.instructions,
@@ -247,6 +259,7 @@ fn name_of(event: &Event) -> String {
             !it.quantity.is_zero(),
             it.leaves.is_zero()
         ),
+        Event::CancelHeld(it) => format!("CancelHeld, pending {}", it.is_pending),
         Event::EntrySwitched(it) => format!("EntrySwitched {}", it.enabled),
         Event::Ledger(entry) => format!("Ledger {:?}", entry.kind),
         Event::Money(MoneyEvent::Declined(it)) => format!("Declined {:?}", it.reason),
@@ -293,7 +306,11 @@ fn waits_for_quantity(engine: &Engine, event: &Event) -> Option<&'static str> {
         }
         _ => return None,
     };
-    (engine.order(key)?.waits_for == Some(WaitsFor::Quantity)).then_some(name)
+    match engine.order(key)?.waits_for {
+        Some(WaitsFor::Quantity) => Some(name),
+        Some(WaitsFor::Auction) => Some("An order waits for an auction to be over"),
+        _ => None,
+    }
 }
 
 /// The name of an enum's variant.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use market::{
-    AuctionTrade, Indicated, Indication, InstrumentId, OrderType, Phase, Price, Quantity, Side,
-    TimeInForce, Uncrossed, VenueEvent,
+    AuctionTrade, Indicated, Indication, InstrumentId, OrderType, Phase, PhaseCause, Price,
+    Quantity, SetPhase, Side, TimeInForce, Uncrossed, VenueEvent,
 };
 
 use super::{Model, ModelOrder, Place, SECOND_NS, is_price, same_side_of_book};
@@ -27,6 +27,28 @@ pub enum AuctionStep {
     Reference,
     /// There was none, so the lowest (27.5).
     Lowest,
+}
+
+/// How many trades auctions make at once. (27.14)
+const AUCTION_TRADES_MAX: usize = 16;
+
+/// An auction that began and is not over. (27.14)
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Auction {
+    pub(super) id: InstrumentId,
+    /// The phase that follows.
+    pub(super) asked: SetPhase,
+    pub(super) cause: PhaseCause,
+    /// A phase that the venue asked for meanwhile. (27.17)
+    pub(super) next: Option<SetPhase>,
+    /// The price, all lots, and those still to trade; none until its turn.
+    found: Option<(Price, Quantity, u64)>,
+}
+
+impl Auction {
+    pub(super) fn new(id: InstrumentId, asked: SetPhase, cause: PhaseCause) -> Self {
+        Self { id, asked, cause, next: None, found: None }
+    }
 }
 
 /// Does this order take part in the auction at the end of a phase? (25.7, 26.3)
@@ -139,25 +161,67 @@ impl Model {
         self.place_of(first.key).expect("it is live")
     }
 
-    /// 27
-    pub(super) fn hold_auction(&mut self, id: InstrumentId, phase: Phase) {
-        let (Indication { price, paired, .. }, step) = self.auction_result(id, phase);
-        *self.auction_steps.entry(step).or_default() += 1;
-        let mut missing = paired.0;
-        while missing > 0 {
-            let mut places =
-                [Side::Buy, Side::Sell].map(|side| self.first_in_auction(id, side, phase));
-            places.sort_by_key(|place| self.orders[*place].order_id);
-            let [maker, mut taker] = places.map(|place| self.orders[place]);
-            let quantity = missing.min(maker.offered()).min(taker.offered());
-            missing -= quantity;
-            let auction = AuctionTrade { phase, taker_displayed: taker.is_displayed() };
-            self.execute(places[0], &mut taker, quantity, price, Some(auction));
-            self.orders[places[1]] = taker;
-            self.note(&taker, true);
-            self.use_up_part(maker.key, quantity);
-            self.use_up_part(taker.key, quantity);
+    /// Does the auction of an instrument trade in steps? (27.14)
+    pub(super) fn is_trading_in_steps(&self, id: InstrumentId) -> bool {
+        self.auctions.iter().any(|it| it.id == id)
+    }
+
+    /// May nothing happen to an order but its auction? (27.16)
+    pub(super) fn is_stuck(&self, order: &ModelOrder) -> bool {
+        order.place == Place::Book && self.is_trading_in_steps(order.instrument_id)
+    }
+
+    /// The next trades of the auctions that began; one that begins counts as a trade. (27.14)
+    pub(super) fn go_on_with_auctions(&mut self) {
+        let mut left = AUCTION_TRADES_MAX;
+        while left > 0 && !self.auctions.is_empty() {
+            let mut auction = self.auctions[0];
+            let (id, phase) = (auction.id, self.market(auction.id).phase);
+            let (price, paired, mut missing) = auction.found.unwrap_or_else(|| {
+                left -= 1;
+                let (Indication { price, paired, .. }, step) = self.auction_result(id, phase);
+                *self.auction_steps.entry(step).or_default() += 1;
+                (price, paired, paired.0)
+            });
+            while left > 0 && missing > 0 {
+                left -= 1;
+                missing -= self.trade_in_auction(id, phase, price, missing);
+            }
+            auction.found = Some((price, paired, missing));
+            self.auctions[0] = auction;
+            if missing == 0 {
+                self.auctions.remove(0);
+                self.end_auction(id, phase, price, paired);
+                self.go_on_after_auction(id, &auction.asked, auction.cause);
+                if let Some(next) = auction.next {
+                    self.go_on(id, &next, PhaseCause::Command);
+                }
+            }
         }
+    }
+
+    /// The first of the buyers trades with the first of the sellers; returns the lots.
+    fn trade_in_auction(
+        &mut self,
+        id: InstrumentId,
+        phase: Phase,
+        price: Price,
+        missing: u64,
+    ) -> u64 {
+        let mut places = [Side::Buy, Side::Sell].map(|side| self.first_in_auction(id, side, phase));
+        places.sort_by_key(|place| self.orders[*place].order_id);
+        let [maker, mut taker] = places.map(|place| self.orders[place]);
+        let quantity = missing.min(maker.offered()).min(taker.offered());
+        let auction = AuctionTrade { phase, taker_displayed: taker.is_displayed() };
+        self.execute(places[0], &mut taker, quantity, price, Some(auction));
+        self.orders[places[1]] = taker;
+        self.note(&taker, true);
+        self.use_up_part(maker.key, quantity);
+        self.use_up_part(taker.key, quantity);
+        quantity
+    }
+
+    fn end_auction(&mut self, id: InstrumentId, phase: Phase, price: Price, paired: Quantity) {
         // 27.11
         if !paired.is_zero() {
             self.market_mut(id).reference = price.0;

@@ -32,6 +32,8 @@ pub enum Place {
     Reference,
     /// It waits until it can trade enough. (37.1)
     Quantity,
+    /// It waits until auctions that trade in steps are over. (27.18)
+    Auction,
     /// It is triggered, and comes in when the orders triggered before it have. (20.4)
     Line,
 }
@@ -310,6 +312,11 @@ impl Model {
 
     /// It trades and rests, and what that means for others is to follow.
     pub(super) fn come_in(&mut self, mut order: ModelOrder) {
+        // 27.18
+        if self.is_trading_in_steps(order.instrument_id) {
+            order.place = Place::Auction;
+            return self.orders.push(order);
+        }
         order.place = Place::Book;
         let executed_before = order.executed;
         let mut why_not = self.phase_cancels(&order);
@@ -379,21 +386,20 @@ impl Model {
             if !self.noted.is_empty() {
                 let (key, has_executed) = self.noted.remove(0);
                 self.follow_links(key, has_executed);
+            } else if triggered_left > 0
+                && self.auctions.is_empty()
+                && let Some(place) = self.first_after_auctions()
+            {
+                // 27.18
+                triggered_left -= 1;
+                self.act_if_open(place, Self::come_in);
             } else if triggered_left > 0 && !self.line.is_empty() {
                 let key = self.line.remove(0);
                 let is_meant =
                     |it: &ModelOrder| it.key == key && it.place == Place::Line && !it.is_done();
                 if let Some(place) = self.orders.iter().position(is_meant) {
                     triggered_left -= 1;
-                    let phase = self.phase(self.orders[place].instrument_id);
-                    if !self.is_open()
-                        || [Some(Phase::Halted), Some(Phase::Closed)].contains(&phase)
-                    {
-                        self.cancel_all_of(key, CancelReason::ImmediateOrCancel);
-                    } else {
-                        let order = self.orders.remove(place);
-                        self.come_in_triggered(order);
-                    }
+                    self.act_if_open(place, Self::come_in_triggered);
                 }
             } else if moves_left > 0
                 && let Some(key) = self.next_to_move()
@@ -409,12 +415,36 @@ impl Model {
                 self.line.retain(|key| {
                     orders.iter().any(|it| it.key == *key && it.place == Place::Line)
                 });
-                self.is_line_left = !self.line.is_empty();
-                let is_left = self.is_line_left || self.is_behind || !self.pending.is_empty();
+                let waits = self.orders.iter().any(|it| it.place == Place::Auction);
+                self.is_line_left = !self.line.is_empty() || waits;
+                let is_left = self.is_line_left
+                    || self.is_behind
+                    || !self.pending.is_empty()
+                    || !self.stuck.is_empty()
+                    || !self.auctions.is_empty();
                 self.left_since_ns = is_left.then(|| self.left_since_ns.unwrap_or(self.now_ns));
                 return;
             }
         }
+    }
+
+    /// Of the orders that wait for auctions, the one whose turn it is. (27.18)
+    fn first_after_auctions(&self) -> Option<usize> {
+        let places = 0..self.orders.len();
+        let waits = |it: &ModelOrder| it.place == Place::Auction && !it.is_done();
+        let waiting = places.filter(|place| waits(&self.orders[*place]));
+        waiting.min_by_key(|place| self.orders[*place].order_id)
+    }
+
+    /// An order acts, or is canceled if no orders may be entered. (20.12)
+    fn act_if_open(&mut self, place: usize, act: impl FnOnce(&mut Self, ModelOrder)) {
+        let ModelOrder { key, instrument_id, .. } = self.orders[place];
+        let phase = self.phase(instrument_id);
+        if !self.is_open() || [Some(Phase::Halted), Some(Phase::Closed)].contains(&phase) {
+            return self.cancel_all_of(key, CancelReason::ImmediateOrCancel);
+        }
+        let order = self.orders.remove(place);
+        act(self, order);
     }
 
     fn follow_links(&mut self, key: OrderKey, has_executed: bool) {
@@ -494,7 +524,7 @@ impl Model {
             if !has_executed {
                 self.orders[place].instructions.partner = 0;
             }
-            self.cancel_all_of(partner, CancelReason::Linked);
+            self.cancel_or_wait(partner, CancelReason::Linked);
         }
     }
 }

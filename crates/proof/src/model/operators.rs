@@ -45,7 +45,7 @@ impl Model {
     /// 51.1
     fn carry_out(&mut self, action: &OperatorAction) -> OperatorOutcome {
         let first = self.events.len();
-        let pending_before = self.pending.len();
+        let pending_before = self.pending.len() + self.stuck.len();
         match action {
             OperatorAction::Venue(command) => self.venue(command),
             OperatorAction::Money(command) => self.money(command),
@@ -67,7 +67,7 @@ impl Model {
         OperatorOutcome::Done(OperatorEffect {
             // 24.5
             orders_canceled: count(|it| matches!(it, Event::Canceled(it) if it.leaves.is_zero()))
-                + (self.pending.len() - pending_before) as u32,
+                + (self.pending.len() + self.stuck.len() - pending_before) as u32,
             phases_changed: count(|it| matches!(it, Event::Venue(VenueEvent::PhaseChanged(_)))),
             trades: count(|it| matches!(it, Event::Traded(_))) + u32::from(corrected.is_some()),
             movements: count(|it| matches!(it, Event::Ledger(_))),

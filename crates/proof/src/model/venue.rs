@@ -8,7 +8,7 @@ use market::{
     TimeInForce, VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
-use super::{Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, SECOND_NS};
+use super::{Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, SECOND_NS, auction::Auction};
 
 /// How many blocks there may be (32.5).
 const BLOCKS_MAX: usize = 256;
@@ -170,6 +170,10 @@ impl Model {
             VenueCommand::RemoveInstrument(asked) => {
                 let listed = self.listed(asked.symbol);
                 let id = listed.ok_or(VenueDeclineReason::UnknownInstrument)?.instrument_id;
+                // 27.17
+                if self.is_trading_in_steps(id) {
+                    return Err(VenueDeclineReason::PhaseNotNext);
+                }
                 for key in self.keys_of(|_, it| it.instrument_id == id) {
                     self.cancel_all_of(key, CancelReason::Supervisory);
                 }
@@ -225,15 +229,25 @@ impl Model {
         if !asked.symbol.is_blank() && named.is_none() {
             return Err(VenueDeclineReason::UnknownInstrument);
         }
+        let was_empty = self.auctions.is_empty();
         let mut is_next = false;
         for number in 1..=self.instruments.len() {
             let id = InstrumentId(number as u16);
-            let market = self.market(id);
+            let market = *self.market(id);
             let meant = named.is_none_or(|named| named == id) && !market.removed;
-            if meant && next_phases(market.phase).contains(&asked.phase) {
+            // 27.17
+            let to_come = self.auctions.iter_mut().find(|it| it.id == id);
+            let phase = to_come.as_ref().map_or(market.phase, |it| it.asked.phase);
+            if meant && next_phases(phase).contains(&asked.phase) {
                 is_next = true;
-                self.go_on(id, asked, PhaseCause::Command);
+                match to_come {
+                    Some(auction) => auction.next = Some(*asked),
+                    None => self.go_on(id, asked, PhaseCause::Command),
+                }
             }
+        }
+        if was_empty {
+            self.go_on_with_auctions();
         }
         if named.is_some() && !is_next {
             return Err(VenueDeclineReason::PhaseNotNext);
@@ -241,13 +255,26 @@ impl Model {
         Ok(())
     }
 
-    fn go_on(&mut self, id: InstrumentId, asked: &SetPhase, cause: PhaseCause) {
+    pub(super) fn go_on(&mut self, id: InstrumentId, asked: &SetPhase, cause: PhaseCause) {
         let to = asked.phase;
         let from = self.market(id).phase;
         // 27.1
         if to == Phase::Continuous || (from == Phase::ClosingAuction && to == Phase::Closed) {
-            self.hold_auction(id, from);
+            let market = self.market_mut(id);
+            (market.ends, market.looks) = (None, None);
+            self.auctions.push(Auction::new(id, *asked, cause));
+        } else {
+            self.go_on_after_auction(id, asked, cause);
         }
+    }
+
+    pub(super) fn go_on_after_auction(
+        &mut self,
+        id: InstrumentId,
+        asked: &SetPhase,
+        cause: PhaseCause,
+    ) {
+        let to = asked.phase;
         // 26.4
         self.cancel_each(CancelReason::Expired, |_, it| {
             let is_over = match to {
@@ -309,6 +336,7 @@ impl Model {
         if self.left_since_ns.is_some_and(|since| since < self.now_ns) {
             (self.is_line_left, self.is_behind, self.left_since_ns) = (false, false, None);
             self.cancel_portion();
+            self.go_on_with_auctions();
             self.follow();
         }
         loop {
@@ -321,6 +349,7 @@ impl Model {
                 self.expire_next();
                 continue;
             }
+            let was_empty = self.auctions.is_empty();
             for number in 1..=self.markets.len() {
                 let id = InstrumentId(number as u16);
                 let market = *self.market(id);
@@ -329,6 +358,9 @@ impl Model {
                 } else if market.looks.is_some_and(|looks| looks <= due) {
                     self.look_at_auction(id, false);
                 }
+            }
+            if was_empty {
+                self.go_on_with_auctions();
             }
             self.follow();
         }
@@ -457,6 +489,8 @@ impl Model {
         match self.market(order.instrument_id).phase {
             Phase::Halted => Err(RejectReason::Halted),
             Phase::Closed => Err(RejectReason::InstrumentClosed),
+            // 27.15
+            _ if self.is_trading_in_steps(order.instrument_id) => Err(RejectReason::NotInPhase),
             _ => Ok(()),
         }
     }

@@ -24,7 +24,7 @@ use crate::{
 use client::subscriber::FeedBook;
 use engine::Engine;
 use gateway::{
-    FeedServerNetworks, Submission,
+    Submission,
     fake::{FakeDatagram, FakeStream},
 };
 use market::{Command, Event, Timestamp, VenueEvent};
@@ -334,17 +334,7 @@ impl World {
     }
 
     fn start_venue(&mut self) -> Result<(), String> {
-        let networks = Networks {
-            order_entry: FakeStream::new(),
-            order_entry_fix: None,
-            order_entry_udp: FakeDatagram::new(),
-            market_data: FakeDatagram::new(),
-            feed_server: FeedServerNetworks {
-                requests: FakeDatagram::new(),
-                snapshot: FakeStream::new(),
-                stream: FakeStream::new(),
-            },
-        };
+        let networks = Networks::<FakeStream, FakeDatagram>::default();
         let life = (
             networks.order_entry.clone(),
             networks.order_entry_udp.clone(),
@@ -897,6 +887,7 @@ fn admit_attacker(config: &mut Config) {
         }
     }
     config.order_entry.connections_max = config.participants.len() + 30;
+    config.order_entry.slow_client_timeout.0 /= 8;
     let throttle = &mut config.throttle;
     (throttle.messages_per_second, throttle.messages_burst) = (5_000, 400);
     (throttle.no_effect_per_second, throttle.no_effect_burst) = (100, 400);

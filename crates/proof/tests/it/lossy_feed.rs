@@ -141,6 +141,7 @@ impl Scene {
             slow_client_timeout_ns: 10_000_000_000,
             store_bytes_max: 64 << 20,
             requests: RequestLimits { per_second: 0, total_per_second: 0, ..Default::default() },
+            streams: Vec::new(),
         };
         let (ends, past) = past_rings();
         Self {

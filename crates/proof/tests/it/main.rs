@@ -2,4 +2,6 @@
 
 mod agreement;
 mod lossy_feed;
+mod ouch42;
+mod scenarios_over;
 mod simulation;

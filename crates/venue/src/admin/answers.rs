@@ -14,11 +14,14 @@ use ring::Cursor;
 use serde_json::{Value as Json, json};
 
 use super::Sources;
-use crate::ledger::{
-    query::Ledger,
-    readable::json_row,
-    schema::{Table, Value},
-    store::{Filter, LedgerStore, StoreError, StoreErrorKind},
+use crate::{
+    ledger::{
+        query::Ledger,
+        readable::json_row,
+        schema::{Table, Value},
+        store::{Filter, LedgerStore, StoreError, StoreErrorKind},
+    },
+    stage::{JournalFigures, journal_status},
 };
 
 /// Rows of an answer: the default, and the maximum.
@@ -65,6 +68,7 @@ impl Wrong {
 pub(super) struct Answers {
     ledger: Option<Sources>,
     durable: Arc<Cursor>,
+    journal: Arc<JournalFigures>,
     /// A server or a file that was opened to be read; the embedded store is asked for each time.
     opened: Mutex<Option<Box<dyn LedgerStore>>>,
 }
@@ -86,8 +90,12 @@ impl Page {
 }
 
 impl Answers {
-    pub(super) fn new(ledger: Option<Sources>, durable: Arc<Cursor>) -> Self {
-        Self { ledger, durable, opened: Mutex::new(None) }
+    pub(super) fn new(
+        ledger: Option<Sources>,
+        durable: Arc<Cursor>,
+        journal: Arc<JournalFigures>,
+    ) -> Self {
+        Self { ledger, durable, journal, opened: Mutex::new(None) }
     }
 
     pub(super) fn answer(&self, asked: &Asked, query: &Query) -> Result<Json, Wrong> {
@@ -113,7 +121,12 @@ impl Answers {
             let position = ledger.gauges.position.get();
             json!({ "sequence": position, "behind": durable.saturating_sub(position) })
         });
-        json!({ "schema": "damrak/admin-status/1", "durable": durable, "ledger": ledger })
+        json!({
+            "schema": "damrak/admin-status/1",
+            "durable": durable,
+            "journal": journal_status(&self.journal),
+            "ledger": ledger,
+        })
     }
 
     fn rows(&self, query: &Query, account: Option<&str>, page: Page) -> Result<Json, Wrong> {

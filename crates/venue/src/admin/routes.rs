@@ -47,9 +47,9 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(served: Served, config: &AdminConfig) -> Self {
-        let Served { ledger, durable, desk } = served;
+        let Served { ledger, durable, journal, desk } = served;
         Self {
-            answers: Answers::new(ledger, durable),
+            answers: Answers::new(ledger, durable, journal),
             desk,
             keys: config.operators.iter().filter_map(|it| it.key().ok()).collect(),
             any_host: config.anybody,

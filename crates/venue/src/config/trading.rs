@@ -1,11 +1,60 @@
-//! How instruments are traded from the start, and when their phases change.
+//! Instruments: how they are traded from the start, and when their phases change.
+
+use std::collections::BTreeSet;
 
 use market::{
     ConfigureInstrument, InstrumentChange, Phase, Price, Quantity, SetPhase, Symbol, VenueCommand,
 };
 use serde::Deserialize;
 
-use super::{Decimal, Span};
+use super::{Decimal, InstrumentMoneyConfig, Span};
+
+/// `[[instruments]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstrumentConfig {
+    /// Printed name, up to 8 characters.
+    pub symbol: String,
+    /// Limit prices must be a multiple of it, in currency with up to 4 decimals. Default `0.01`.
+    #[serde(default = "InstrumentConfig::default_increment")]
+    pub price_increment: Decimal,
+    /// Round lot. Default 100.
+    #[serde(default = "InstrumentConfig::default_lot")]
+    pub round_lot: u32,
+    /// How it is traded from the start.
+    #[serde(default)]
+    pub trading: TradingConfig,
+    /// The payment terms of its orders.
+    #[serde(default)]
+    pub money: Option<InstrumentMoneyConfig>,
+}
+
+impl InstrumentConfig {
+    pub(super) const fn default_increment() -> Decimal {
+        Decimal(100)
+    }
+
+    pub(super) const fn default_lot() -> u32 {
+        100
+    }
+}
+
+impl InstrumentConfig {
+    /// The symbol in its wire form.
+    pub fn symbol(&self) -> Result<Symbol, String> {
+        Symbol::new(&self.symbol).filter(|symbol| !symbol.is_blank()).ok_or_else(|| {
+            format!("instrument symbol {:?} is not 1 to 8 printable ASCII characters", self.symbol)
+        })
+    }
+
+    pub const fn price_increment(&self) -> Price {
+        Price(self.price_increment.0)
+    }
+
+    pub fn round_lot(&self) -> Quantity {
+        Quantity(u64::from(self.round_lot))
+    }
+}
 
 /// `[instruments.trading]`: taken when the instrument is added; later the venue's commands hold.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -99,6 +148,46 @@ fn time_of_day_ns(text: &str) -> Result<u64, String> {
     };
     let seconds = (below(24)? * 60 + below(60)?) * 60 + below(60)?;
     if parts.next().is_some() { Err(wrong()) } else { Ok(seconds * 1_000_000_000) }
+}
+
+/// # Errors
+/// A symbol is invalid or given twice, or an increment or a lot is 0.
+pub(super) fn check_instruments(instruments: &[InstrumentConfig]) -> Result<(), String> {
+    let mut symbols = BTreeSet::new();
+    for instrument in instruments {
+        let symbol = instrument.symbol()?;
+        if !symbols.insert(symbol) {
+            return Err(format!("instrument {symbol} is given twice"));
+        }
+        if instrument.price_increment.0 == 0 || instrument.round_lot == 0 {
+            return Err(format!("instrument {symbol}: increment and lot must be above 0"));
+        }
+    }
+    Ok(())
+}
+
+/// # Errors
+/// There are too many rows, or one is invalid or names a symbol that is not traded.
+pub(super) fn check_schedule(
+    schedule: &[ScheduleConfig],
+    instruments: &[InstrumentConfig],
+) -> Result<(), String> {
+    if schedule.len() > 60 {
+        return Err("schedule has more than 60 rows".into());
+    }
+    for row in schedule {
+        row.command()?;
+        if let Some(symbol) = &row.symbol
+            && instruments.iter().all(|it| it.symbol.trim_end() != symbol.trim_end())
+        {
+            return Err(format!(
+                "schedule: at = {:?} names the symbol {symbol:?}, which no [[instruments]] has: \
+                 correct it, add the instrument, or leave the symbol out for all instruments",
+                row.at
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

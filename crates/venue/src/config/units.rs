@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 pub struct Bytes(pub u64);
 
 /// A length of time, written `250us`, `10ms` or `5s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
 /// A number of things a second, written `200k/s`, `1M/s` or `500/s`; at least 1.

@@ -237,6 +237,7 @@ impl Projection {
             Event::Money(money) => self.money(&money)?,
             Event::System(_)
             | Event::Rejected(_)
+            | Event::CancelHeld(_)
             | Event::MassCanceled(_)
             | Event::EntrySwitched(_)
             | Event::AccountQueried(_)

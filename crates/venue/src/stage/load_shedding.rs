@@ -1,21 +1,26 @@
-//! Load shedding: rejects new orders while the journal's disk is full or too slow.
+//! Load shedding: rejects new orders while the journal's disk is full or too slow, and holds all commands
+//! back before the last room of a full disk is gone.
 //!
-//! Invariant: cancels are always taken while the current segment has room.
+//! Invariant: cancels are taken while the current segment has room; nothing is sequenced for which it has none.
 
 use std::sync::Arc;
 
 use journal::{AppendError, Writer};
 use market::RejectReason;
 use ring::AtomicGauge;
+use serde_json::{Value, json};
 
 /// Interval between two tries to allocate the next segment on a full disk, in nanoseconds.
 const TRY_INTERVAL_NS: u64 = 1_000_000_000;
 
+/// In the gauge of the sequencer: it takes no command at all. The bits below have the code of a reason.
+pub(super) const HOLDS: u64 = 1 << 8;
+
 /// The state of load shedding: figures for monitoring, and the reason for the sequencer.
 #[derive(Debug)]
 pub struct JournalFigures {
-    /// Code of the reason for which new orders are refused; 0 is none.
-    pub refusing: Arc<AtomicGauge>,
+    /// Code of the reason for which new orders are refused, 0 is none; and [`HOLDS`].
+    refusing: Arc<AtomicGauge>,
     pub alarms: AtomicGauge,
     /// The longest wait of an input for the journaler, in nanoseconds.
     pub wait_ns_max: AtomicGauge,
@@ -28,8 +33,28 @@ impl JournalFigures {
     }
 
     pub fn reason(&self) -> Option<RejectReason> {
-        u8::try_from(self.refusing.get()).ok().and_then(RejectReason::from_code)
+        reason(self.refusing.get())
     }
+
+    /// True while commands wait, since the full disk has no room left for one.
+    pub fn holds(&self) -> bool {
+        self.refusing.get() & HOLDS != 0
+    }
+}
+
+/// The reason in the gauge of the sequencer.
+pub(super) fn reason(code: u64) -> Option<RejectReason> {
+    RejectReason::from_code(code as u8)
+}
+
+/// What the figures of the venue and the admin API say of the journal.
+pub fn journal_status(figures: &JournalFigures) -> Value {
+    json!({
+        "refusing": figures.reason().map(|reason| format!("{reason:?}")),
+        "holding": figures.holds(),
+        "alarms": figures.alarms.get(),
+        "wait_ns_max": figures.wait_ns_max.get(),
+    })
 }
 
 /// Decides when the venue rejects new orders because its disk is full or slow, and when it accepts them again.
@@ -40,13 +65,18 @@ pub struct LoadShedding {
     figures: Arc<JournalFigures>,
     /// A longer wait begins load shedding, in nanoseconds; 0 is never.
     slow_ns: u64,
+    /// On a full disk commands wait when the segment has less room than this, in bytes, or a quarter of its
+    /// length if that is less: enough for all that the rings have by then.
+    last_room: u64,
     try_again_ns: u64,
+    /// When commands were held back last, if ever.
+    held_ns: Option<u64>,
 }
 
 impl LoadShedding {
     /// Puts the reason into `figures`, and its explanation into a notice.
-    pub fn new(figures: Arc<JournalFigures>, slow_ns: u64) -> Self {
-        Self { figures, slow_ns, try_again_ns: 0 }
+    pub fn new(figures: Arc<JournalFigures>, slow_ns: u64, last_room: u64) -> Self {
+        Self { figures, slow_ns, last_room, try_again_ns: 0, held_ns: None }
     }
 
     /// Call after each turn: `wait_ns` is the wait of the oldest input taken in it, `None` if there was none.
@@ -56,6 +86,9 @@ impl LoadShedding {
         now_ns: u64,
         wait_ns: Option<u64>,
     ) -> Result<(), AppendError> {
+        // A command that was held back did not wait for a slow disk.
+        let since_ns = self.held_ns.map_or(u64::MAX, |held_ns| now_ns.saturating_sub(held_ns));
+        let wait_ns = wait_ns.map(|wait_ns| wait_ns.min(since_ns));
         if let Some(wait_ns) = wait_ns.filter(|wait_ns| *wait_ns > self.figures.wait_ns_max.get()) {
             self.figures.wait_ns_max.set(wait_ns);
         }
@@ -68,12 +101,32 @@ impl LoadShedding {
                 writer.commit()?; // of nothing, to hear how it went
             }
         }
-        let before = self.figures.reason();
+        let (before, held) = (self.figures.reason(), self.figures.holds());
         let reason = self.reason(writer, before, wait_ns);
+        let holds = writer.no_room().is_some() && self.is_last_room(writer);
+        if (reason, holds) != (before, held) {
+            let code = reason.map_or(0, |reason| u64::from(reason.code()));
+            self.figures.refusing.set(code | if holds { HOLDS } else { 0 });
+        }
+        if holds {
+            self.held_ns = Some(now_ns);
+        }
         if reason != before {
             self.change(before, reason, writer);
         }
+        if holds && !held {
+            tracing::error!(
+                component = "journal",
+                "the journal's disk is still full and its last room is kept: no command is taken, cancels \
+                 and logons by FIX wait; free some space"
+            );
+        }
         Ok(())
+    }
+
+    fn is_last_room(&self, writer: &Writer) -> bool {
+        let (allocated, left) = writer.room();
+        left < self.last_room.min(allocated / 4)
     }
 
     fn reason(
@@ -98,7 +151,6 @@ impl LoadShedding {
         reason: Option<RejectReason>,
         writer: &Writer,
     ) {
-        self.figures.refusing.set(reason.map_or(0, |reason| u64::from(reason.code())));
         let Some(reason) = reason else {
             return tracing::info!(component = "journal", "the journal takes orders again");
         };
@@ -130,6 +182,7 @@ mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
+    const LAST_ROOM: u64 = 2_000;
 
     fn world(storage: &CrashStorage) -> (Writer, LoadShedding, Arc<JournalFigures>) {
         let options = WriterOptions {
@@ -141,7 +194,7 @@ mod tests {
             journal::open(Box::new(storage.clone()), &options, &mut |_| Ok::<_, Infallible>(()))
                 .unwrap();
         let figures = Arc::new(JournalFigures::new(Arc::new(AtomicGauge::new(0))));
-        (writer, LoadShedding::new(Arc::clone(&figures), 2 * S), figures)
+        (writer, LoadShedding::new(Arc::clone(&figures), 2 * S, LAST_ROOM), figures)
     }
 
     /// Orders are rejected without room for the next segment, and accepted once it is allocated, even if
@@ -169,6 +222,31 @@ mod tests {
             load_shedding.look(&mut writer, 9 * S, None).unwrap();
         }
         assert_eq!((figures.reason(), figures.alarms.get()), (None, 1));
+    }
+
+    /// Without room for the next segment all commands wait before the current one is at its end, and go on
+    /// when there is room.
+    #[test]
+    fn a_disk_that_stays_full_holds_commands_back() {
+        let storage = CrashStorage::new();
+        let (mut writer, mut load_shedding, figures) = world(&storage);
+        storage.set_capacity(Some(30_000));
+        let mut sequence = 0;
+        while !figures.holds() {
+            sequence += 1;
+            writer.append(sequence, 1, &[0; 500]).unwrap();
+            writer.commit().unwrap();
+            load_shedding.look(&mut writer, 0, Some(0)).unwrap();
+            assert!(sequence < 16, "the segment has its length");
+        }
+        assert_eq!(figures.reason(), Some(RejectReason::NoRoom));
+        let (_, left) = writer.room();
+        assert!((LAST_ROOM / 2..LAST_ROOM).contains(&left), "{left}");
+        storage.set_capacity(None);
+        for _ in 0..9 {
+            load_shedding.look(&mut writer, 2 * S, None).unwrap();
+        }
+        assert_eq!((figures.reason(), figures.holds(), figures.alarms.get()), (None, false, 1));
     }
 
     /// A wait above the limit begins load shedding; it ends at half the limit, or when no command waits.

@@ -5,10 +5,13 @@
 use std::sync::Arc;
 
 use gateway::{Submission, refused};
-use market::{Command, Input, RejectReason, Timestamp};
+use market::{Command, Input, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Flow, Producer};
 
-use super::{Perturbation, Perturbations, Schedule, TURN_LIMIT};
+use super::{
+    Perturbation, Perturbations, Schedule, TURN_LIMIT,
+    load_shedding::{self, HOLDS},
+};
 use crate::log::{LocalLog, LogPosition, Role, SequencedLog};
 
 /// Gives each command its place and time, by the log: the only place where that happens.
@@ -21,7 +24,7 @@ use crate::log::{LocalLog, LogPosition, Role, SequencedLog};
 /// commands come from the log alone.
 ///
 /// During load shedding a new order or replace becomes a [`Command::Reject`], and that is recorded: no
-/// stage after the sequencer depends on the state of the journal.
+/// stage after the sequencer depends on the state of the journal. While that has its last room, nothing is taken.
 pub struct Sequencer<L = LocalLog> {
     sources: Vec<Consumer<Submission>>,
     inputs: Producer<Input>,
@@ -107,12 +110,13 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
             (free, work) = (free - 1, work + 1);
         }
         if log.role() == Role::Leader {
-            free = free.min(log.room());
+            let code = self.refusing.as_ref().map_or(0, |code| code.get());
+            let refusing = load_shedding::reason(code);
+            // What was taken before is in the log; everything else waits where it is.
+            free = if code & HOLDS == 0 { free.min(log.room()) } else { 0 };
             let other_first =
                 usize::from(self.perturbations.happens(Perturbation::OtherSourceFirst));
             self.turn = self.turn.wrapping_add(1 + other_first);
-            let code = self.refusing.as_ref().map_or(0, |code| code.get());
-            let refusing = u8::try_from(code).ok().and_then(RejectReason::from_code);
             let count = sources.len();
             for nth in 0..count {
                 let source = &mut sources[(self.turn + nth) % count];

@@ -4,21 +4,20 @@
 //! Invariant: every message has the next MsgSeqNum, the time of its input as SendingTime, and the same bytes
 //! at every replay. An order's ClOrdID, executed lots and average price are kept here and nowhere else.
 
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    vec::Vec,
-};
+mod messages;
+mod saved;
+
+use alloc::collections::{BTreeMap, VecDeque};
 
 use market::{
-    Accepted, CancelReason, Canceled, CommandKind, DecodeError, Event, Fill, Instructions,
-    OrderKey, OrderType, Output, PastTrade, Price, Pricing, Quantity, RejectReason, Replaced,
-    RestateReason, Side, Symbol, TimeInForce, Timestamp, TradeId, Traded, VenueEvent,
-    bytes::{ByteReader, ByteWriter},
-    encoded,
+    Accepted, CancelHeld, CancelReason, Canceled, CommandKind, Event, Fill, Instructions, OrderKey,
+    OrderType, Output, PastTrade, Price, Pricing, Quantity, RejectReason, Replaced, RestateReason,
+    Side, Symbol, TimeInForce, Timestamp, TradeId, Traded, VenueEvent, encoded,
 };
 
+use self::messages::Report;
 use super::{
-    BUILDER_LEN_MAX, Builder, Refusal, Version,
+    BUILDER_LEN_MAX, Refusal, Version,
     note::{ClOrdId, FixNote, LogonNote, RequestNote},
     refusal::{order_reject_code, reject_text},
 };
@@ -99,35 +98,6 @@ impl ReportedOrder {
     fn reduce(&mut self, leaves: Quantity) {
         self.leaves = leaves.lots().0;
         self.quantity = self.executed + self.leaves;
-    }
-}
-
-/// What an execution report says beside the state of its order.
-struct Report<'a> {
-    /// ExecType (150) in FIX 4.4.
-    kind: u8,
-    original: Option<ClOrdId>,
-    trade: Option<(TradeId, u64, u64)>,
-    /// ExecRefID (19).
-    reference: Option<TradeId>,
-    /// OrdRejReason (103).
-    reject: Option<u64>,
-    /// ExecRestatementReason (378).
-    restated: Option<u64>,
-    text: &'a str,
-}
-
-impl Report<'_> {
-    const fn of(kind: u8) -> Self {
-        Self {
-            kind,
-            original: None,
-            trade: None,
-            reference: None,
-            reject: None,
-            restated: None,
-            text: "",
-        }
     }
 }
 
@@ -254,6 +224,7 @@ impl Reports {
                 self.reduced(number, leaves, b'4', "self-match prevention", time, send);
             }
             Event::Canceled(canceled) => self.canceled(canceled, time, send),
+            Event::CancelHeld(held) => self.cancel_held(held, time, send),
             Event::Modified(it) => {
                 self.reduced(it.key.user_ref_num, it.leaves, b'4', "modified", time, send);
             }
@@ -496,6 +467,21 @@ impl Reports {
         self.report(number, &report, time, send);
     }
 
+    /// A cancel waits for the end of the order's auction; its end then comes without a request.
+    fn cancel_held(&mut self, held: &CancelHeld, time: Timestamp, send: SendMessage<'_>) {
+        let number = held.key.user_ref_num;
+        let is_it = |it: &RequestNote| it.msg_type == b'F' && it.original == number;
+        let Some(at) = self.pending.iter().position(is_it).filter(|_| held.is_pending) else {
+            return;
+        };
+        let Some(request) = self.pending.remove(at) else { return };
+        self.receive(request.counted);
+        let Some(order) = self.orders.get_mut(&number) else { return };
+        let original = Some(core::mem::replace(&mut order.id, request.id));
+        let text = "the order is canceled when its auction is over";
+        self.report(number, &Report { original, text, ..Report::of(b'6') }, time, send);
+    }
+
     /// An order has these open lots, fewer than before, without a request for it.
     fn reduced(
         &mut self,
@@ -599,326 +585,12 @@ impl Reports {
             }
         }
     }
-
-    fn begin<'a>(&self, buffer: &'a mut [u8], msg_type: &[u8], time: Timestamp) -> Builder<'a> {
-        let logon = &self.session.logon;
-        let mut builder = Builder::new(buffer);
-        builder
-            .bytes(35, msg_type)
-            .number(34, self.session.next)
-            .text(49, logon.venue.as_str())
-            .time(52, time)
-            .text(56, logon.client.as_str());
-        builder
-    }
-
-    fn finish(&mut self, builder: Builder<'_>, send: SendMessage<'_>) {
-        self.session.next += 1;
-        send(builder.finish(self.session.logon.version()));
-    }
-
-    /// An execution report about an order, as it is now.
-    fn report(&mut self, number: u32, report: &Report<'_>, time: Timestamp, send: SendMessage<'_>) {
-        let Some(order) = self.orders.get(&number).copied() else { return };
-        self.session.report_count += 1;
-        let version = self.session.logon.version();
-        let status = order.status(version);
-        let mut buffer = [0; BUILDER_LEN_MAX];
-        let mut builder = self.begin(&mut buffer, b"8", time);
-        builder.number(37, order.order_id);
-        let mut text = [0; 24];
-        let side = if matches!(order.side, b'1') { b'B' } else { b'S' };
-        match report.trade {
-            Some((trade_id, ..)) => {
-                builder.bytes(17, numbered(&mut text, b'T', trade_id.0, Some(side)));
-            }
-            None if report.kind == b'I' && version == Version::Fix42 => {
-                builder.char(17, b'0');
-            }
-            None => {
-                let count = self.session.report_count;
-                builder.bytes(17, numbered(&mut text, b'E', count, None));
-            }
-        }
-        if let Some(reference) = report.reference {
-            builder.bytes(19, numbered(&mut text, b'T', reference.0, Some(side)));
-        }
-        match version {
-            Version::Fix42 => {
-                let (transaction, kind) = match report.kind {
-                    b'F' => (b'0', status),
-                    b'H' => (b'1', status),
-                    b'G' => (b'2', status),
-                    b'I' => (b'3', status),
-                    kind => (b'0', kind),
-                };
-                builder.char(20, transaction).char(150, kind);
-            }
-            Version::Fix44 => {
-                builder.char(150, report.kind);
-            }
-        }
-        builder.char(39, status).text(11, order.id.as_str());
-        if let Some(original) = report.original {
-            builder.text(41, original.as_str());
-        }
-        builder.text(55, order.symbol.as_str()).char(54, order.side);
-        builder.number(38, order.quantity.into()).char(40, order.order_type);
-        for (tag, ticks) in [(44, order.price), (99, order.stop)] {
-            if ticks > 0 {
-                builder.decimal(tag, ticks.into(), 4);
-            }
-        }
-        builder.char(59, order.time_in_force);
-        if let Some((_, price, quantity)) = report.trade {
-            builder.number(32, quantity).decimal(31, price.into(), 4);
-        }
-        builder.number(151, order.leaves.into()).number(14, order.executed.into());
-        builder.decimal(6, average(order.notional, order.executed), 8).time(60, time);
-        if let Some(reject) = report.reject {
-            builder.number(103, reject);
-        }
-        if let Some(restated) = report.restated {
-            builder.number(378, restated);
-        }
-        if !report.text.is_empty() {
-            builder.text(58, report.text);
-        }
-        self.finish(builder, send);
-    }
-
-    /// An execution report that rejects a new order, which has no OrderID.
-    fn reject_order(
-        &mut self,
-        request: &RequestNote,
-        code: u64,
-        text: &str,
-        time: Timestamp,
-        send: SendMessage<'_>,
-    ) {
-        self.session.report_count += 1;
-        let version = self.session.logon.version();
-        let mut buffer = [0; BUILDER_LEN_MAX];
-        let mut exec_id = [0; 24];
-        let mut builder = self.begin(&mut buffer, b"8", time);
-        builder.text(37, "NONE");
-        builder.bytes(17, numbered(&mut exec_id, b'E', self.session.report_count, None));
-        if version == Version::Fix42 {
-            builder.char(20, b'0');
-        }
-        builder.char(150, b'8').char(39, b'8').text(11, request.id.as_str());
-        // A symbol that is too long for the venue is not repeated.
-        let symbol = if request.symbol.is_blank() { "?" } else { request.symbol.as_str() };
-        builder.text(55, symbol).char(54, request.code);
-        builder.number(38, request.quantity.into()).number(151, 0).number(14, 0).number(6, 0);
-        builder.time(60, time).number(103, code).text(58, text);
-        self.finish(builder, send);
-    }
-
-    /// An order cancel reject: the order stays as it is.
-    fn reject_cancel(
-        &mut self,
-        request: &RequestNote,
-        code: u64,
-        text: &str,
-        time: Timestamp,
-        send: SendMessage<'_>,
-    ) {
-        let version = self.session.logon.version();
-        let order = self.orders.get(&request.original);
-        let status = order.map_or(b'8', |order| match order.end {
-            // Its replacement has taken its place.
-            b'5' => b'4',
-            _ => order.status(version),
-        });
-        let mut buffer = [0; BUILDER_LEN_MAX];
-        let mut builder = self.begin(&mut buffer, b"9", time);
-        match order {
-            Some(order) => builder.number(37, order.order_id),
-            None => builder.text(37, "NONE"),
-        };
-        builder.text(11, request.id.as_str()).text(41, request.original_id.as_str());
-        builder.char(39, status).char(434, if request.msg_type == b'G' { b'2' } else { b'1' });
-        builder.number(102, code).text(58, text).time(60, time);
-        self.finish(builder, send);
-    }
-
-    /// The answer to an order status request.
-    fn status(&mut self, request: &RequestNote, time: Timestamp, send: SendMessage<'_>) {
-        let number = self.ids.get(&request.id).copied().unwrap_or(0);
-        if self.orders.contains_key(&number) {
-            self.report(number, &Report::of(b'I'), time, send);
-        } else {
-            self.reject_order(request, 5, "unknown order", time, send);
-        }
-    }
-
-    fn mass_cancel_report(
-        &mut self,
-        request: &RequestNote,
-        time: Timestamp,
-        send: SendMessage<'_>,
-    ) {
-        self.session.report_count += 1;
-        let mut buffer = [0; BUILDER_LEN_MAX];
-        let mut id = [0; 24];
-        let mut builder = self.begin(&mut buffer, b"r", time);
-        builder.text(11, request.id.as_str());
-        builder.bytes(37, numbered(&mut id, b'M', self.session.report_count, None));
-        builder.char(530, request.code);
-        if self.session.mass_accepted {
-            builder.char(531, request.code).number(533, self.session.mass_count.into());
-        } else {
-            builder.char(531, b'0').number(532, 99);
-        }
-        builder.time(60, time);
-        self.finish(builder, send);
-    }
-
-    /// Emits the state in pieces of bytes, for a snapshot.
-    pub fn save(&self, emit: &mut dyn FnMut(&[u8])) {
-        /// Items in one piece.
-        const ITEMS: usize = 1024;
-        let mut piece = Piece(Vec::new());
-        piece.put(b"H");
-        piece.write(&self.session);
-        emit(&piece.0);
-        let mut items = Items { piece: Piece(Vec::new()), count: 0, emit };
-        for (number, order) in &self.orders {
-            items.add(ITEMS, |out| {
-                out.put(b"O");
-                out.write(number);
-                out.write(order);
-            });
-        }
-        for id in &self.history {
-            items.add(ITEMS, |out| {
-                out.put(b"I");
-                out.write(id);
-                out.write(&self.ids[id]);
-            });
-        }
-        for request in &self.pending {
-            items.add(ITEMS, |out| {
-                out.put(b"P");
-                out.write(request);
-            });
-        }
-        for (trade_id, (price, lots)) in &self.trades {
-            items.add(ITEMS, |out| {
-                out.put(b"T");
-                out.write(trade_id);
-                out.write(price);
-                out.write(lots);
-            });
-        }
-        items.flush();
-    }
-
-    /// Takes a piece of a saved state: the first makes the session, the others are added to it.
-    ///
-    /// # Errors
-    /// The bytes are not such a piece, or come in another order.
-    pub fn restore(session: &mut Option<Self>, bytes: &[u8]) -> Result<(), DecodeError> {
-        let mut from = ByteReader::new(bytes);
-        while !from.is_empty() {
-            let [kind] = from.take()?;
-            match (kind, &mut *session) {
-                (b'H', place @ None) => {
-                    let header: Header = from.read("header")?;
-                    *place = Some(Self { session: header, ..Self::new(&header.logon) });
-                }
-                (b'O', Some(reports)) => {
-                    let (number, order) = (from.read("number")?, from.read("order")?);
-                    reports.orders.insert(number, order);
-                }
-                (b'I', Some(reports)) => {
-                    let id = from.read("id")?;
-                    reports.history.push_back(id);
-                    reports.ids.insert(id, from.read("number")?);
-                }
-                (b'T', Some(reports)) => {
-                    let trade_id = from.read("trade")?;
-                    let trade = (from.read("price")?, from.read("lots")?);
-                    reports.trades.insert(trade_id, trade);
-                }
-                (b'P', Some(reports)) => reports.pending.push_back(from.read("request")?),
-                (kind, _) => return Err(DecodeError::Kind(kind)),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A piece of a saved state.
-struct Piece(Vec<u8>);
-
-impl ByteWriter for Piece {
-    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
-        self.0.extend_from_slice(bytes);
-    }
-}
-
-/// Items on their way into pieces.
-struct Items<'a> {
-    piece: Piece,
-    count: usize,
-    emit: &'a mut dyn FnMut(&[u8]),
-}
-
-impl Items<'_> {
-    fn add(&mut self, count_max: usize, write: impl FnOnce(&mut Piece)) {
-        write(&mut self.piece);
-        self.count += 1;
-        if self.count == count_max {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.count > 0 {
-            (self.emit)(&self.piece.0);
-            self.piece.0.clear();
-            self.count = 0;
-        }
-    }
 }
 
 /// In ticks × lots: a price below 2^31 and a quantity below 2^32 fit 64 bits.
 fn notional(price: Price, quantity: Quantity) -> u64 {
     u64::try_from((price * quantity).get())
         .expect("a trade of an order has prices and lots of orders")
-}
-
-/// The average price in units of 10^-8, rounded half up; 0 if nothing was executed.
-fn average(notional: u64, executed: u32) -> u128 {
-    if executed == 0 {
-        return 0;
-    }
-    let executed = u128::from(executed);
-    (u128::from(notional) * 10_000 + executed / 2) / executed
-}
-
-/// A letter, a number, and perhaps another letter.
-fn numbered(buffer: &mut [u8; 24], letter: u8, number: u64, last: Option<u8>) -> &[u8] {
-    let mut at = buffer.len();
-    let mut put = |byte| {
-        at -= 1;
-        buffer[at] = byte;
-    };
-    if let Some(last) = last {
-        put(last);
-    }
-    let mut rest = number;
-    loop {
-        put(b'0' + (rest % 10) as u8);
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    put(letter);
-    &buffer[at..]
 }
 
 /// Side (54).

@@ -372,7 +372,7 @@ impl Acceptor {
             }
             b"2" => self.serve_resend(message, counted),
             b"4" => match message.number(36) {
-                Some(new) if new >= self.expected => {
+                Some(new) if self.expected <= new && new <= u64::from(u32::MAX) => {
                     self.expected = new;
                     if self.gap_to.is_some_and(|gap_to| gap_to < new) {
                         self.gap_to = None;

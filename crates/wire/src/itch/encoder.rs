@@ -119,6 +119,7 @@ impl Encoder {
             | Event::SessionAdded(_)
             | Event::Accepted(_)
             | Event::Rejected(_)
+            | Event::CancelHeld(_)
             | Event::MassCanceled(_)
             | Event::EntrySwitched(_)
             | Event::AccountQueried(_)

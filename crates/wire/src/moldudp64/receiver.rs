@@ -211,6 +211,16 @@ impl Receiver {
         Some(Request { session, sequence_number: self.expected, count })
     }
 
+    /// Gives up the messages of the first gap, and delivers those that wait behind it. Returns how many were
+    /// given up; 0 if there is no gap.
+    pub fn skip_gap(&mut self, deliver: &mut impl FnMut(u64, &[u8])) -> u64 {
+        let gap_end = self.pending.keys().next().copied().unwrap_or(self.known_end);
+        let given_up = gap_end - self.expected;
+        self.expected = gap_end;
+        self.deliver_pending(deliver);
+        given_up
+    }
+
     /// True while missing messages may still arrive, late or as an answer.
     fn waits(&self, now_ns: u64) -> bool {
         match self.last_request {

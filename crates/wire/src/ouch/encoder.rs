@@ -2,17 +2,18 @@
 
 use alloc::vec::Vec;
 use market::{
-    Accepted, BustReason, CancelReason, Canceled, ClientOrderId, CustomerType, EntrySwitched,
-    Event, Fill, Firm, Instructions, Instrument, InstrumentId, MassCanceled, Modified, OrderKey,
-    OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced, RestateReason, Restated,
-    SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce, Timestamp, TradeBusted,
-    TradeCorrected, TradeId, Traded, VenueEvent,
+    Accepted, BustReason, CancelHeld, CancelReason, Canceled, ClientOrderId, CustomerType,
+    EntrySwitched, Event, Fill, Firm, Instructions, Instrument, InstrumentId, MassCanceled,
+    Modified, OrderKey, OrderType, Output, PastTrade, Phase, RejectReason, Rejected, Replaced,
+    RestateReason, Restated, SelfMatchPrevented, SessionId, Symbol, SystemEvent, TimeInForce,
+    Timestamp, TradeBusted, TradeCorrected, TradeId, Traded, VenueEvent,
 };
 
 use super::{
-    AccountQueryResponse, AiqCanceled, BrokenTrade, DisableOrderEntryResponse,
-    EnableOrderEntryResponse, MassCancelResponse, MessageBuffer, OrderAccepted, OrderCanceled,
-    OrderExecuted, OrderModified, OrderPriorityUpdate, OrderReplaced, OrderRestated, Tag,
+    AccountQueryResponse, AiqCanceled, BrokenTrade, CancelPending, CancelReject,
+    DisableOrderEntryResponse, EnableOrderEntryResponse, MassCancelResponse, MessageBuffer,
+    OrderAccepted, OrderCanceled, OrderExecuted, OrderModified, OrderPriorityUpdate, OrderReplaced,
+    OrderRestated, Tag,
     request::{
         expire_tag, minimum_tag, offset_tag, post_only_tag, price, pricing_tag, quantity,
         self_match_tags, shown_quantity_tag, shown_range_tag,
@@ -108,6 +109,9 @@ impl Encoder {
             }
             Event::Modified(modified) => {
                 emit(owner(&modified.key), &order_modified(timestamp, modified));
+            }
+            Event::CancelHeld(held) => {
+                emit(owner(&held.key), &cancel_held(timestamp, held));
             }
             Event::MassCanceled(mass_canceled) => {
                 emit(owner(&mass_canceled.key), &mass_cancel_response(timestamp, mass_canceled));
@@ -482,6 +486,24 @@ fn order_rejected(timestamp: Nanos64, rejected: &Rejected) -> MessageBuffer {
         cl_ord_id: *rejected.client_order_id.as_bytes(),
     });
     message.user_ref_idx(rejected.key.channel);
+    message
+}
+
+fn cancel_held(timestamp: Nanos64, held: &CancelHeld) -> MessageBuffer {
+    let user_ref_num = held.key.user_ref_num.into();
+    let mut message = match held.is_pending {
+        true => MessageBuffer::new(&CancelPending {
+            message_type: CancelPending::TYPE,
+            timestamp,
+            user_ref_num,
+        }),
+        false => MessageBuffer::new(&CancelReject {
+            message_type: CancelReject::TYPE,
+            timestamp,
+            user_ref_num,
+        }),
+    };
+    message.user_ref_idx(held.key.channel);
     message
 }
 

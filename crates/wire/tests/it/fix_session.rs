@@ -1,119 +1,19 @@
-//! FIX sessions without sockets: a log that answers at once, a client that sends anything.
+//! FIX sessions without sockets: heartbeats, numbers, saved state, notes.
 
 use market::{
-    Accepted, Conditions, Display, Event, Fill, Instructions, InstrumentId, Lots, Note,
-    OrderAttributes, OrderId, OrderKey, OrderType, Output, Price, Quantity, Sequence, SessionId,
-    Side, Ticks, TimeInForce, Timestamp, TradeId, Traded,
+    Accepted, CancelHeld, CancelReason, Canceled, CommandKind, Conditions, Display, Event, Fill,
+    Instructions, InstrumentId, Lots, Note, OrderAttributes, OrderId, OrderKey, OrderType, Price,
+    Quantity, SessionId, Shown, Side, Ticks, TimeInForce, TradeId, Traded,
 };
 use wire::fix::{
-    Acceptor, ClOrdId, CompId, FixHappening, FixNote, FixTimers, Framed, LogonNote, Message,
-    Reports, RequestNote, Version, dictionary, frame,
+    ClOrdId, CompId, FixNote, LogonNote, Message, Reports, RequestNote, Version, dictionary,
 };
 
 use crate::{
     fix::framed,
+    fix_world::{SECOND, SESSION, START, World, output},
     seeded::{Seeded, for_seeds},
 };
-
-const SECOND: u64 = 1_000_000_000;
-/// 2026-11-21 14:30:00.
-const START: u64 = 1_795_271_400 * SECOND;
-const SESSION: SessionId = SessionId(1);
-
-fn timers() -> FixTimers {
-    FixTimers { venue: CompId::new("EXCH").unwrap(), login_timeout_ns: 5 * SECOND }
-}
-
-/// A session with its log: notes are events at once, and messages are sent at once.
-struct World {
-    acceptor: Acceptor,
-    reports: Option<Reports>,
-    /// Every message of the venue, in the order of the stream.
-    stream: Vec<Vec<u8>>,
-    applications: Vec<u64>,
-    is_over: bool,
-    now_ns: u64,
-}
-
-impl World {
-    fn new() -> Self {
-        Self {
-            acceptor: Acceptor::new(timers(), START),
-            reports: None,
-            stream: Vec::new(),
-            applications: Vec::new(),
-            is_over: false,
-            now_ns: START,
-        }
-    }
-
-    fn receive(&mut self, bytes: &[u8]) {
-        self.is_over |= self.acceptor.receive(bytes, self.now_ns).is_err();
-        self.run();
-    }
-
-    /// Takes all that the acceptor asks for.
-    fn run(&mut self) {
-        while !self.is_over {
-            let happening = match self.acceptor.next() {
-                Ok(Some(happening)) => happening,
-                Ok(None) => break,
-                Err(_) => {
-                    self.is_over = true;
-                    break;
-                }
-            };
-            match happening {
-                FixHappening::Logon { .. } => {
-                    let received = self.reports.as_ref().map_or(0, Reports::received);
-                    self.acceptor.accept(u64::from(received) + 1, self.now_ns);
-                }
-                FixHappening::Note(note) => self.take(note),
-                FixHappening::Application(message) => {
-                    let number = Message::read(message).number(34).unwrap();
-                    self.applications.push(number);
-                    let counted = number as u32;
-                    self.take(FixNote::End { counted }.note(SESSION));
-                }
-                FixHappening::Logout => self.is_over = true,
-            }
-            while let Some(number) = self.acceptor.resend_next() {
-                let message = self.stream.get(number as usize - 1).map(Vec::as_slice);
-                self.acceptor.resend(message, self.now_ns);
-            }
-        }
-    }
-
-    fn take(&mut self, note: Note) {
-        if let Some(FixNote::Logon(logon)) = FixNote::read(note.bytes()) {
-            self.reports.get_or_insert_with(|| Reports::new(&logon));
-        }
-        let Some(reports) = &mut self.reports else { return };
-        let event = Event::Noted(note);
-        let first = self.stream.len();
-        let stream = &mut self.stream;
-        reports.take(&output(self.now_ns, event), |_| true, &mut |it| stream.push(it.to_vec()));
-        for (index, message) in self.stream.iter().enumerate().skip(first) {
-            self.acceptor.send(message, index as u64 + 1, self.now_ns);
-        }
-    }
-
-    /// The messages that wait for the socket, with `|` for SOH.
-    fn sent(&mut self) -> Vec<String> {
-        let mut messages = Vec::new();
-        while let Framed::Whole(len) = frame(self.acceptor.outgoing()) {
-            let message = &self.acceptor.outgoing()[..len];
-            messages.push(String::from_utf8(message.to_vec()).unwrap().replace('\x01', "|"));
-            self.acceptor.sent(len);
-        }
-        assert!(self.acceptor.outgoing().is_empty(), "only whole messages wait");
-        messages
-    }
-}
-
-fn output(now_ns: u64, event: Event) -> Output {
-    Output { cause: Sequence(1), timestamp: Timestamp(now_ns), event }
-}
 
 fn message(number: u64, msg_type: &str, fields: &str) -> Vec<u8> {
     let body = format!("35={msg_type}|34={number}|49=CLIENT|52=20261121-14:30:00|56=EXCH|{fields}");
@@ -136,8 +36,8 @@ fn silence_is_asked_about_and_ended() {
         }
         world.run();
         for sent in world.sent() {
-            let at = sent.find("35=").unwrap();
-            seen.push((second, sent[at..at + 4].to_owned()));
+            let msg_type = String::from_utf8(Message::read(&sent).msg_type().to_vec()).unwrap();
+            seen.push((second, format!("35={msg_type}")));
         }
     }
     let expected = [(10, "35=0"), (12, "35=1"), (22, "end")];
@@ -154,6 +54,12 @@ fn any_order_of_messages_is_survived() {
         world.receive(&message(1, "A", "98=0|108=0|"));
         let mut next = 2;
         for _ in 0..100 {
+            if world.is_over {
+                world.reconnect();
+                next = world.expected;
+                world.receive(&message(next, "A", "98=0|108=0|"));
+                next += 1;
+            }
             let number = if seeded.once_in(4) { seeded.below(30) as u64 } else { next };
             let bytes = random_message(seeded, number);
             let before = world.acceptor.expected();
@@ -165,10 +71,10 @@ fn any_order_of_messages_is_survived() {
             world.acceptor.tick(world.now_ns).ok();
         }
         for sent in world.sent() {
-            let bytes = sent.replace('|', "\x01").into_bytes();
-            let read = Message::read(&bytes);
+            let read = Message::read(&sent);
             let row = dictionary::message(read.msg_type(), Version::Fix42).unwrap();
-            assert_eq!(dictionary::check(&read, row, Version::Fix42), Ok(()), "{sent}");
+            let checked = dictionary::check(&read, row, Version::Fix42);
+            assert_eq!(checked, Ok(()), "{}", sent.escape_ascii());
         }
         for (index, message) in world.stream.iter().enumerate() {
             assert_eq!(Message::read(message).number(34), Some(index as u64 + 1));
@@ -200,42 +106,93 @@ fn random_message(seeded: &mut Seeded, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// The state of a session that is saved and restored goes on with the same bytes.
-#[test]
-fn a_saved_state_goes_on() {
-    let logon = LogonNote {
+fn logon() -> LogonNote {
+    LogonNote {
         is_44: true,
         reset: false,
         counted: 1,
         heartbeat_s: 30,
         venue: CompId::new("EXCH").unwrap(),
         client: CompId::new("CLIENT").unwrap(),
+    }
+}
+
+fn key(user_ref_num: u32) -> OrderKey {
+    OrderKey { session_id: SESSION, channel: 0, user_ref_num }
+}
+
+/// The request for order `A<number>`, and its acceptance.
+fn asked(number: u32) -> Event {
+    let id = ClOrdId::new(&format!("A{number}")).unwrap();
+    let mut request = RequestNote::new(b'D', number + 1, id);
+    (request.number, request.quantity, request.code) = (number, 10, b'1');
+    request.symbol = market::Symbol::new("AAPL").unwrap();
+    Event::Noted(FixNote::Request(request).note(SESSION))
+}
+
+fn accepted(number: u32) -> Event {
+    Event::Accepted(Accepted {
+        key: key(number),
+        order_id: OrderId(number.into()),
+        instrument_id: InstrumentId(1),
+        side: Side::Buy,
+        order_type: OrderType::Limit,
+        time_in_force: TimeInForce::Day,
+        display: Display::Visible,
+        quantity: Lots(10),
+        price: Ticks(15_000),
+        attributes: OrderAttributes::default(),
+        conditions: Conditions::NONE,
+        instructions: Instructions::NONE,
+    })
+}
+
+/// A cancel that waits for an auction is pending, and its order ends under the id of the cancel.
+#[test]
+fn a_cancel_waits_for_an_auction() {
+    let mut request = RequestNote::new(b'F', 3, ClOrdId::new("C1").unwrap());
+    (request.original, request.original_id) = (1, ClOrdId::new("A1").unwrap());
+    let canceled = Event::Canceled(Canceled {
+        key: key(1),
+        order_id: OrderId(1),
+        instrument_id: InstrumentId(1),
+        quantity: Quantity(10),
+        leaves: Quantity::ZERO,
+        booked: true,
+        shown: Shown::NONE,
+        reason: CancelReason::User,
+        cause: CommandKind::Time,
+    });
+    let mut reports = Reports::new(&logon());
+    let mut said = |event| {
+        let mut said = Vec::new();
+        reports.take(&output(START, event), |_| true, &mut |it| {
+            said.push(String::from_utf8(it.to_vec()).unwrap().replace('\x01', "|"));
+        });
+        said
     };
-    let key = |user_ref_num| OrderKey { session_id: SESSION, channel: 0, user_ref_num };
+    let nothing = Vec::<String>::new();
+    assert_eq!(said(asked(1)), nothing);
+    assert_eq!(said(accepted(1)).len(), 1);
+    assert_eq!(said(Event::Noted(FixNote::Request(request).note(SESSION))), nothing);
+    let held = said(Event::CancelHeld(CancelHeld { key: key(1), is_pending: true }));
+    assert!(held[0].contains("|150=6|39=6|11=C1|41=A1|"), "{held:?}");
+    assert_eq!(said(Event::Noted(FixNote::End { counted: 3 }.note(SESSION))), nothing);
+    let ended = said(canceled);
+    assert!(ended[0].contains("|150=4|39=4|11=C1|"), "{ended:?}");
+}
+
+/// The state of a session that is saved and restored goes on with the same bytes.
+#[test]
+fn a_saved_state_goes_on() {
+    let logon = logon();
     let mut events = vec![Event::Noted(FixNote::Logon(logon).note(SESSION))];
     for number in 1..=3_000_u32 {
-        let id = ClOrdId::new(&format!("A{number}")).unwrap();
-        let mut request = RequestNote::new(b'D', number + 1, id);
-        (request.number, request.quantity, request.code) = (number, 10, b'1');
-        request.symbol = market::Symbol::new("AAPL").unwrap();
-        events.push(Event::Noted(FixNote::Request(request).note(SESSION)));
+        events.push(asked(number));
         if number == 3_000 {
             break;
         }
-        events.push(Event::Accepted(Accepted {
-            key: key(number),
-            order_id: OrderId(number.into()),
-            instrument_id: InstrumentId(1),
-            side: Side::Buy,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::Day,
-            display: Display::Visible,
-            quantity: Lots(10),
-            price: Ticks(15_000),
-            attributes: OrderAttributes::default(),
-            conditions: Conditions::NONE,
-            instructions: Instructions::NONE,
-        }));
+        events.push(accepted(number));
         let fill = |number: u32| Fill {
             key: key(number),
             order_id: OrderId(number.into()),

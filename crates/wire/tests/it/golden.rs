@@ -7,6 +7,7 @@ use wire::{
     layout::Field,
     moldudp64::{self, PacketKind, Packetizer, Request},
     ouch::{self, Inbound, MessageBuffer, Outbound, Tag},
+    ouch42::{Request42, Response42},
     soupbintcp::{
         Client, ClientHappening, LoginRejectReason, LoginRequest, Server, ServerHappening, Timers,
     },
@@ -42,6 +43,10 @@ pub fn vectors(json: &str) -> Vec<Vector> {
 
 pub fn ouch_vectors() -> Vec<Vector> {
     vectors(include_str!("golden/ouch50.json"))
+}
+
+pub fn ouch42_vectors() -> Vec<Vector> {
+    vectors(include_str!("golden/ouch42.json"))
 }
 
 pub fn itch_vectors() -> Vec<Vector> {
@@ -122,6 +127,34 @@ fn ouch_vectors_hold() {
         }
         let rebuilt = rebuild_ouch(&vector);
         assert_eq!(*rebuilt, *vector.bytes, "{}", vector.id);
+    }
+}
+
+/// Every OUCH 4.2 vector has its values where our tables say, and is read as its message.
+#[test]
+fn ouch42_vectors_hold() {
+    let vectors = ouch42_vectors();
+    let tables = [("in:", Request42::TABLES), ("out:", Response42::TABLES)];
+    for (prefix, code, fields) in
+        tables.iter().flat_map(|(prefix, rows)| rows.iter().map(move |row| (prefix, row.0, row.2)))
+    {
+        let key = format!("{prefix}{}", char::from(code));
+        let mut of_key = vectors.iter().filter(|vector| vector.key == key).peekable();
+        assert!(of_key.peek().is_some(), "no vector for {key}");
+        for vector in of_key {
+            let last = fields.last().unwrap();
+            assert_eq!(vector.bytes.len(), last.offset + last.len, "{}", vector.id);
+            check_fields(vector, &vector.bytes, fields);
+            let is_read = match *prefix {
+                "in:" => Request42::read(&vector.bytes).is_some(),
+                _ => Response42::read(&vector.bytes).is_some(),
+            };
+            assert!(is_read, "{}", vector.id);
+            let (longer, shorter) = ([&vector.bytes[..], b" "].concat(), &vector.bytes[1..]);
+            assert_eq!(Request42::read(&longer), None, "{}", vector.id);
+            assert_eq!(Response42::read(&longer), None, "{}", vector.id);
+            assert_eq!(Request42::read(&[&vector.bytes[..1], &shorter[1..]].concat()), None);
+        }
     }
 }
 

@@ -1,13 +1,13 @@
 //! What an order's owner gets.
 
 use market::{
-    Accepted, AccountQueried, Booked, CancelReason, Canceled, Capacity, ClientOrderId, CommandKind,
-    Conditions, CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instructions, Instrument,
-    InstrumentId, Lots, MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes, OrderId, OrderKey,
-    OrderType, Output, Price, Pricing, Quantity, RejectReason, Rejected, Replaced, RestateReason,
-    Restated, SelfMatchGroup, SelfMatchPrevented, SelfMatchPrevention, Sequence, SessionAdded,
-    SessionId, Shown, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp, TradeId,
-    Traded,
+    Accepted, AccountQueried, Booked, CancelHeld, CancelReason, Canceled, Capacity, ClientOrderId,
+    CommandKind, Conditions, CustomerType, Display, EntrySwitched, Event, Fill, Firm, Instructions,
+    Instrument, InstrumentId, Lots, MassCanceled, Modified, NANOS_PER_DAY, OrderAttributes,
+    OrderId, OrderKey, OrderType, Output, Price, Pricing, Quantity, RejectReason, Rejected,
+    Replaced, RestateReason, Restated, SelfMatchGroup, SelfMatchPrevented, SelfMatchPrevention,
+    Sequence, SessionAdded, SessionId, Shown, Side, Symbol, SystemEvent, Text, Ticks, TimeInForce,
+    Timestamp, TradeId, Traded,
 };
 use wire::{
     layout::Message as _,
@@ -335,6 +335,23 @@ fn optional_appendage_names_the_channel() {
                 user_ref_num: 9.into(),
                 side: b'E',
                 quantity: 40.into(),
+            })),
+        );
+        let held = |is_pending| Event::CancelHeld(CancelHeld { key: key(channel, 9), is_pending });
+        gives(
+            held(true),
+            &with_channel(MessageBuffer::new(&ouch::CancelPending {
+                message_type: ouch::CancelPending::TYPE,
+                timestamp: NOW.into(),
+                user_ref_num: 9.into(),
+            })),
+        );
+        gives(
+            held(false),
+            &with_channel(MessageBuffer::new(&ouch::CancelReject {
+                message_type: ouch::CancelReject::TYPE,
+                timestamp: NOW.into(),
+                user_ref_num: 9.into(),
             })),
         );
         gives(

@@ -1,7 +1,7 @@
 //! Bytes that make no sense, and bytes that nearly do: what the fuzz targets look for, from seeds.
 
 use crate::{
-    golden::{itch_vectors, moldudp64_vectors, ouch_vectors, soupbintcp_vectors},
+    golden::{itch_vectors, moldudp64_vectors, ouch_vectors, ouch42_vectors, soupbintcp_vectors},
     seeded::{Seeded, for_seeds},
     targets,
 };
@@ -48,6 +48,13 @@ fn ouch_takes_any_bytes() {
         targets::decode_ouch_inbound(&bytes);
         targets::decode_ouch_outbound(&bytes);
     });
+}
+
+/// No bytes make the OUCH 4.2 reader panic or give one token to two orders.
+#[test]
+fn ouch42_takes_any_bytes() {
+    let sound = bytes(ouch42_vectors());
+    for_seeds(20_000, |seeded| targets::decode_ouch42(&nearly(seeded, &sound)));
 }
 
 /// No bytes make the ITCH reader panic or contradict itself.

@@ -9,6 +9,7 @@ use wire::{
     layout::{Field, Layout},
     moldudp64::{DownstreamHeader, MessageBlockHeader, RequestPacket},
     ouch::{Inbound, Outbound, Tag},
+    ouch42::{Request42, Response42},
     soupbintcp::{
         ClientHeartbeatPacket, DebugPacket, EndOfSessionPacket, LoginAcceptedPacket,
         LoginRejectedPacket, LoginRequestPacket, LogoutRequestPacket, SequencedDataPacket,
@@ -35,6 +36,14 @@ fn ouch_inbound() -> Vec<Table> {
 
 fn ouch_outbound() -> Vec<Table> {
     keyed("out:", Outbound::TABLES)
+}
+
+fn ouch42_inbound() -> Vec<Table> {
+    keyed("in:", Request42::TABLES)
+}
+
+fn ouch42_outbound() -> Vec<Table> {
+    keyed("out:", Response42::TABLES)
 }
 
 fn itch_tables() -> Vec<Table> {
@@ -154,6 +163,7 @@ fn docs_are_the_structs() {
     let mut stale = String::new();
     for (file, tables) in [
         ("ouch.md", [ouch_inbound(), ouch_outbound()].concat()),
+        ("ouch42.md", [ouch42_inbound(), ouch42_outbound()].concat()),
         ("itch.md", itch_tables()),
         ("soupbintcp.md", soupbintcp_tables()),
         ("moldudp64.md", moldudp64_tables()),

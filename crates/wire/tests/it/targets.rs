@@ -4,6 +4,7 @@ use market::{SessionId, Text, Timestamp};
 use wire::{
     itch, moldudp64,
     ouch::{self, Inbound, Outbound},
+    ouch42::{Requests, Response42},
     soupbintcp::{Client, ClientHappening, LoginRequest, Server, ServerHappening, Timers},
 };
 use zerocopy::IntoBytes;
@@ -55,6 +56,21 @@ pub fn decode_ouch_outbound(bytes: &[u8]) {
     };
     assert_eq!(fixed, &bytes[..fixed.len()]);
     check_appendage(bytes, appendage);
+}
+
+/// Any bytes are a request of OUCH 4.2 or a reason why not. The first is preceded by a note; sent again, an order
+/// has no second command.
+pub fn decode_ouch42(bytes: &[u8]) {
+    let session_id = SessionId(7);
+    let mut requests = Requests::default();
+    let mut commands = Vec::new();
+    let received = Timestamp::default();
+    let first = requests.commands(bytes, session_id, received, None, &mut commands);
+    assert_eq!(first.is_ok(), first.is_ok() && commands.len() != 1, "{commands:?}");
+    let count = commands.len();
+    assert_eq!(requests.commands(bytes, session_id, received, None, &mut commands), first);
+    assert_eq!(commands.len(), count, "a token names one order");
+    let _ = Response42::read(bytes);
 }
 
 /// The values of an appendage are the end of the message, whole and in order.

@@ -1,46 +1,46 @@
 //! A venue with participants and strangers: order entry over TCP and UDP, admission, throttles,
-//! re-requests; and the receiver of the feed. Bytes say who sends what, and when.
+//! re-requests. Bytes say who sends what, and when.
 //!
 //! Invariant: a venue never fails, whatever comes, and its tables and buffers stay within their bounds.
 
-use std::{cell::RefCell, collections::VecDeque, io, net::SocketAddr, rc::Rc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
-use client::{
-    participant::DatagramSocket,
-    subscriber::{FeedBook, FeedReceiver},
-};
 use gateway::{
     ConnectionId, FeedServerNetworks, Submission,
     fake::{FakeDatagram, FakeStream},
 };
 use journal::CrashStorage;
-use ring::{Agent, Producer};
+use ring::Agent;
 use venue::{
     config::{Bytes, Config},
+    operator::DeskEnds,
     pipeline::{self, Edges, Gauges, Networks},
     stage::Perturbations,
 };
-use wire::{
-    moldudp64::ReceiverLimits,
-    soupbintcp::{Client, LoginRequest, Timers},
-};
+use wire::soupbintcp::{Client, LoginRequest, Timers};
 
 use super::script::Script;
 
 /// 2026-01-02 09:30 UTC.
-const START_NS: u64 = 1_767_346_200_000_000_000;
+pub const START_NS: u64 = 1_767_346_200_000_000_000;
+
+const JOURNAL_ID: u64 = 1;
 
 /// A venue with small tables, on a disk and networks in memory.
 pub struct Small {
-    config: Config,
+    pub config: Config,
     disk: CrashStorage,
     agents: Vec<Box<dyn Agent>>,
-    commands: Producer<Submission>,
-    gauges: Gauges,
-    order_entry: FakeStream,
+    pub desk: DeskEnds,
+
+    pub gauges: Gauges,
+    pub order_entry: FakeStream,
+    pub order_entry_fix: FakeStream,
     order_entry_udp: FakeDatagram,
     market_data: FakeDatagram,
-    re_request: FakeDatagram,
+    pub re_request: FakeDatagram,
+    pub snapshot: FakeStream,
+    pub stream: FakeStream,
     now_ns: u64,
 }
 
@@ -59,31 +59,23 @@ impl Small {
         config.throttle.block.0 = Duration::from_secs(1);
         change(&mut config);
         let disk = CrashStorage::new();
-        let networks = Networks {
-            order_entry: FakeStream::new(),
-            order_entry_fix: None,
-            order_entry_udp: FakeDatagram::new(),
-            market_data: FakeDatagram::new(),
-            feed_server: FeedServerNetworks {
-                requests: FakeDatagram::new(),
-                snapshot: FakeStream::new(),
-                stream: FakeStream::new(),
-            },
-        };
+        let mut networks = Networks::<FakeStream, FakeDatagram>::default();
+        let order_entry_fix = FakeStream::new();
+        networks.order_entry_fix =
+            config.order_entry_fix.is_some().then(|| order_entry_fix.clone());
         let Networks { order_entry, order_entry_udp, market_data, feed_server, .. } = &networks;
-        let ends = (
-            order_entry.clone(),
-            order_entry_udp.clone(),
-            market_data.clone(),
-            feed_server.requests.clone(),
-        );
+        let FeedServerNetworks { requests, snapshot, stream } = feed_server;
+        let (order_entry, market_data) = (order_entry.clone(), market_data.clone());
+        let (order_entry_udp, re_request) = (order_entry_udp.clone(), requests.clone());
+        let (snapshot, stream) = (snapshot.clone(), stream.clone());
         let edges = Edges {
             feed_destination: SocketAddr::from(([127, 0, 0, 1], 50_000)),
             operator_events: |_| None,
             perturbations: Perturbations::default(),
         };
         let (storage, files) = (Box::new(disk.clone()), Box::new(disk.clone()));
-        let venue = pipeline::assemble(&config, networks, &edges, storage, files, 1, START_NS);
+        let venue =
+            pipeline::assemble(&config, networks, &edges, storage, files, JOURNAL_ID, START_NS);
         let venue = venue.unwrap_or_else(|failure| panic!("{failure}"));
         Self {
             agents: venue
@@ -94,12 +86,15 @@ impl Small {
                 .collect(),
             config,
             disk,
-            commands: venue.desk.commands,
+            desk: venue.desk,
             gauges: venue.gauges,
-            order_entry: ends.0,
-            order_entry_udp: ends.1,
-            market_data: ends.2,
-            re_request: ends.3,
+            order_entry,
+            order_entry_fix,
+            order_entry_udp,
+            market_data,
+            re_request,
+            snapshot,
+            stream,
             now_ns: START_NS,
         }
     }
@@ -108,9 +103,14 @@ impl Small {
         self.now_ns
     }
 
+    /// The session of the feed.
+    pub fn session() -> [u8; 10] {
+        pipeline::stream_session(JOURNAL_ID)
+    }
+
     /// A command beside the gateways.
     pub fn submit(&mut self, submission: Submission) {
-        assert!(self.commands.try_publish(submission).is_ok(), "the ring has room");
+        assert!(self.desk.commands.try_publish(submission).is_ok(), "the ring has room");
     }
 
     /// Time passes, and each agent has a turn.
@@ -133,14 +133,16 @@ impl Small {
         self.disk.clone()
     }
 
-    fn check_bounds(&self) {
-        let entry = self.gauges.order_entry.read();
+    pub fn check_bounds(&self) {
         let connections_max = self.config.order_entry.connections_max as u64;
-        assert!(entry.connections <= connections_max, "{entry:?}");
-        let held_max = gateway::CONNECTION_BYTES_MAX as u64 * connections_max;
-        assert!(entry.connection_bytes <= held_max, "{entry:?}");
-        // Beside the bytes, 160 KiB of the newest replies of each user.
-        assert!(entry.store_bytes <= (1 << 20) + 3 * (160 << 10), "{entry:?}");
+        let fix = self.gauges.order_entry_fix.iter();
+        for entry in fix.chain([&self.gauges.order_entry]).map(|counters| counters.read()) {
+            assert!(entry.connections <= connections_max, "{entry:?}");
+            let held_max = gateway::CONNECTION_BYTES_MAX as u64 * connections_max;
+            assert!(entry.connection_bytes <= held_max, "{entry:?}");
+            // Beside the bytes, 160 KiB of the newest replies of each user.
+            assert!(entry.store_bytes <= (1 << 20) + 3 * (160 << 10), "{entry:?}");
+        }
         let datagrams = self.gauges.order_entry_udp.read();
         assert!(datagrams.backlog <= gateway::BACKLOG_MAX as u64, "{datagrams:?}");
     }
@@ -150,7 +152,7 @@ impl Small {
 const ADDRESSES: [([u8; 4], u16); 4] =
     [([127, 0, 0, 1], 40_000), ([127, 0, 0, 2], 9), ([10, 0, 0, 1], 26_501), ([8, 8, 8, 8], 53)];
 
-fn address(script: &mut Script<'_>) -> SocketAddr {
+pub fn address(script: &mut Script<'_>) -> SocketAddr {
     SocketAddr::from(ADDRESSES[script.below(ADDRESSES.len())])
 }
 
@@ -211,13 +213,13 @@ pub fn gateways(bytes: &[u8]) {
     small.check_bounds();
 }
 
-/// A message in its SoupBinTCP packet.
-fn packet(message: &[u8]) -> Vec<u8> {
+/// An unsequenced message in its SoupBinTCP packet.
+pub fn packet(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16 + 1).to_be_bytes()[..], b"U", message].concat()
 }
 
 /// The login of a participant, its password right in seven of eight.
-fn login(config: &Config, script: &mut Script<'_>) -> Vec<u8> {
+pub fn login(config: &Config, script: &mut Script<'_>) -> Vec<u8> {
     let participant = &config.participants[script.below(config.participants.len())];
     let password = match (script.byte() % 8, &participant.password) {
         (1.., Some(password)) => password,
@@ -226,52 +228,4 @@ fn login(config: &Config, script: &mut Script<'_>) -> Vec<u8> {
     let mut login = LoginRequest::new(&participant.username, password).expect("they fit");
     login.sequence_number = Some(u64::from(script.byte()));
     Client::new(Timers::default(), login, 0).outgoing().to_vec()
-}
-
-/// Datagrams on their way, one end of a socket.
-#[derive(Clone, Default)]
-struct Socket(Rc<RefCell<VecDeque<Vec<u8>>>>);
-
-impl DatagramSocket for Socket {
-    fn send(&self, datagram: &[u8]) -> io::Result<()> {
-        assert_eq!(datagram.len(), 20, "a receiver sends requests only");
-        Ok(())
-    }
-
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let datagram = self.0.borrow_mut().pop_front().ok_or(io::ErrorKind::WouldBlock)?;
-        let len = datagram.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&datagram[..len]);
-        Ok(len)
-    }
-}
-
-/// Whatever comes as the feed, its receiver keeps no more than its limits, hands on messages in
-/// order, and the book that takes them is sound or says what is wrong.
-pub fn feed_receiver(bytes: &[u8]) {
-    let limits =
-        ReceiverLimits { pending_messages_max: 8, pending_bytes_max: 512, ..Default::default() };
-    let (feed, requests) = (Socket::default(), Socket::default());
-    let mut receiver = FeedReceiver::over(feed.clone(), Some(requests.clone()), 1, limits);
-    let mut book = FeedBook::new();
-    let (mut next, mut now_ns) = (1, START_NS);
-    let mut script = Script(bytes);
-    while !script.is_over() {
-        let kind = script.byte();
-        let socket = if kind % 2 == 0 { &feed } else { &requests };
-        socket.0.borrow_mut().push_back(script.bytes().to_vec());
-        if kind % 8 > 1 {
-            now_ns += script.time_ns();
-        }
-        let polled = receiver.poll(now_ns, &mut |number, message| {
-            assert_eq!(number, next);
-            next += 1;
-            let _ = book.apply(number, message);
-        });
-        assert!(receiver.report().messages.pending <= limits.pending_messages_max);
-        assert!(receiver.stalled_ns(now_ns) <= now_ns);
-        if polled.is_err() {
-            return;
-        }
-    }
 }

@@ -1,143 +1,16 @@
-//! FIX order entry over real sockets: orders and their reports, numbers, gaps, resends and restarts.
+//! FIX order entry over real sockets: orders and their reports, faults, and the example of the docs.
 
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    path::Path,
-    process::Command,
-    thread,
-    time::Duration,
-};
+mod client;
+mod restarts;
 
-use market::Timestamp;
-use venue::{Running, clock::SystemClock, config::Config};
-use wire::fix::{Builder, Framed, Message, Version, dictionary, frame};
+use std::{io::Write, path::Path, process::Command, thread, time::Duration};
+
+use venue::clock::SystemClock;
+use wire::fix::Version;
+
+use crate::client::{FixClient, config};
 
 const IDS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ-123456789";
-
-fn config(folder: &Path, more: &str) -> Config {
-    let journal = folder.join("journal");
-    Config::parse(
-        &format!(
-            "[journal]\ndirectory = {journal:?}\n\
-             [order_entry]\naddress = \"127.0.0.1:0\"\n\
-             [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
-             [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n\
-             snapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n\
-             [order_entry_fix]\naddress = \"127.0.0.1:0\"\n{more}\
-             [[participants]]\nusername = \"ALICE\"\npassword = \"alice\"\nprotocol = \"fix\"\n\
-             firm = \"FIRM\"\n\
-             [[participants]]\nusername = \"BOB\"\npassword = \"bob\"\nprotocol = \"fix\"\n\
-             firm = \"FIRM\"\ncancel_on_disconnect = true\n\
-             [[participants]]\nusername = \"USER01\"\npassword = \"password01\"\nfirm = \"FIRM\"\n"
-        ),
-        "test",
-    )
-    .unwrap()
-}
-
-/// A client that writes what it is given, and checks every message of the venue.
-struct FixClient {
-    stream: TcpStream,
-    version: Version,
-    name: &'static str,
-    bytes: Vec<u8>,
-    /// Its next MsgSeqNum.
-    next: u64,
-}
-
-impl FixClient {
-    fn connect(running: &Running, version: Version, name: &'static str, next: u64) -> Self {
-        let address = &running.started()["addresses"]["order_entry_fix"];
-        let address: SocketAddr = address.as_str().unwrap().parse().unwrap();
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self { stream, version, name, bytes: Vec::new(), next }
-    }
-
-    /// Connects and logs on; returns the answer.
-    fn log_on(
-        running: &Running,
-        version: Version,
-        name: &'static str,
-        next: u64,
-        more: &str,
-    ) -> (Self, String) {
-        let mut client = Self::connect(running, version, name, next);
-        let password = name.to_lowercase();
-        let fields = match version {
-            Version::Fix44 => format!("98=0|108=1000|553={name}|554={password}|{more}"),
-            Version::Fix42 => format!("98=0|108=1000|95={}|96={password}|{more}", password.len()),
-        };
-        client.send("A", &fields);
-        let answer = client.read();
-        (client, answer)
-    }
-
-    fn send(&mut self, msg_type: &str, fields: &str) {
-        let number = self.next;
-        self.next += 1;
-        self.send_as(number, msg_type, fields);
-    }
-
-    fn send_as(&mut self, number: u64, msg_type: &str, fields: &str) {
-        let now = Timestamp(SystemClock::start().now_ns());
-        let mut buffer = [0; 4096];
-        let mut builder = Builder::new(&mut buffer);
-        builder.text(35, msg_type).number(34, number).text(49, self.name).time(52, now);
-        builder.text(56, "DAMRAK");
-        if !matches!(msg_type.as_bytes()[0], b'A' | b'0'..=b'5') {
-            builder.time(60, now);
-        }
-        builder.fields(fields.replace('|', "\x01").as_bytes());
-        self.stream.write_all(builder.finish(self.version)).unwrap();
-    }
-
-    /// The next message, with `|` for SOH and without header, time and trailer; `closed` at the end.
-    fn read(&mut self) -> String {
-        loop {
-            if let Framed::Whole(len) = frame(&self.bytes) {
-                let message: Vec<u8> = self.bytes.drain(..len).collect();
-                return self.show(&message);
-            }
-            let mut buffer = [0; 4096];
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return "closed".into(),
-                Ok(count) => self.bytes.extend(&buffer[..count]),
-                Err(error) => panic!("{error}; {:?}", self.bytes.escape_ascii().to_string()),
-            }
-        }
-    }
-
-    fn show(&self, message: &[u8]) -> String {
-        let read = Message::read(message);
-        let row = dictionary::message(read.msg_type(), self.version).expect("a known message");
-        let checked = dictionary::check(&read, row, self.version);
-        assert_eq!(checked, Ok(()), "{}", message.escape_ascii());
-        assert_eq!(read.begin_string(), self.version.begin_string().as_bytes());
-        assert_eq!(read.get(49), Some(&b"DAMRAK"[..]));
-        assert_eq!(read.get(56), Some(self.name.as_bytes()));
-        let mut text = String::new();
-        for (tag, value) in read.fields() {
-            if !matches!(tag, 8 | 9 | 10 | 49 | 52 | 56 | 60 | 122) {
-                text.push_str(&format!("{tag}={}|", str::from_utf8(value).unwrap()));
-            }
-        }
-        text
-    }
-
-    fn expect(&mut self, expected: &str) {
-        assert_eq!(self.read(), expected);
-    }
-
-    /// Logs out and waits until the venue has closed the connection.
-    fn log_out(mut self) -> u64 {
-        self.send("5", "");
-        while self.read() != "closed" {}
-        self.next
-    }
-}
 
 /// A day of orders in both versions: each request has the reports of the order state matrices.
 #[test]
@@ -298,68 +171,6 @@ fn standard_tags_reach_the_engine() {
         alice.send("D", &format!("11=A{number}|55=AAPL|54=1|38=10|{fields}"));
         assert!(alice.read().contains("150=8|39=8|"), "{fields}");
     }
-    alice.log_out();
-    running.stop().unwrap();
-}
-
-/// Reports that were missed come by a resend, with their numbers; messages of the session are filled.
-/// The same bytes come after a restart of the venue, and both sides go on with their numbers.
-#[test]
-fn numbers_and_resends_survive_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = config(folder.path(), "");
-    let running = venue::start(&config, SystemClock::start()).unwrap();
-    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
-    alice.send("D", "11=A1|55=AAPL|54=2|38=100|40=2|44=150|");
-    let first = alice.read();
-    alice.send("1", "112=HELLO|");
-    alice.expect("35=0|34=3|112=HELLO|");
-    alice.send("F", "11=A2|41=A1|54=2|");
-    let canceled = alice.read();
-    let again = |report: &str, number: u64| {
-        report.replace(&format!("34={number}|"), &format!("34={number}|43=Y|"))
-    };
-    let resend = |client: &mut FixClient| {
-        client.send("2", "7=1|16=4|");
-        client.expect("35=4|34=1|43=Y|123=Y|36=2|");
-        client.expect(&again(&first, 2));
-        client.expect("35=4|34=3|43=Y|123=Y|36=4|");
-        client.expect(&again(&canceled, 4));
-    };
-    resend(&mut alice);
-    // A gap of the client's: one request, and what is sent again is taken.
-    alice.send_as(alice.next + 2, "D", "11=A4|55=AAPL|54=2|38=100|40=2|44=150|");
-    alice.expect(&format!("35=2|34=5|7={}|16=0|", alice.next));
-    alice.send("D", "43=Y|122=20260101-00:00:00|11=A3|55=AAPL|54=1|38=1|40=2|44=1|");
-    assert!(alice.read().contains("11=A3|"));
-    alice.send_as(alice.next, "4", &format!("43=Y|123=Y|36={}|", alice.next + 2));
-    alice.next += 2;
-    alice.send("0", "");
-    let next = alice.next;
-    drop(alice);
-    running.stop().unwrap();
-
-    let running = venue::start(&config, SystemClock::start()).unwrap();
-    let (mut alice, answer) = FixClient::log_on(&running, Version::Fix44, "ALICE", next, "");
-    // 1 to 4 above, the ResendRequest, the report of A3; so this is 7. The log does not know that the client
-    // has filled numbers and sent a heartbeat, and the venue asks for them.
-    assert_eq!(answer, "35=A|34=7|98=0|108=1000|");
-    alice.expect(&format!("35=2|34=8|7={}|16=0|", next - 3));
-    alice.send_as(next - 3, "4", &format!("43=Y|123=Y|36={}|", alice.next));
-    resend(&mut alice);
-    alice.send("H", "11=A3|54=1|");
-    assert!(alice.read().contains("150=I|39=0|11=A3|"));
-    // A number that was used: the connection is ended, and the expected number stays.
-    alice.send_as(2, "0", "");
-    let expected = alice.next;
-    assert!(alice.read().contains(&format!(
-        "35=5|34=10|58=MsgSeqNum too low, expecting {expected} but received 2|"
-    )));
-    alice.expect("closed");
-    let (mut alice, answer) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "141=Y|");
-    assert_eq!(answer, "35=A|34=1|98=0|108=1000|141=Y|");
-    alice.send("1", "112=X|");
-    alice.expect("35=0|34=2|112=X|");
     alice.log_out();
     running.stop().unwrap();
 }

@@ -1,0 +1,457 @@
+//! Recordings of a feed as files: Nasdaq's BinaryFILE, packets with nanoseconds (pcap), and tables (CSV).
+//!
+//! Start at [`RecordingReader`], which reads any of them as a stream, and [`RecordingWriter`]; [`FeedReplay`] sends
+//! a recording again in its own time.
+//!
+//! Invariant: memory has a bound, however long the file is; what cannot be read is an error with its place, never
+//! passed over silently.
+
+mod binary_file;
+mod csv;
+mod pcap;
+mod replay;
+
+use std::{
+    io::{self, BufRead, Read, Write},
+    net::SocketAddrV4,
+    path::Path,
+};
+
+use thiserror::Error;
+use wire::{
+    itch,
+    moldudp64::{self, ReceiveError, Receiver, ReceiverLimits, Session},
+};
+
+use self::{binary_file::BinaryFileReader, csv::CsvReader, pcap::PcapReader};
+
+pub use csv::CsvWriter;
+pub use pcap::PcapWriter;
+pub use replay::{FeedReplay, ReplayError, ReplayOptions, ReplayReport, ReplayTurn, Speed};
+
+/// The forms of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Before each message its length, two bytes, big-endian.
+    BinaryFile,
+    /// MoldUDP64 packets with the time of each in nanoseconds.
+    Pcap,
+    /// A row for each message, a column for each field.
+    Csv,
+}
+
+impl Format {
+    /// The form that the name of a file stands for.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("pcap") => Self::Pcap,
+            Some("csv") => Self::Csv,
+            _ => Self::BinaryFile,
+        }
+    }
+}
+
+/// A message of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded<'a> {
+    /// The session that it belongs to, where the file says so.
+    pub session: Option<Session>,
+    /// Its number in the feed; in a file without numbers its place, from 1.
+    pub number: u64,
+    /// When it was received, in nanoseconds since 1970, where the file says so.
+    pub received_ns: Option<u64>,
+    /// An ITCH message, of the length of its type.
+    pub message: &'a [u8],
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, Error)]
+pub enum RecordingError {
+    /// The system could not read it.
+    #[error("cannot read the recording")]
+    Read(#[source] io::Error),
+    /// Its last record is not whole.
+    #[error("the recording is cut short: its last record begins at byte {offset}")]
+    CutShort {
+        /// Where that record begins.
+        offset: u64,
+    },
+    /// A record is no message of ITCH 5.0.
+    #[error("message {number}, before byte {offset}, is no ITCH 5.0 message")]
+    Message {
+        /// Its number.
+        number: u64,
+        /// Where it ends.
+        offset: u64,
+        /// What is wrong.
+        source: itch::Malformed,
+    },
+    /// The file is pcapng.
+    #[error("this is a pcapng file; `editcap -F nsecpcap IN OUT.pcap` makes a pcap file of it")]
+    Pcapng,
+    /// Packets are of a link that is not known here.
+    #[error(
+        "the pcap file has link type {0}; Ethernet (1), raw IP (101), loopback (0) and Linux cooked (113, 276) can \
+         be read"
+    )]
+    LinkType(u32),
+    /// A record of a pcap file is longer than any packet.
+    #[error("byte {offset}: a packet of {len} bytes; the pcap file is damaged")]
+    PacketLength {
+        /// Where the record begins.
+        offset: u64,
+        /// The length it states.
+        len: u32,
+    },
+    /// Packets do not belong together.
+    #[error(
+        "the packet before byte {offset}: {source}; keep one session, for example with `tshark -r IN -Y \
+         'udp.dstport == 26477' -F nsecpcap -w OUT.pcap`"
+    )]
+    Packet {
+        /// Where it ends.
+        offset: u64,
+        /// What is wrong.
+        source: ReceiveError,
+    },
+    /// A row of a CSV file is no message.
+    #[error("line {line}: {what}")]
+    Row {
+        /// Its line, from 1.
+        line: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// What a [`RecordingReader`] counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadReport {
+    /// Messages handed on.
+    pub messages: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Packets of a pcap file that are not the feed's: other protocols, requests, fragments, cut ones.
+    pub other_packets: u64,
+    /// Messages that came again, on another line or as an answer.
+    pub duplicates: u64,
+    /// Messages that are not in the file, though later ones are.
+    pub missing: u64,
+}
+
+/// How many messages may come early before those that are missing are given up: far more than a network reorders.
+const EARLY_MAX: usize = 1 << 13;
+/// A packet has less than 64 Ki messages, so nothing that comes early is dropped before it is given up.
+const LIMITS: ReceiverLimits = ReceiverLimits {
+    request_delay_ns: 0,
+    request_timeout_ns: 0,
+    pending_messages_max: EARLY_MAX + (1 << 16),
+    pending_bytes_max: usize::MAX,
+};
+
+/// Reads a recording of any form as a stream; its first bytes say which form it has.
+pub struct RecordingReader<R> {
+    input: Input<R>,
+    form: Form,
+    report: ReadReport,
+}
+
+enum Form {
+    BinaryFile(BinaryFileReader),
+    /// The packets, and what puts their messages in order, from the first packet on.
+    Pcap(PcapReader, Option<Box<Receiver>>),
+    Csv(CsvReader),
+}
+
+impl<R: Read> RecordingReader<R> {
+    /// Reads the beginning of the file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of another form.
+    pub fn open(source: R) -> Result<Self, RecordingError> {
+        let mut input = Input::new(source);
+        let form = match input.peek()? {
+            [0x0a, 0x0d, 0x0d, 0x0a] => return Err(RecordingError::Pcapng),
+            magic if pcap::is_magic(magic) => Form::Pcap(PcapReader::open(&mut input)?, None),
+            // A message is not that long.
+            [b'a'..=b'z', b'a'..=b'z', ..] => Form::Csv(CsvReader::open(&mut input)?),
+            _ => Form::BinaryFile(BinaryFileReader::default()),
+        };
+        Ok(Self { input, form, report: ReadReport::default() })
+    }
+
+    /// The form of the file.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        match self.form {
+            Form::BinaryFile(_) => Format::BinaryFile,
+            Form::Pcap(..) => Format::Pcap,
+            Form::Csv(_) => Format::Csv,
+        }
+    }
+
+    /// What was read so far.
+    #[must_use]
+    pub fn report(&self) -> ReadReport {
+        ReadReport { bytes: self.input.offset, ..self.report }
+    }
+
+    /// Reads the next record and hands its messages on: in order, each once. False at the end of the file.
+    ///
+    /// Messages that a pcap file lacks are counted as missing, and the next ones are handed on.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn next(
+        &mut self,
+        on_message: &mut impl FnMut(Recorded<'_>),
+    ) -> Result<bool, RecordingError> {
+        let Self { input, form, report } = self;
+        let Form::Pcap(packets, receiver) = form else {
+            let Some(message) = next_message(form, input, report)? else { return Ok(false) };
+            on_message(message);
+            return Ok(true);
+        };
+        let Some(Stamped { time_ns, payload }) = packets.next_payload(input, report)? else {
+            // What waits behind a gap waits for nothing any more.
+            let Some(receiver) = receiver else { return Ok(false) };
+            let packet = (receiver.session(), None, input.offset);
+            report.missing += hand_on(packet, report, on_message, |deliver| {
+                Ok(receiver.skip_gap(&mut |number, message| deliver(number, message)))
+            })?;
+            return Ok(receiver.has_gap());
+        };
+        let Ok(packet) = moldudp64::parse(payload) else {
+            report.other_packets += 1;
+            return Ok(true);
+        };
+        let receiver =
+            receiver.get_or_insert_with(|| Box::new(Receiver::new(packet.sequence_number, LIMITS)));
+        let offset = input.offset;
+        let packet = (Some(packet.session), Some(time_ns), offset);
+        hand_on(packet, report, on_message, |deliver| {
+            receiver
+                .receive(payload, time_ns, &mut |number, message| deliver(number, message))
+                .map(|()| 0)
+                .map_err(|source| RecordingError::Packet { offset, source })
+        })?;
+        while receiver.statistics().pending >= EARLY_MAX {
+            report.missing += hand_on(packet, report, on_message, |deliver| {
+                Ok(receiver.skip_gap(&mut |number, message| deliver(number, message)))
+            })?;
+        }
+        report.duplicates = receiver.statistics().duplicates;
+        Ok(true)
+    }
+
+    /// The next packet of a pcap file, or the next message of another: its time, and the bytes.
+    fn next_timed(&mut self) -> Result<Option<Stamped<'_>>, RecordingError> {
+        let Self { input, form, report } = self;
+        if let Form::Pcap(packets, _) = form {
+            return packets.next_payload(input, report);
+        }
+        let Some(Recorded { message, .. }) = next_message(form, input, report)? else {
+            return Ok(None);
+        };
+        let time_ns = itch::decode(message).expect("it was checked").timestamp();
+        Ok(Some(Stamped { time_ns, payload: message }))
+    }
+}
+
+/// Bytes of a recording with their time, in nanoseconds.
+struct Stamped<'a> {
+    time_ns: u64,
+    payload: &'a [u8],
+}
+
+/// Has `act` deliver messages, checks them and hands them on with the session and the time of their packet, which ends
+/// at `offset`.
+fn hand_on(
+    (session, received_ns, offset): (Option<Session>, Option<u64>, u64),
+    report: &mut ReadReport,
+    on_message: &mut impl FnMut(Recorded<'_>),
+    act: impl FnOnce(&mut dyn FnMut(u64, &[u8])) -> Result<u64, RecordingError>,
+) -> Result<u64, RecordingError> {
+    let mut wrong = None;
+    let result = act(&mut |number, message| match itch::decode(message) {
+        Err(source) => wrong = wrong.or(Some((number, source))),
+        Ok(_) => {
+            report.messages += 1;
+            on_message(Recorded { session, number, received_ns, message });
+        }
+    });
+    match wrong {
+        Some((number, source)) => Err(RecordingError::Message { number, offset, source }),
+        None => result,
+    }
+}
+
+/// The next message of a file that has no packets.
+fn next_message<'a, R: Read>(
+    form: &'a mut Form,
+    input: &mut Input<R>,
+    report: &mut ReadReport,
+) -> Result<Option<Recorded<'a>>, RecordingError> {
+    let (number, received_ns, message) = match form {
+        Form::BinaryFile(file) => match file.next(input)? {
+            Some(message) => (report.messages + 1, None, message),
+            None => return Ok(None),
+        },
+        Form::Csv(table) => match table.next(input)? {
+            Some((received_ns, message)) => (report.messages + 1, received_ns, message),
+            None => return Ok(None),
+        },
+        Form::Pcap(..) => unreachable!("packets are read elsewhere"),
+    };
+    let offset = input.offset;
+    itch::decode(message).map_err(|source| RecordingError::Message { number, offset, source })?;
+    report.messages += 1;
+    Ok(Some(Recorded { session: None, number, received_ns, message }))
+}
+
+/// The bytes of a file, counted.
+struct Input<R> {
+    source: io::BufReader<R>,
+    offset: u64,
+}
+
+impl<R: Read> Input<R> {
+    fn new(source: R) -> Self {
+        Self { source: io::BufReader::with_capacity(1 << 20, source), offset: 0 }
+    }
+
+    /// The first bytes, up to 4, which stay.
+    fn peek(&mut self) -> Result<&[u8], RecordingError> {
+        let bytes = self.source.fill_buf().map_err(RecordingError::Read)?;
+        Ok(&bytes[..bytes.len().min(4)])
+    }
+
+    /// Fills the buffer; false at the end of the file, before its first byte.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, RecordingError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.source.read(&mut buffer[filled..]) {
+                Ok(0) if filled == 0 => return Ok(false),
+                Ok(0) => return Err(RecordingError::CutShort { offset: self.offset }),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(RecordingError::Read(error)),
+            }
+        }
+        self.offset += filled as u64;
+        Ok(true)
+    }
+
+    /// Reads a line without its end; false at the end of the file.
+    fn read_line(
+        &mut self,
+        line: &mut Vec<u8>,
+        len_max: usize,
+        number: u64,
+    ) -> Result<bool, RecordingError> {
+        line.clear();
+        let limit = len_max as u64 + 1;
+        let read = (&mut self.source).take(limit).read_until(b'\n', line);
+        let count = read.map_err(RecordingError::Read)?;
+        self.offset += count as u64;
+        if count > len_max {
+            let what = format!("longer than {len_max} bytes");
+            return Err(RecordingError::Row { line: number, what });
+        }
+        while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+            line.pop();
+        }
+        Ok(count > 0)
+    }
+
+    /// Fills the buffer with the rest of a record that begins at `begin`.
+    fn fill_rest(&mut self, buffer: &mut [u8], begin: u64) -> Result<(), RecordingError> {
+        let cut = RecordingError::CutShort { offset: begin };
+        match self.fill(buffer) {
+            Ok(true) => Ok(()),
+            Ok(false) if buffer.is_empty() => Ok(()),
+            Ok(false) | Err(RecordingError::CutShort { .. }) => Err(cut),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Writes a recording of any form.
+pub enum RecordingWriter<W: Write> {
+    /// See [`Format::BinaryFile`].
+    BinaryFile(W),
+    /// See [`Format::Pcap`].
+    Pcap(PcapWriter<W>),
+    /// See [`Format::Csv`].
+    Csv(CsvWriter<W>),
+}
+
+impl<W: Write> RecordingWriter<W> {
+    /// A recording in this form. `packets` says how packets look, where the form has some; `types` which types of
+    /// messages a table has, all where it is empty.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn new(file: W, format: Format, packets: PacketForm, types: &[u8]) -> io::Result<Self> {
+        Ok(match format {
+            Format::BinaryFile => Self::BinaryFile(file),
+            Format::Pcap => Self::Pcap(PcapWriter::new(file, packets)?),
+            Format::Csv => Self::Csv(CsvWriter::new(file, types)?),
+        })
+    }
+
+    /// Writes a message of the feed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&mut self, recorded: Recorded<'_>) -> io::Result<()> {
+        match self {
+            Self::BinaryFile(file) => binary_file::write(file, recorded.message),
+            Self::Pcap(packets) => packets.write(recorded),
+            Self::Csv(table) => table.write(recorded),
+        }
+    }
+
+    /// Writes a message of a snapshot. It has no number in the feed, so a file of packets does not have it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_snapshot(&mut self, message: &[u8]) -> io::Result<()> {
+        match self {
+            Self::BinaryFile(file) => binary_file::write(file, message),
+            Self::Pcap(_) => Ok(()),
+            Self::Csv(table) => {
+                table.write(Recorded { session: None, number: 0, received_ns: None, message })
+            }
+        }
+    }
+
+    /// Writes what is in memory.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::BinaryFile(file) => file.flush(),
+            Self::Pcap(packets) => packets.flush(),
+            Self::Csv(table) => table.flush(),
+        }
+    }
+}
+
+/// How the packets of a recording look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketForm {
+    /// Where they come from.
+    pub from: SocketAddrV4,
+    /// Where they go to.
+    pub to: SocketAddrV4,
+    /// The session of messages that name none.
+    pub session: Session,
+    /// Bytes of a packet's content at most.
+    pub packet_len_max: usize,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,312 @@
+//! A recording as a table: a row for each message, a column for each field of the specification.
+//!
+//! Invariant: a row has every byte of its message, so that reading the table gives the same messages.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+};
+
+use market::parse_decimal;
+use wire::{
+    field::trimmed,
+    itch::{self, MESSAGE_LEN_MAX, Message},
+    layout::Field,
+};
+
+use super::{Input, Recorded, RecordingError};
+
+/// Columns before those of the fields: the number of the message, when it was received in nanoseconds since 1970,
+/// and the symbol of its instrument as the directory has it.
+const OWN: [&str; 3] = ["number", "received_ns", "symbol"];
+/// The longest line.
+const LINE_LEN_MAX: usize = 1 << 14;
+
+type Table = (u8, &'static str, &'static [Field]);
+
+fn table_of(code: u8) -> Option<&'static Table> {
+    Message::TABLES.iter().find(|table| table.0 == code)
+}
+
+/// How many decimals the numbers of a field have; `None` if it is text.
+fn decimals(field: &Field) -> Option<u8> {
+    match field.kind {
+        "Price32" | "Price64" => Some(4),
+        "Level64" => Some(8),
+        "Char" => None,
+        kind if kind.starts_with("Alpha") => None,
+        _ => Some(0),
+    }
+}
+
+/// Writes a table with a header.
+pub struct CsvWriter<W> {
+    file: W,
+    /// By type of message, for each column after [`OWN`] the field that it has; `None` for types that are left out.
+    columns: BTreeMap<u8, Vec<Option<&'static Field>>>,
+    /// By stock locate, from the directory.
+    symbols: BTreeMap<u16, Vec<u8>>,
+    row: Vec<u8>,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Writes the header: the fields of these types of messages, or of all types if there are none here.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn new(mut file: W, types: &[u8]) -> io::Result<Self> {
+        let tables: Vec<&Table> = Message::TABLES
+            .iter()
+            .filter(|table| types.is_empty() || types.contains(&table.0))
+            .collect();
+        let mut names: Vec<&str> = Vec::new();
+        for field in tables.iter().flat_map(|table| table.2) {
+            if !names.contains(&field.name) {
+                names.push(field.name);
+            }
+        }
+        let field_of = |table: &Table, name: &str| table.2.iter().find(|field| field.name == name);
+        let columns = tables
+            .iter()
+            .map(|table| (table.0, names.iter().map(|name| field_of(table, name)).collect()))
+            .collect();
+        writeln!(file, "{},{}", OWN.join(","), names.join(","))?;
+        Ok(Self { file, columns, symbols: BTreeMap::new(), row: Vec::new() })
+    }
+
+    /// Writes a row; none for a type that is left out.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    ///
+    /// # Panics
+    /// It is no ITCH message.
+    pub fn write(&mut self, recorded: Recorded<'_>) -> io::Result<()> {
+        let Recorded { number, received_ns, message, .. } = recorded;
+        let decoded = itch::decode(message).expect("it was checked when it was read");
+        let locate = decoded.stock_locate();
+        if let Message::StockDirectory(directory) = decoded {
+            self.symbols.insert(locate, trimmed(&directory.stock).to_vec());
+        }
+        let Some(columns) = self.columns.get(&message[0]) else { return Ok(()) };
+        let row = &mut self.row;
+        row.clear();
+        // What is in a snapshot has no number.
+        if number > 0 {
+            write!(row, "{number}")?;
+        }
+        row.push(b',');
+        if let Some(received_ns) = received_ns {
+            write!(row, "{received_ns}")?;
+        }
+        row.push(b',');
+        if let Some(symbol) = self.symbols.get(&locate) {
+            push_text(row, symbol);
+        }
+        for field in columns {
+            row.push(b',');
+            let Some(field) = field else { continue };
+            let bytes = &message[field.offset..field.offset + field.len];
+            match decimals(field) {
+                None => push_text(row, trimmed_right(bytes)),
+                Some(0) => write!(row, "{}", number_of(bytes))?,
+                Some(decimals) => {
+                    let unit = 10_u64.pow(decimals.into());
+                    let (whole, fraction) = (number_of(bytes) / unit, number_of(bytes) % unit);
+                    write!(row, "{whole}.{fraction:0width$}", width = usize::from(decimals))?;
+                }
+            }
+        }
+        row.push(b'\n');
+        self.file.write_all(row)
+    }
+
+    /// Writes what is in memory.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn number_of(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// The field without the spaces after it.
+fn trimmed_right(field: &[u8]) -> &[u8] {
+    let end = field.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+    &field[..end]
+}
+
+/// Text, in quotes where it has to be; bytes beyond ASCII as the characters of Latin-1.
+fn push_text(row: &mut Vec<u8>, text: &[u8]) {
+    let needs_quotes =
+        |byte: &u8| matches!(byte, b',' | b'"' | b' ' | b'\n' | b'\r') || *byte < b' ';
+    let is_quoted = text.iter().any(needs_quotes);
+    if is_quoted {
+        row.push(b'"');
+    }
+    for byte in text {
+        match byte {
+            b'"' => row.extend(b"\"\""),
+            byte if byte.is_ascii() => row.push(*byte),
+            byte => row.extend(char::from(*byte).to_string().as_bytes()),
+        }
+    }
+    if is_quoted {
+        row.push(b'"');
+    }
+}
+
+/// Reads a table that has a header with names of fields.
+pub(super) struct CsvReader {
+    columns: Vec<Column>,
+    type_index: usize,
+    line: Vec<u8>,
+    line_number: u64,
+    message: [u8; MESSAGE_LEN_MAX],
+}
+
+/// When a message was received, and its bytes.
+type Row<'a> = (Option<u64>, &'a [u8]);
+
+enum Column {
+    ReceivedNs,
+    /// Not a part of the message: another column of ours.
+    Ignored,
+    Field(String),
+}
+
+impl CsvReader {
+    /// Reads the header.
+    pub(super) fn open<R: Read>(input: &mut Input<R>) -> Result<Self, RecordingError> {
+        let mut line = Vec::new();
+        let wrong = |what| RecordingError::Row { line: 1, what };
+        if !input.read_line(&mut line, LINE_LEN_MAX, 1)? {
+            return Err(wrong("a table begins with the names of its columns".to_owned()));
+        }
+        let names = cells(&line).map_err(wrong)?;
+        let is_field = |name: &str| {
+            Message::TABLES.iter().any(|table| table.2.iter().any(|field| field.name == name))
+        };
+        let mut columns = Vec::with_capacity(names.len());
+        for name in &names {
+            let name = String::from_utf8_lossy(name).into_owned();
+            columns.push(match name.as_str() {
+                "received_ns" => Column::ReceivedNs,
+                own if OWN.contains(&own) => Column::Ignored,
+                field if is_field(field) => Column::Field(name),
+                _ => return Err(wrong(format!("no message of ITCH 5.0 has a field {name:?}"))),
+            });
+        }
+        let is_type =
+            |column: &Column| matches!(column, Column::Field(name) if name == "message_type");
+        let Some(type_index) = columns.iter().position(is_type) else {
+            return Err(wrong("the column message_type is missing".to_owned()));
+        };
+        let message = [0; MESSAGE_LEN_MAX];
+        Ok(Self { columns, type_index, line, line_number: 1, message })
+    }
+
+    /// The next message, and when it was received; `None` at the end.
+    pub(super) fn next<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+    ) -> Result<Option<Row<'_>>, RecordingError> {
+        self.line_number += 1;
+        if !input.read_line(&mut self.line, LINE_LEN_MAX, self.line_number)? {
+            return Ok(None);
+        }
+        let line = self.line_number;
+        let (received_ns, len) =
+            self.encode().map_err(|what| RecordingError::Row { line, what })?;
+        Ok(Some((received_ns, &self.message[..len])))
+    }
+
+    /// Makes the message of the line.
+    fn encode(&mut self) -> Result<(Option<u64>, usize), String> {
+        let cells = cells(&self.line)?;
+        if cells.len() != self.columns.len() {
+            let (found, expected) = (cells.len(), self.columns.len());
+            return Err(format!("{found} cells, where the header names {expected}"));
+        }
+        let code = match cells[self.type_index][..] {
+            [code] => code,
+            _ => return Err("message_type is not one character".to_owned()),
+        };
+        let (_, _, fields) = table_of(code)
+            .ok_or_else(|| format!("no message has type '{}'", code.escape_ascii()))?;
+        let len = fields.iter().map(|field| field.len).sum();
+        let mut received_ns = None;
+        for field in *fields {
+            self.message[field.offset..field.offset + field.len]
+                .fill(if decimals(field).is_none() { b' ' } else { 0 });
+        }
+        for (column, cell) in self.columns.iter().zip(&cells) {
+            match column {
+                _ if cell.is_empty() => {}
+                Column::Ignored => {}
+                Column::ReceivedNs => received_ns = Some(number(cell, 0, "received_ns")?),
+                Column::Field(name) => {
+                    let field = fields.iter().find(|field| field.name == name);
+                    let field = field
+                        .ok_or_else(|| format!("a message '{}' has no {name}", char::from(code)))?;
+                    put(field, cell, &mut self.message[field.offset..field.offset + field.len])?;
+                }
+            }
+        }
+        Ok((received_ns, len))
+    }
+}
+
+fn number(cell: &[u8], decimals: u8, name: &str) -> Result<u64, String> {
+    let text = str::from_utf8(cell).map_err(|_| format!("{name} is not text"))?;
+    parse_decimal(text, decimals).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Writes the value of a cell into its field.
+fn put(field: &Field, cell: &[u8], bytes: &mut [u8]) -> Result<(), String> {
+    let name = field.name;
+    let Some(decimals) = decimals(field) else {
+        if cell.len() > bytes.len() {
+            return Err(format!("{name} has {} characters, {} fit", cell.len(), bytes.len()));
+        }
+        bytes[..cell.len()].copy_from_slice(cell);
+        return Ok(());
+    };
+    let number = number(cell, decimals, name)?.to_be_bytes();
+    let (above, low) = number.split_at(number.len() - bytes.len());
+    if above.iter().any(|byte| *byte != 0) {
+        return Err(format!("{name} does not fit {} bytes", bytes.len()));
+    }
+    bytes.copy_from_slice(low);
+    Ok(())
+}
+
+/// The cells of a line, without quotes; characters of Latin-1 as bytes.
+fn cells(line: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let text = str::from_utf8(line).map_err(|_| "the line is not UTF-8".to_owned())?;
+    let (mut cells, mut cell) = (Vec::new(), Vec::new());
+    let (mut is_quoted, mut characters) = (false, text.chars().peekable());
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if is_quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                cell.push(b'"');
+            }
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => cells.push(std::mem::take(&mut cell)),
+            character => match u8::try_from(character) {
+                Ok(byte) => cell.push(byte),
+                Err(_) => return Err(format!("{character:?} fits no field")),
+            },
+        }
+    }
+    if is_quoted {
+        return Err("a quote is not closed".to_owned());
+    }
+    cells.push(cell);
+    Ok(cells)
+}

@@ -1,0 +1,87 @@
+//! `damrak report`: results of `damrak load` as one page.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use clap::Args;
+use lab::report_page;
+use venue::failure::Failure;
+
+use super::{command_line, output::print_line};
+
+/// Browsers that take pictures of pages, under the names that they are installed by.
+const BROWSERS: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// Make one page of load results: percentiles, latency and rate over time, heat maps.
+///
+/// The page is one file that needs no network. Several results are drawn over one another. It says in two
+/// sentences what was measured and what that does not show, and has the commands to repeat it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak load --rate 20k/s --for 20s --out quiet\n  \
+                        damrak report quiet -o report.html\n  \
+                        damrak report quiet busy -o both.html --png both.png")]
+pub struct Arguments {
+    /// Folders of `damrak load --out`, or load.json files.
+    #[arg(required = true, value_name = "FOLDER")]
+    results: Vec<PathBuf>,
+    /// The page.
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// A picture of the page's beginning as well; needs Chromium.
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+}
+
+/// Runs `damrak report`.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut results = Vec::new();
+    for path in &arguments.results {
+        results.extend(report_page::read(path).map_err(Failure::usage)?);
+    }
+    let page = report_page::page(&results, &command_line());
+    let path = &arguments.output;
+    fs::write(path, page)
+        .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", path.display())))?;
+    print_line(&path.display().to_string())?;
+    match &arguments.png {
+        Some(png) => {
+            take_picture(path, png)?;
+            print_line(&png.display().to_string())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Lets a browser draw the page into a file.
+fn take_picture(page: &Path, png: &Path) -> Result<(), Failure> {
+    let unreadable = |error| Failure::runtime(format!("cannot find {}: {error}", page.display()));
+    let page = page.canonicalize().map_err(unreadable)?;
+    let profile = std::env::temp_dir().join(format!("damrak-report-{}", std::process::id()));
+    let drawn = BROWSERS.iter().find_map(|browser| {
+        Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+            .args(["--window-size=1280,1100", "--virtual-time-budget=10000"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("--screenshot={}", png.display()))
+            .arg(format!("file://{}", page.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .ok()
+    });
+    // The profile is the browser's; one that stays does no harm.
+    let _ = fs::remove_dir_all(&profile);
+    match drawn {
+        None => Err(Failure::environment("--png needs Chromium, which is not installed")
+            .hint("install chromium, or take the picture in a browser")),
+        Some(status) if status.success() && png.is_file() => Ok(()),
+        Some(status) => {
+            Err(Failure::runtime(format!("the browser drew no {} ({status})", png.display())))
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Auctions in steps: an auction makes a portion of its trades when its phase ends, and the rest
+//! before the next inputs, a portion each. Its price and lots are fixed before the first trade.
+//!
+//! Until its last trade the instrument stays in the phase that ends, and no order rests, leaves or
+//! changes there but by the auction's own trades: new orders are rejected, cancels wait, and what
+//! would come in waits outside the book. One auction trades at a time, in the order in which they
+//! began. [`Engine::due`] asks for an input while one is left.
+//!
+//! Invariant: an instrument is in line at most once, exactly while its status says that it
+//! uncrosses; and what is still to trade can.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use market::{
+    CancelReason, CommandKind, Event, InstrumentId, OrderId, OrderKey, Phase, PhaseCause, Price,
+    Quantity, Side, encoded,
+};
+
+use crate::{
+    Engine,
+    auction::{phases, trading_status::TradingStatus},
+    book::pool::Slot,
+    contingent::instructions::{ContingentId, State},
+    intake::pending_cancels::{PendingCancel, PendingCancels},
+    operator::venue_commands::PhaseStep,
+    order::Order,
+    state::hash::{self, StateHash},
+};
+
+/// The most trades of auctions in a command, and as many again before each later input; the begin
+/// of an auction counts as one.
+const TRADES_MAX: usize = 16;
+
+/// An auction that began and is not over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uncrossing {
+    pub(crate) instrument_id: InstrumentId,
+    /// The change of phase that follows.
+    step: PhaseStep,
+    /// The change of phase after that, if a command asked for one meanwhile.
+    next: Option<PhaseStep>,
+    /// What trades; `None` until its turn.
+    cross: Option<Cross>,
+}
+
+/// What trades in an auction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cross {
+    pub(crate) price: Price,
+    /// Lots in all.
+    pub(crate) paired: Quantity,
+    /// Lots that are still to trade.
+    pub(crate) missing: Quantity,
+}
+
+encoded! {
+    PhaseStep { to, cause, reason, release_s }
+    Cross { price, paired, missing }
+    Uncrossing { instrument_id, step, next, cross }
+}
+
+impl PhaseStep {
+    fn word(&self) -> u64 {
+        let cause = match self.cause {
+            PhaseCause::Command => 0,
+            PhaseCause::Band => 1,
+            PhaseCause::Time => 2,
+        };
+        u64::from(self.to.code()) | cause << 8 | u64::from(self.release_s) << 32
+    }
+}
+
+impl Uncrossing {
+    /// Its element of the state hash, at this place in line.
+    fn hash(&self, place: u64) -> u64 {
+        let Self { instrument_id, step, next, cross } = self;
+        let traded = cross.map_or([u64::MAX; 3], |it| [it.price.0, it.paired.0, it.missing.0]);
+        let [price, paired, missing] = traded;
+        hash::mix([
+            hash::UNCROSSING,
+            place,
+            u64::from(instrument_id.0),
+            step.word(),
+            hash::word(&step.reason),
+            next.map_or(u64::MAX, |next| next.word()),
+            next.map_or(0, |next| hash::word(&next.reason)),
+            price,
+            paired,
+            missing,
+        ])
+    }
+}
+
+/// The auctions that are not over, and what waits until none is left.
+#[derive(Debug)]
+pub(crate) struct AuctionLine {
+    line: VecDeque<Uncrossing>,
+    /// The place of the first: how many went before it since the line was last empty.
+    first: u64,
+    /// Orders that are canceled when no auction is left.
+    pub(crate) held: PendingCancels,
+    /// Orders that come in when no auction is left, by order id.
+    pub(crate) waiting: BTreeMap<OrderId, OrderKey>,
+}
+
+impl Default for AuctionLine {
+    fn default() -> Self {
+        let (line, waiting) = (VecDeque::new(), BTreeMap::new());
+        Self { line, first: 0, held: PendingCancels::new(hash::HELD_CANCEL), waiting }
+    }
+}
+
+impl AuctionLine {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// True if anything is left to do.
+    pub(crate) fn has_left(&self) -> bool {
+        !self.line.is_empty() || !self.held.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// The auctions, each with the place of the first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Uncrossing)> {
+        self.line.iter().map(|it| (self.first, it))
+    }
+
+    fn push(&mut self, uncrossing: Uncrossing, hash: &mut StateHash) {
+        hash.add(uncrossing.hash(self.first + self.line.len() as u64));
+        self.line.push_back(uncrossing);
+    }
+
+    fn pop(&mut self, hash: &mut StateHash) -> Option<Uncrossing> {
+        let uncrossing = self.line.pop_front()?;
+        hash.remove(uncrossing.hash(self.first));
+        self.first = if self.line.is_empty() { 0 } else { self.first + 1 };
+        Some(uncrossing)
+    }
+
+    /// Changes the auction at an index of the line.
+    fn change(&mut self, index: usize, to: Uncrossing, hash: &mut StateHash) {
+        let place = self.first + index as u64;
+        hash.change(self.line[index].hash(place), to.hash(place));
+        self.line[index] = to;
+    }
+
+    /// Adds the elements of the state hash.
+    pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
+        for (uncrossing, place) in self.line.iter().zip(self.first..) {
+            hash.add(uncrossing.hash(place));
+        }
+        self.held.add_hashes(hash);
+    }
+}
+
+impl Engine {
+    /// An instrument leaves its phase with an auction: from now on nothing else changes its book.
+    pub(crate) fn begin_auction(&mut self, instrument_id: InstrumentId, step: &PhaseStep) {
+        self.change_trading(instrument_id, |trading| {
+            trading.is_uncrossing = true;
+            trading.ends_ns = TradingStatus::NEW.ends_ns;
+            trading.indicates_ns = TradingStatus::NEW.indicates_ns;
+        });
+        let uncrossing = Uncrossing { instrument_id, step: *step, next: None, cross: None };
+        self.auction_line.push(uncrossing, &mut self.hash);
+    }
+
+    /// The phase that an instrument gets next, while it uncrosses.
+    pub(crate) fn phase_to_come(&self, instrument_id: InstrumentId) -> Option<Phase> {
+        if !self.trading(instrument_id).is_uncrossing {
+            return None;
+        }
+        self.find_auction(instrument_id).map(|(_, uncrossing)| uncrossing.step.to)
+    }
+
+    /// A change of phase that follows when the auction of an instrument is over.
+    pub(crate) fn change_phase_later(&mut self, instrument_id: InstrumentId, step: &PhaseStep) {
+        let Some((index, uncrossing)) = self.find_auction(instrument_id) else { return };
+        let changed = Uncrossing { next: Some(*step), ..uncrossing };
+        self.auction_line.change(index, changed, &mut self.hash);
+    }
+
+    fn find_auction(&self, instrument_id: InstrumentId) -> Option<(usize, Uncrossing)> {
+        let line = &self.auction_line.line;
+        let index = line.iter().position(|it| it.instrument_id == instrument_id)?;
+        Some((index, line[index]))
+    }
+
+    /// Makes the next trades of the auctions in line, and ends those that have no more.
+    pub(crate) fn trade_in_auctions(&mut self, emit: &mut dyn FnMut(Event)) {
+        let mut left = TRADES_MAX;
+        while left != 0
+            && let Some(&uncrossing) = self.auction_line.line.front()
+        {
+            let instrument_id = uncrossing.instrument_id;
+            let phase = self.trading(instrument_id).phase;
+            let mut cross = uncrossing.cross.unwrap_or_else(|| {
+                left -= 1;
+                self.cross_of(instrument_id, phase)
+            });
+            while left != 0 && !cross.missing.is_zero() {
+                left -= 1;
+                self.pair(instrument_id, &mut cross, phase, emit);
+            }
+            if cross.missing.is_zero() {
+                self.auction_line.pop(&mut self.hash);
+                self.change_trading(instrument_id, |trading| trading.is_uncrossing = false);
+                self.end_auction(instrument_id, &cross, phase, emit);
+                self.complete_phase_change(instrument_id, &uncrossing.step, emit);
+                if let Some(next) = uncrossing.next {
+                    self.change_phase(instrument_id, &next, emit);
+                }
+            } else {
+                let changed = Uncrossing { cross: Some(cross), ..uncrossing };
+                self.auction_line.change(0, changed, &mut self.hash);
+            }
+        }
+        self.refresh_auctions();
+        self.plan_resumption();
+    }
+
+    /// True if an order rests in an instrument that uncrosses, so that nothing else may change it.
+    pub(crate) fn is_in_auction(&self, slot: Slot) -> bool {
+        let instrument_id = self.pool[slot].order.instrument_id;
+        self.trading(instrument_id).is_uncrossing && self.is_booked(slot)
+    }
+
+    /// Cancels all open lots of a live order, or makes that wait until its auction is over.
+    pub(crate) fn cancel_when_possible(
+        &mut self,
+        slot: Slot,
+        reason: CancelReason,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        if !self.is_in_auction(slot) {
+            return self.cancel_all(slot, reason, emit);
+        }
+        let Self { pool, auction_line, hash, .. } = self;
+        let order = &mut pool[slot].order;
+        if !order.is_leaving {
+            order.is_leaving = true;
+            auction_line.held.push(PendingCancel { key: order.key, reason }, hash);
+        }
+    }
+
+    /// An order would come into a book that uncrosses: it waits outside.
+    pub(crate) fn wait_for_auction(&mut self, order: Order, id: ContingentId) {
+        self.auction_line.waiting.insert(order.order_id, order.key);
+        self.hold(order, id, State::ForAuction);
+    }
+
+    /// The next order that waited for an auction, once none is left.
+    pub(crate) fn first_after_auctions(&self) -> Option<ContingentId> {
+        if !self.auction_line.is_empty() {
+            return None;
+        }
+        let (_, key) = self.auction_line.waiting.first_key_value()?;
+        let slot = self.find(*key).expect("an order that waits is live");
+        Some(self.contingents.of(slot))
+    }
+
+    /// An order that waited for an auction comes in, or is canceled if its instrument takes no
+    /// orders.
+    pub(crate) fn come_in_after_auction(&mut self, id: ContingentId, emit: &mut dyn FnMut(Event)) {
+        let slot = self.contingents[id].slot;
+        let phase = self.trading(self.contingents[id].instrument_id).phase;
+        if !self.day.is_open() || phases::is_open(phase).is_err() {
+            return self.cancel_all(slot, CancelReason::ImmediateOrCancel, emit);
+        }
+        let order = self.take(slot);
+        self.come_in(order, id, emit);
+    }
+
+    /// Restores an auction; the error is the field that is invalid.
+    pub(crate) fn restore_auction(
+        &mut self,
+        first: u64,
+        uncrossing: Uncrossing,
+    ) -> Result<(), &'static str> {
+        let Uncrossing { instrument_id, step, cross, .. } = uncrossing;
+        let number = usize::from(instrument_id.0).checked_sub(1);
+        let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
+        let trading = &book.trading;
+        if trading.is_uncrossing || trading.due_ns() != u64::MAX {
+            return Err("instrument");
+        }
+        if !phases::may_follow(trading.phase, step.to) || !phases::uncrosses(trading.phase, step.to)
+        {
+            return Err("phase");
+        }
+        if let Some(cross) = cross {
+            let phase = trading.phase;
+            let lots = |side| self.lots_in_auction(instrument_id, side, cross.price, phase);
+            let fits = !cross.missing.is_zero()
+                && cross.missing <= cross.paired
+                && cross.missing <= lots(Side::Buy).min(lots(Side::Sell));
+            if !fits || !self.auction_line.line.is_empty() {
+                return Err("lots");
+            }
+        }
+        if self.auction_line.line.is_empty() {
+            self.auction_line.first = first;
+        }
+        if first != self.auction_line.first {
+            return Err("place");
+        }
+        self.change_trading(instrument_id, |trading| trading.is_uncrossing = true);
+        self.auction_line.push(uncrossing, &mut self.hash);
+        Ok(())
+    }
+
+    /// Checks that the line and the status of each instrument agree.
+    pub(crate) fn check_auction_line(&self) {
+        let uncrossing = self.books.iter().filter(|book| book.trading.is_uncrossing).count();
+        assert_eq!(uncrossing, self.auction_line.line.len());
+        for (index, it) in self.auction_line.line.iter().enumerate() {
+            assert!(self.trading(it.instrument_id).is_uncrossing, "{it:?}");
+            assert!(it.cross.is_none_or(|cross| index == 0 && !cross.missing.is_zero()), "{it:?}");
+        }
+        for (order_id, key) in &self.auction_line.waiting {
+            let slot = self.find(*key).expect("it is live");
+            let contingent = &self.contingents[self.contingents.of(slot)];
+            assert_eq!((contingent.state, contingent.order_id), (State::ForAuction, *order_id));
+        }
+    }
+
+    /// A cancel of an order that cannot leave its auction: a whole one waits, another has no
+    /// effect. An order that waits to be canceled already needs no answer.
+    pub(crate) fn answer_in_auction(
+        &mut self,
+        slot: Slot,
+        is_whole: bool,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        debug_assert!(matches!(self.cause, CommandKind::Cancel | CommandKind::Modify));
+        let order = &self.pool[slot].order;
+        if order.is_leaving {
+            return;
+        }
+        let key = order.key;
+        if is_whole {
+            self.cancel_when_possible(slot, CancelReason::User, emit);
+        }
+        emit(Event::CancelHeld(market::CancelHeld { key, is_pending: is_whole }));
+    }
+}

@@ -1,0 +1,213 @@
+//! Delta streams: parts of the feed, each a MoldUDP64 session with its own instruments, destinations and packets.
+//!
+//! Invariant: a message has one number in its stream whatever is lost; what a stream drops is a gap in its numbers,
+//! never a message out of order or twice.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use ring::{Agent, AgentError, Consumer, Flow, LossyConsumer};
+use wire::moldudp64::{Packetizer, Session};
+
+use crate::{DatagramNetwork, DeltaStreamCounters, FeedMessage, packets::HEARTBEAT_NS};
+
+/// How one stream sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeltaStreamOptions {
+    /// Name of its session: 10 decimal digits.
+    pub session: Session,
+    /// Where each packet goes: groups or addresses. Two groups are two lines.
+    pub destinations: Vec<SocketAddr>,
+    /// Bytes of a packet at most.
+    pub packet_bytes_max: usize,
+    /// How long a packet with room may wait for more messages, in nanoseconds; 0 is no longer than its turn.
+    pub flush_after_ns: u64,
+}
+
+/// A stream's end of its ring, and so what happens when it falls behind.
+pub enum StreamReader {
+    /// The ring waits for it, and market data with the ring.
+    Block(Consumer<FeedMessage>),
+    /// It loses what the ring has overwritten.
+    Drop(LossyConsumer<FeedMessage>),
+}
+
+/// One stream.
+pub struct DeltaStream<N> {
+    network: N,
+    options: DeltaStreamOptions,
+    reader: StreamReader,
+    /// Messages of a turn, and how many of them are in packets.
+    taken: Vec<FeedMessage>,
+    packed: usize,
+    packet: Packetizer,
+    /// When the first message of the packet came.
+    packet_ns: u64,
+    /// Destinations that have the packet.
+    sent_to: usize,
+    /// `None` before the first packet.
+    sent_ns: Option<u64>,
+    counters: Arc<DeltaStreamCounters>,
+}
+
+impl<N: DatagramNetwork> DeltaStream<N> {
+    /// Sends by `network` what comes from `reader`, in turns of at most `batch_max` messages.
+    ///
+    /// # Panics
+    /// There is no destination, or no room for a message in a packet.
+    pub fn new(
+        network: N,
+        options: DeltaStreamOptions,
+        reader: StreamReader,
+        batch_max: usize,
+    ) -> Self {
+        assert!(!options.destinations.is_empty(), "a stream goes somewhere");
+        Self {
+            packet: Packetizer::new(options.session, 1, options.packet_bytes_max),
+            network,
+            options,
+            reader,
+            taken: Vec::with_capacity(batch_max),
+            packed: 0,
+            packet_ns: 0,
+            sent_to: 0,
+            sent_ns: None,
+            counters: Arc::default(),
+        }
+    }
+
+    /// What it counts; may be read from any thread.
+    #[must_use]
+    pub fn counters(&self) -> Arc<DeltaStreamCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn turn(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let mut work = self.take();
+        let is_sent = self.pack(now_ns)?;
+        work += usize::from(is_sent && self.packed > 0);
+        if is_sent {
+            let waited_ns = now_ns.saturating_sub(self.packet_ns);
+            if !self.packet.is_empty() && waited_ns >= self.options.flush_after_ns {
+                work += usize::from(self.send(now_ns)?);
+            }
+            work += self.keep_alive(now_ns)?;
+        }
+        self.network.flush().map_err(failed)?;
+        Ok(work)
+    }
+
+    /// Takes what is in the ring, once all that was taken before is in packets.
+    fn take(&mut self) -> usize {
+        if self.packed < self.taken.len() {
+            return 0;
+        }
+        self.packed = 0;
+        self.taken.clear();
+        let limit = self.taken.capacity();
+        let Self { reader, taken, counters, .. } = self;
+        match reader {
+            StreamReader::Block(consumer) => {
+                consumer.poll(limit, |message, _end_of_batch| {
+                    taken.push(*message);
+                    Flow::Continue
+                });
+            }
+            StreamReader::Drop(consumer) => {
+                let missed = consumer.poll(limit, |message| taken.push(*message)).missed;
+                counters.dropped.add(missed);
+            }
+        }
+        counters.messages.add(taken.len() as u64);
+        taken.len()
+    }
+
+    /// Puts what was taken into packets, and sends those that are full. False if the network has no room.
+    fn pack(&mut self, now_ns: u64) -> Result<bool, AgentError> {
+        while let Some(message) = self.taken.get(self.packed) {
+            let is_next = message.number == self.packet.next_sequence();
+            if !is_next && self.packet.is_empty() {
+                self.counters.gaps.add(1);
+                self.packet.restart(message.number);
+            }
+            if self.packet.is_empty() {
+                self.packet_ns = now_ns;
+            }
+            let message = &self.taken[self.packed];
+            if message.number == self.packet.next_sequence() && self.packet.push(message.as_bytes())
+            {
+                self.packed += 1;
+            } else if !self.send(now_ns)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends the packet to those that do not have it. False if the network has no room for all of them.
+    fn send(&mut self, now_ns: u64) -> Result<bool, AgentError> {
+        let packet = self.packet.packet();
+        for destination in &self.options.destinations[self.sent_to..] {
+            if !self.network.send(*destination, packet).map_err(failed)? {
+                self.counters.stalls.add(1);
+                return Ok(false);
+            }
+            self.sent_to += 1;
+            self.counters.packets.add(1);
+            self.counters.bytes_out.add(packet.len() as u64);
+        }
+        self.sent_to = 0;
+        self.sent_ns = Some(now_ns);
+        self.packet.advance();
+        Ok(true)
+    }
+
+    /// Sends a heartbeat after a second of silence. A packet without messages is one.
+    fn keep_alive(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let is_idle = |sent_ns| now_ns.saturating_sub(sent_ns) >= HEARTBEAT_NS;
+        if !self.packet.is_empty() || !self.sent_ns.is_none_or(is_idle) {
+            return Ok(0);
+        }
+        let is_sent = self.send(now_ns)?;
+        self.counters.heartbeats.add(u64::from(is_sent));
+        Ok(usize::from(is_sent))
+    }
+}
+
+/// The agent of some streams: one for all of them, unless the configuration spreads them.
+pub struct DeltaStreams<N> {
+    streams: Vec<DeltaStream<N>>,
+}
+
+impl<N: DatagramNetwork> DeltaStreams<N> {
+    /// An agent for these streams.
+    #[must_use]
+    pub const fn new(streams: Vec<DeltaStream<N>>) -> Self {
+        Self { streams }
+    }
+}
+
+impl<N: DatagramNetwork + Send + 'static> Agent for DeltaStreams<N> {
+    fn name(&self) -> &str {
+        "streams"
+    }
+
+    fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        self.streams.iter_mut().try_fold(0, |work, stream| Ok(work + stream.turn(now_ns)?))
+    }
+
+    fn is_held_up(&self) -> bool {
+        false
+    }
+
+    /// Sends what is there as far as the network takes it at once.
+    fn close(&mut self) {
+        for stream in &mut self.streams {
+            // The venue is closing, perhaps because of this very socket: what fails now is not told.
+            let _ = stream.turn(u64::MAX);
+        }
+    }
+}
+
+fn failed(error: std::io::Error) -> AgentError {
+    format!("the socket of a stream failed: {error}").into()
+}

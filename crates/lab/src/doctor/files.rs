@@ -1,0 +1,152 @@
+//! The files in which Linux shows its settings, under a root that a test may choose.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// `/proc` and `/sys`.
+#[derive(Clone, Debug)]
+pub struct SystemFiles {
+    root: PathBuf,
+}
+
+impl SystemFiles {
+    /// Those of this machine.
+    pub fn of_this_machine() -> Self {
+        Self::under(Path::new("/"))
+    }
+
+    /// Those in a folder.
+    pub fn under(root: &Path) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The text of a file without the white space around it; nothing if it cannot be read.
+    pub fn text(&self, path: &str) -> Option<String> {
+        let text = fs::read_to_string(self.root.join(path)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// The number in a file.
+    pub fn number(&self, path: &str) -> Option<i64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// The rest of the line that begins with `key`, in a file of many.
+    pub fn line(&self, path: &str, key: &str) -> Option<String> {
+        let text = self.text(path)?;
+        let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
+        Some(rest.trim().to_owned())
+    }
+
+    /// The soft limit of a resource of this process; [`u64::MAX`] is none.
+    pub fn limit(&self, name: &str) -> Option<u64> {
+        self.limits(name)?.next()
+    }
+
+    /// The hard limit, to which the process may raise its soft limit.
+    pub fn hard_limit(&self, name: &str) -> Option<u64> {
+        self.limits(name)?.nth(1)
+    }
+
+    fn limits(&self, name: &str) -> Option<impl Iterator<Item = u64>> {
+        let line = self.line("proc/self/limits", name)?;
+        let limit = |word: &str| match word {
+            "unlimited" => Some(u64::MAX),
+            number => number.parse().ok(),
+        };
+        let limits: Vec<u64> = line.split_whitespace().map_while(limit).collect();
+        Some(limits.into_iter())
+    }
+
+    /// A list of cores, as `0-3,8`.
+    pub fn cores(&self, path: &str) -> Option<Vec<usize>> {
+        cores(&self.text(path)?)
+    }
+
+    /// A mask of cores in hexadecimal digits, 32 cores between commas.
+    pub fn mask(&self, path: &str) -> Option<Vec<usize>> {
+        let digits = self.text(path)?.replace(',', "");
+        let digit = |(place, digit): (usize, char)| Some((4 * place, digit.to_digit(16)?));
+        let digits: Option<Vec<_>> = digits.chars().rev().enumerate().map(digit).collect();
+        let in_digit = |(first, digit): (usize, u32)| {
+            (0..4).filter(move |bit| digit & 1 << bit != 0).map(move |bit| first + bit)
+        };
+        Some(digits?.into_iter().flat_map(in_digit).collect())
+    }
+
+    /// The text of a file of each core that has one.
+    pub fn of_each_core(&self, path: &str) -> Vec<String> {
+        (0..4096)
+            .map_while(|core| {
+                let folder = format!("sys/devices/system/cpu/cpu{core}");
+                self.root.join(&folder).is_dir().then(|| self.text(&format!("{folder}/{path}")))
+            })
+            .flatten()
+            .collect()
+    }
+}
+
+/// Reads a list of cores; an empty one is empty.
+pub(super) fn cores(list: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cores.extend(first.parse().ok()?..=last.parse::<usize>().ok()?);
+    }
+    Some(cores)
+}
+
+/// A list of cores, as the system writes it.
+pub(super) fn list(cores: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for core in cores {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == *core => *last = *core,
+            _ => parts.push((*core, *core)),
+        }
+    }
+    let part = |(first, last): &(usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+/// A mask of cores, as the system writes it.
+pub(super) fn mask(cores: &[usize]) -> String {
+    let words = cores.iter().max().map_or(1, |core| core / 32 + 1);
+    let word = |index: usize| {
+        let of_word = cores.iter().filter(|core| **core / 32 == index);
+        of_word.fold(0_u32, |word, core| word | 1 << (core % 32))
+    };
+    let mut words = (0..words).rev().map(word);
+    let first = words.next().map_or_else(String::new, |word| format!("{word:x}"));
+    words.fold(first, |text, word| format!("{text},{word:08x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lists and masks of cores are read as they are written.
+    #[test]
+    fn lists_and_masks_are_read_as_written() {
+        let root = tempfile::tempdir().unwrap();
+        let files = SystemFiles::under(root.path());
+        for (wanted, as_list, as_mask) in [
+            (vec![0, 1, 2, 3, 8], "0-3,8", "10f"),
+            (vec![], "", "0"),
+            (vec![33, 64], "33,64", "1,00000002,00000000"),
+        ] {
+            std::fs::write(root.path().join("list"), as_list).unwrap();
+            std::fs::write(root.path().join("mask"), as_mask).unwrap();
+            assert_eq!(files.cores("list"), Some(wanted.clone()));
+            assert_eq!(files.mask("mask"), Some(wanted.clone()));
+            assert_eq!((list(&wanted).as_str(), mask(&wanted).as_str()), (as_list, as_mask));
+        }
+        std::fs::write(root.path().join("list"), "0-x").unwrap();
+        assert_eq!((files.cores("list"), files.mask("list")), (None, None));
+    }
+}

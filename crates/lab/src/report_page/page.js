@@ -1,0 +1,3 @@
+for (const { id, data, layout } of JSON.parse(document.getElementById("figures").textContent)) {
+  Plotly.newPlot(id, data, layout, { responsive: true, displaylogo: false });
+}

@@ -1,0 +1,88 @@
+//! The same scenario over every protocol of a venue: the same trades, books and balances.
+
+use std::{fs, path::Path};
+
+use proof::{
+    scenario::ScenarioFault,
+    scenario_over::{Played, Protocol, run},
+};
+
+/// Plays a scenario over protocols that can say it; all lead to the same.
+fn check(scenario: &str, protocols: &[Protocol]) -> Played {
+    let played = protocols.iter().map(|protocol| {
+        run(scenario, *protocol).unwrap_or_else(|failure| panic!("line {failure}\nin: {scenario}"))
+    });
+    let played: Vec<_> = played.collect();
+    assert!(played.windows(2).all(|pair| pair[0] == pair[1]), "{played:?}");
+    played[0]
+}
+
+const FIX: [Protocol; 2] = [Protocol::Fix42, Protocol::Fix44];
+
+/// The scenarios of the docs, over each protocol that has words for them.
+#[test]
+fn the_scenarios_of_the_docs_lead_to_the_same() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios");
+    for (name, protocols, trades) in [
+        ("halt", &Protocol::ALL[..], 1),
+        ("iceberg", &[Protocol::SoupBinTcp, Protocol::Udp, Protocol::Fix42, Protocol::Fix44], 2),
+        ("kill_switch", &Protocol::ALL, 0),
+        ("money", &Protocol::ALL, 1),
+        ("partial_fill", &Protocol::ALL, 3),
+        ("stop", &FIX, 3),
+    ] {
+        let text = fs::read_to_string(folder.join(format!("{name}.scenario"))).unwrap();
+        assert_eq!(check(&text, protocols).trades, trades, "{name}");
+    }
+}
+
+/// An order's life: it is accepted, filled in part, replaced, filled, canceled, rejected, expires.
+#[test]
+fn an_order_lives_the_same_life_over_every_protocol() {
+    let life = "
+        sell A1 10 @ 100 capacity P         => accepted, booked 10 @ 100
+        buy B1 4 @ 100                      => accepted, trade A1 B1 4 @ 100
+        replace A1 by A2 12 @ 101           => replaced A1 by A2 sell 8 @ 101 in place
+        buy B2 3 @ 101 ioc                  => accepted, trade A2 B2 3 @ 101
+        buy B4 2 @ 101 ioc                  => accepted, trade A2 B4 2 @ 101
+        sell C1 5 @ 102 hidden              => accepted, booked 5 @ 102 hidden
+        sell C2 5 @ 103 post-only           => accepted, booked 5 @ 103
+        buy B5 1 @ 90 until 50              => accepted until 50, booked 1 @ 90
+        cancel A2                           => canceled A2 3
+        cancel A2
+        replace A2 by A3 5 @ 100
+        sell A4 7 @ 110 of NOSUCH           => rejected A4 InvalidSymbol
+        buy A5 7 @ 90 of MSFT minimum 3     => accepted
+        time 60                             => canceled B5 1 expired";
+    let played = check(life, &Protocol::ALL);
+    assert_eq!(played.trades, 3);
+    let over_streams = [Protocol::SoupBinTcp, Protocol::Ouch42, Protocol::Fix42, Protocol::Fix44];
+    let cut = "\n        cut-off C => canceled C1 5 supervisory, canceled C2 5 supervisory";
+    let cut_off = check(&format!("{life}{cut}"), &over_streams);
+    assert_eq!(cut_off.trades_hash, played.trades_hash);
+    assert_ne!(cut_off.state_hash, played.state_hash);
+}
+
+/// What only one protocol can say is said over it, and is a fault of its line over the other.
+#[test]
+fn a_line_without_words_names_itself() {
+    let kill = "
+        sell A1 4 @ 100                     => accepted, booked 4 @ 100
+        buy B1 9 @ 100 fok                  => accepted, canceled B1 9 ioc";
+    check(kill, &FIX);
+    let failure = run(kill, Protocol::Udp).unwrap_err();
+    assert_eq!(failure.line, 3);
+    assert_eq!(failure.fault, ScenarioFault::Unreadable("OUCH 5.0 has no message for this".into()));
+    let market = "
+        sell A1 4 @ 100                     => accepted, booked 4 @ 100
+        buy B1 2 @ market                   => accepted, trade A1 B1 2 @ 100";
+    check(market, &[Protocol::SoupBinTcp, Protocol::Udp, Protocol::Fix42, Protocol::Fix44]);
+    let failure = run(market, Protocol::Ouch42).unwrap_err();
+    assert_eq!(failure.fault, ScenarioFault::Unreadable("OUCH 4.2 has no message for this".into()));
+    let modify = "
+        sell A1 4 @ 100                     => accepted, booked 4 @ 100
+        modify A1 short to 3                => modified A1 short 1 leaving 3";
+    check(modify, &[Protocol::SoupBinTcp, Protocol::Udp, Protocol::Ouch42]);
+    let failure = run(modify, Protocol::Fix44).unwrap_err();
+    assert_eq!(failure.fault, ScenarioFault::Unreadable("FIX.4.4 has no message for this".into()));
+}

@@ -1,0 +1,207 @@
+//! Market data: where the feed goes, who may ask for it again, what is kept.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use gateway::{Credentials, Network, RequestLimits, StreamFilter};
+use serde::Deserialize;
+use wire::moldudp64::PACKET_LEN_DEFAULT;
+
+use super::{Bytes, Span, loopback};
+use crate::layout::AgentName;
+
+/// `[market_data]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MarketDataConfig {
+    /// Multicast group, or one unicast address, the feed is sent to; port 0 takes a free one.
+    /// Default `239.10.10.10:26477`.
+    pub group: SocketAddr,
+    /// Interface a multicast feed leaves by. Default `127.0.0.1`.
+    pub interface: Ipv4Addr,
+    /// Where the feed goes instead if the interface carries no multicast; the venue says so at
+    /// its start. Default `127.0.0.1` with the port of the group.
+    pub unicast: Option<SocketAddr>,
+    /// The re-request server of lost messages; port 0 takes a free one. Default `127.0.0.1:26478`.
+    pub re_request: SocketAddr,
+    /// Snapshots of the books, GLIMPSE over SoupBinTCP; port 0 takes a free one. Default
+    /// `127.0.0.1:26479`.
+    pub snapshot: SocketAddr,
+    /// The feed over SoupBinTCP, from any message on; port 0 takes a free one. Default
+    /// `127.0.0.1:26482`.
+    pub tcp: SocketAddr,
+    /// Parts of the feed, each a session of its own. Default none.
+    pub streams: Vec<StreamConfig>,
+    /// Who may log in to both, beside the participants with a password.
+    pub subscribers: Vec<SubscriberConfig>,
+    /// Memory for messages that can be re-requested; the oldest are dropped first. Default `64MiB`.
+    pub store: Bytes,
+    /// Networks whose requests are answered, such as `10.1.0.0/16`. Default loopback, private and
+    /// link-local networks.
+    pub re_request_from: Vec<String>,
+    /// Requests of one address that are answered in a second; 0 is no bound. Default 5000.
+    pub re_requests_per_second: u64,
+    /// Requests of all addresses that are answered in a second; 0 is no bound. Default 50000.
+    pub re_requests_total_per_second: u64,
+}
+
+impl MarketDataConfig {
+    /// True if other machines reach a service that asks for a password.
+    pub(super) fn is_reachable(&self) -> bool {
+        !self.snapshot.ip().is_loopback() || !self.tcp.ip().is_loopback()
+    }
+
+    /// Which requests for lost messages are answered.
+    ///
+    /// # Errors
+    /// One of the networks is none.
+    pub fn requests(&self) -> Result<RequestLimits, String> {
+        let read = |text: &String| {
+            text.parse::<Network>().map_err(|what| format!("market_data.re_request_from: {what}"))
+        };
+        Ok(RequestLimits {
+            from: self.re_request_from.iter().map(read).collect::<Result<_, _>>()?,
+            per_second: self.re_requests_per_second,
+            total_per_second: self.re_requests_total_per_second,
+        })
+    }
+}
+
+impl Default for MarketDataConfig {
+    fn default() -> Self {
+        let requests = RequestLimits::default();
+        Self {
+            group: SocketAddr::from(([239, 10, 10, 10], 26_477)),
+            interface: Ipv4Addr::LOCALHOST,
+            unicast: None,
+            re_request: loopback(26_478),
+            snapshot: loopback(26_479),
+            tcp: loopback(26_482),
+            streams: Vec::new(),
+            subscribers: Vec::new(),
+            store: Bytes(64 << 20),
+            re_request_from: requests.from.iter().map(Network::to_string).collect(),
+            re_requests_per_second: requests.per_second,
+            re_requests_total_per_second: requests.total_per_second,
+        }
+    }
+}
+
+/// `[[market_data.streams]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamConfig {
+    /// For people, and for figures; each stream has another.
+    pub name: String,
+    /// Symbols, or beginnings of symbols before a `*`.
+    pub instruments: Vec<String>,
+    /// Multicast groups, or unicast addresses; two of them are two lines. Port 0 is not allowed.
+    pub to: Vec<SocketAddr>,
+    /// Bytes of a packet at most. Default `1400B`.
+    #[serde(default = "packet_size")]
+    pub packet_size: Bytes,
+    /// How long a packet with room may wait for more messages. Default `0s`: no longer than its turn.
+    #[serde(default)]
+    pub flush_after: Span,
+    /// What happens when it falls behind. Default `drop`.
+    #[serde(default)]
+    pub overflow: Overflow,
+    /// Messages that may wait for it, a power of two. Default 8192.
+    #[serde(default = "slots")]
+    pub slots: usize,
+    /// Which agent sends it, from 1 to 16. Default 1: one agent for all streams.
+    #[serde(default = "first_agent")]
+    pub agent: usize,
+}
+
+/// What happens when a reader of a ring falls behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Overflow {
+    /// It loses messages, which its subscribers request again.
+    #[default]
+    Drop,
+    /// The venue waits for it.
+    Block,
+}
+
+const fn packet_size() -> Bytes {
+    Bytes(PACKET_LEN_DEFAULT as u64)
+}
+
+const fn slots() -> usize {
+    8192
+}
+
+const fn first_agent() -> usize {
+    1
+}
+
+impl StreamConfig {
+    /// Its instruments.
+    ///
+    /// # Errors
+    /// There are none, or one is no symbol.
+    pub fn filter(&self) -> Result<StreamFilter, String> {
+        StreamFilter::new(&self.instruments)
+            .map_err(|what| format!("market_data.streams: stream {:?}: {what}", self.name))
+    }
+
+    /// The agent that sends it.
+    pub fn agent_name(&self) -> AgentName {
+        AgentName::STREAMS[self.agent - 1]
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let wrong =
+            |what: String| Err(format!("market_data.streams: stream {:?}: {what}", self.name));
+        self.filter()?;
+        if self.name.is_empty() || self.name.len() > 32 {
+            return wrong("a name has 1 to 32 characters".to_owned());
+        }
+        if self.to.is_empty() {
+            return wrong("to names no group and no address".to_owned());
+        }
+        if let Some(to) = self.to.iter().find(|to| to.port() == 0 || !to.is_ipv4()) {
+            return wrong(format!("to has {to}, which is no IPv4 address with a port"));
+        }
+        if !(128..=65_000).contains(&self.packet_size.0) {
+            return wrong(format!(
+                "packet_size is {} bytes: it must be 128 to 65000",
+                self.packet_size.0
+            ));
+        }
+        if !self.slots.is_power_of_two() || !(64..=1 << 20).contains(&self.slots) {
+            let slots = self.slots;
+            return wrong(format!(
+                "slots is {slots}: it must be a power of two from 64 to 1048576"
+            ));
+        }
+        if !(1..=AgentName::STREAMS.len()).contains(&self.agent) {
+            return wrong(format!(
+                "agent is {}: it must be 1 to {}",
+                self.agent,
+                AgentName::STREAMS.len()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// `[[market_data.subscribers]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubscriberConfig {
+    /// Up to 6 characters, in any case; no participant has it.
+    pub username: String,
+    /// Up to 10 characters, in any case.
+    pub password: String,
+}
+
+impl SubscriberConfig {
+    /// # Errors
+    /// Name or password does not fit its field of a login.
+    pub fn credentials(&self) -> Result<Credentials, String> {
+        Credentials::new(&self.username, &self.password)
+            .map_err(|what| format!("market_data.subscribers: {:?}: {what}", self.username))
+    }
+}

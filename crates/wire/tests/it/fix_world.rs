@@ -1,0 +1,117 @@
+//! A FIX session without sockets: a log that answers at once, a client that sends anything. The fuzz target of the
+//! session and the tests share it.
+
+use market::{Event, Note, Output, Sequence, SessionId, Timestamp};
+use wire::fix::{
+    Acceptor, CompId, FixHappening, FixNote, FixTimers, Framed, Message, Reports, frame,
+};
+
+pub const SECOND: u64 = 1_000_000_000;
+/// 2026-11-21 14:30:00.
+pub const START: u64 = 1_795_271_400 * SECOND;
+pub const SESSION: SessionId = SessionId(1);
+
+pub fn timers() -> FixTimers {
+    FixTimers { venue: CompId::new("EXCH").unwrap(), login_timeout_ns: 5 * SECOND }
+}
+
+/// A session with its log: notes are events at once, and messages are sent at once.
+pub struct World {
+    pub acceptor: Acceptor,
+    pub reports: Option<Reports>,
+    /// Every message of the venue, in the order of the stream.
+    pub stream: Vec<Vec<u8>>,
+    pub applications: Vec<u64>,
+    pub is_over: bool,
+    pub now_ns: u64,
+    /// What the connection before expected next.
+    pub expected: u64,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            acceptor: Acceptor::new(timers(), START),
+            reports: None,
+            stream: Vec::new(),
+            applications: Vec::new(),
+            is_over: false,
+            now_ns: START,
+            expected: 1,
+        }
+    }
+
+    /// The client connects again.
+    pub fn reconnect(&mut self) {
+        self.expected = self.acceptor.expected();
+        self.acceptor = Acceptor::new(timers(), self.now_ns);
+        self.is_over = false;
+    }
+
+    pub fn receive(&mut self, bytes: &[u8]) {
+        self.is_over |= self.acceptor.receive(bytes, self.now_ns).is_err();
+        self.run();
+    }
+
+    /// Takes all that the acceptor asks for.
+    pub fn run(&mut self) {
+        while !self.is_over {
+            let happening = match self.acceptor.next() {
+                Ok(Some(happening)) => happening,
+                Ok(None) => break,
+                Err(_) => {
+                    self.is_over = true;
+                    break;
+                }
+            };
+            match happening {
+                FixHappening::Logon { .. } => {
+                    let received = self.reports.as_ref().map_or(0, Reports::received);
+                    let expected = self.expected.max(u64::from(received) + 1);
+                    self.acceptor.accept(expected, self.now_ns);
+                }
+                FixHappening::Note(note) => self.take(note),
+                FixHappening::Application(message) => {
+                    let number = Message::read(message).number(34).unwrap();
+                    self.applications.push(number);
+                    let counted = number as u32;
+                    self.take(FixNote::End { counted }.note(SESSION));
+                }
+                FixHappening::Logout => self.is_over = true,
+            }
+            while let Some(number) = self.acceptor.resend_next() {
+                let message = self.stream.get(number as usize - 1).map(Vec::as_slice);
+                self.acceptor.resend(message, self.now_ns);
+            }
+        }
+    }
+
+    fn take(&mut self, note: Note) {
+        if let Some(FixNote::Logon(logon)) = FixNote::read(note.bytes()) {
+            self.reports.get_or_insert_with(|| Reports::new(&logon));
+        }
+        let Some(reports) = &mut self.reports else { return };
+        let event = Event::Noted(note);
+        let first = self.stream.len();
+        let stream = &mut self.stream;
+        reports.take(&output(self.now_ns, event), |_| true, &mut |it| stream.push(it.to_vec()));
+        for (index, message) in self.stream.iter().enumerate().skip(first) {
+            self.acceptor.send(message, index as u64 + 1, self.now_ns);
+        }
+    }
+
+    /// The messages that wait for the socket.
+    pub fn sent(&mut self) -> Vec<Vec<u8>> {
+        let mut messages = Vec::new();
+        while let Framed::Whole(len) = frame(self.acceptor.outgoing()) {
+            messages.push(self.acceptor.outgoing()[..len].to_vec());
+            self.acceptor.sent(len);
+        }
+        assert!(self.acceptor.outgoing().is_empty(), "only whole messages wait");
+        messages
+    }
+}
+
+pub fn output(now_ns: u64, event: Event) -> Output {
+    Output { cause: Sequence(1), timestamp: Timestamp(now_ns), event }
+}

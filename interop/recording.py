@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""A recording of every message type, through decoders that others wrote.
+
+usage: recording.py --damrak target/release/damrak --work FOLDER
+
+every_type.csv has a message of each of the 23 types, written by hand. `damrak feed convert` makes a BinaryFILE and
+packets of it. PyPI itchfeed and itchcpp (C++) decode the first: each message must encode to its bytes again,
+and each field that has the name of a column must have its value. tshark reads the packets as MoldUDP64. A decoder
+that is not installed is named. Prints one JSON object; exit code 0 if all held, 1 if something did not.
+"""
+
+import argparse
+import csv
+import importlib
+import importlib.util
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from capture import MALFORMED, lines_of
+from itch_decode import frames
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROWS = HERE / "every_type.csv"
+PORT = 26477
+TYPES = "SRHYLVWKJhAFECXDUPQBINO"
+# The names of the fields differ from the specification's in places; so many must be compared all the same.
+COMPARED_MIN = 100
+DECODERS = {"itch": "itchfeed", "itchcpp": "itchcpp"}
+
+
+def convert(damrak, source, target):
+    done = subprocess.run(
+        [damrak, "feed", "convert", str(source), str(target), "--json"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )
+    if done.returncode != 0:
+        raise ValueError(f"damrak feed convert: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def same(cell, value, decimals):
+    if isinstance(value, bytes):
+        return value.decode("ascii").strip() == cell
+    if isinstance(value, str):
+        return value.strip() == cell
+    whole, _, fraction = cell.partition(".")
+    if not fraction and not decimals:
+        return int(cell) == value
+    return value in {int(whole + fraction.ljust(places, "0")) for places in (4, 8)}
+
+
+def decoded(module, messages, rows):
+    """Decodes each message and compares it with its row; how many fields were compared."""
+    parser = importlib.import_module(f"{module}.parser").MessageParser()
+    compared = 0
+    for (_, message), row in zip(messages, rows, strict=True):
+        kind = row["message_type"]
+        it = parser.get_message_type(message)
+        encoded = bytes(it.to_bytes())
+        if encoded != message:
+            raise ValueError(f"{module}: {kind} was {message.hex()}, became {encoded.hex()}")
+        for name, cell in row.items():
+            if cell == "" or not hasattr(it, name):
+                continue
+            decimals = "price" in name or "level" in name
+            if not same(cell, getattr(it, name), decimals):
+                raise ValueError(f"{module}: {kind}: {name} is {getattr(it, name)!r}, not {cell}")
+            compared += 1
+    if compared < COMPARED_MIN:
+        raise ValueError(f"{module}: {compared} fields have names of ours; the check is no check")
+    return compared
+
+
+def dissected(packets):
+    """What tshark finds in the packets: the number of messages."""
+    rule = [f"udp.port=={PORT},moldudp64"]
+    malformed = lines_of(packets, rule, MALFORMED, "_ws.expert.message")
+    if malformed:
+        raise ValueError(f"tshark: frame {malformed[0][0]} is malformed: {malformed[0][1]}")
+    found = lines_of(packets, rule, "moldudp64", "moldudp64.count")
+    checksums = lines_of(packets, rule, "ip.checksum.status == 0", "ip.checksum")
+    if checksums:
+        raise ValueError(f"tshark: frame {checksums[0][0]} has a wrong check sum")
+    return sum(int(count) for _, counts in found for count in counts.split(",") if count)
+
+
+def check(damrak, work):
+    outcome = {"check": "recording", "skipped": []}
+    work.mkdir(parents=True, exist_ok=True)
+    messages_file, packets = work / "every_type.itch", work / "every_type.pcap"
+    for target in [messages_file, packets]:
+        convert(damrak, ROWS, target)
+    with open(ROWS, newline="") as file:
+        rows = list(csv.DictReader(file))
+    if sorted(row["message_type"] for row in rows) != sorted(TYPES):
+        raise ValueError(f"{ROWS} does not have each of the types {TYPES} once")
+    messages = list(frames(messages_file.read_bytes()))
+    outcome["messages"] = len(messages)
+    for module, package in DECODERS.items():
+        if importlib.util.find_spec(module) is None:
+            outcome["skipped"].append(package)
+        else:
+            outcome[package] = decoded(module, messages, rows)
+    if shutil.which("tshark") is None:
+        outcome["skipped"].append("tshark")
+    else:
+        outcome["tshark"] = dissected(str(packets))
+        if outcome["tshark"] != len(rows):
+            raise ValueError(f"tshark finds {outcome['tshark']} messages of {len(rows)}")
+    # The way back: what the packets have is what was written by hand.
+    convert(damrak, packets, work / "again.itch")
+    if (work / "again.itch").read_bytes() != messages_file.read_bytes():
+        raise ValueError("the packets have other messages than the BinaryFILE")
+    return outcome
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--damrak", required=True)
+    parser.add_argument("--work", required=True)
+    arguments = parser.parse_args()
+    try:
+        outcome = check(arguments.damrak, pathlib.Path(arguments.work))
+        outcome["ok"] = True
+    except (OSError, RuntimeError, ValueError) as failure:
+        outcome = {"check": "recording", "ok": False, "why": str(failure)}
+    print(json.dumps(outcome))
+    return 0 if outcome["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
