@@ -2,10 +2,7 @@
 //!
 //! Invariant: what it knows follows from the OUCH 5.0 replies to the session, so every replay gives the same bytes.
 
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    vec::Vec,
-};
+use alloc::collections::{BTreeMap, VecDeque};
 
 use market::{
     DecodeError,
@@ -23,12 +20,11 @@ use crate::{
     field::{U32, U64},
     layout::Message,
     ouch::{Appendage, Outbound, Tag, decode_outbound},
+    pieces::Pieces,
 };
 
 /// Tokens of done orders that are kept, to ignore a second use and to name busted trades.
 const DONE_MAX: usize = 65_536;
-/// Items in one piece of a saved state.
-const ITEMS: usize = 1024;
 
 /// An order as far as its replies have to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +74,7 @@ impl Tokens {
                 .as_bytes(),
             ),
             Outbound::OrderAccepted(it, tags) => {
-                let is_live = it.order_state == b'L';
-                let leaves = if is_live { it.quantity.get() } else { 0 };
+                let leaves = open(it.order_state, it.quantity);
                 self.add(it.user_ref_num.get(), it.cl_ord_id, leaves);
                 send(
                     AcceptedMessage {
@@ -106,9 +101,8 @@ impl Tokens {
             }
             Outbound::OrderReplaced(it, tags) => {
                 let previous = self.token(it.orig_user_ref_num);
-                self.end(it.orig_user_ref_num.get());
-                let is_live = it.order_state == b'L';
-                let leaves = if is_live { it.quantity.get() } else { 0 };
+                self.set_leaves(it.orig_user_ref_num.get(), |_| 0);
+                let leaves = open(it.order_state, it.quantity);
                 self.add(it.user_ref_num.get(), it.cl_ord_id, leaves);
                 send(
                     ReplacedMessage {
@@ -238,10 +232,7 @@ impl Tokens {
                     }
                     .as_bytes(),
                 );
-                if let Some(order) = self.orders.get_mut(&it.user_ref_num.get()) {
-                    order.leaves = it.quantity.get();
-                }
-                self.reduce(it.user_ref_num, U32::new(0));
+                self.set_leaves(it.user_ref_num.get(), |_| it.quantity.get());
             }
             // OUCH 4.2 has no such messages.
             Outbound::OrderRestated(..)
@@ -269,17 +260,16 @@ impl Tokens {
     }
 
     fn reduce(&mut self, number: U32, lots: U32) {
-        let number = number.get();
-        let Some(order) = self.orders.get_mut(&number) else { return };
-        order.leaves = order.leaves.saturating_sub(lots.get());
-        if order.leaves == 0 {
-            self.forget_after(number);
-        }
+        self.set_leaves(number.get(), |leaves| leaves.saturating_sub(lots.get()));
     }
 
-    fn end(&mut self, number: u32) {
-        if let Some(order) = self.orders.get_mut(&number) {
-            order.leaves = 0;
+    /// Sets the open lots of a live order; none are left: it is done. One that is done stays so.
+    fn set_leaves(&mut self, number: u32, leaves: impl FnOnce(u32) -> u32) {
+        let Some(order) = self.orders.get_mut(&number).filter(|order| order.leaves > 0) else {
+            return;
+        };
+        order.leaves = leaves(order.leaves);
+        if order.leaves == 0 {
             self.forget_after(number);
         }
     }
@@ -298,25 +288,19 @@ impl Tokens {
 
     /// Emits the state in pieces, for a snapshot.
     pub fn save(&self, emit: &mut dyn FnMut(&[u8])) {
-        let mut piece = Piece(Vec::new());
-        piece.put(b"H");
-        piece.write(&self.number_last);
-        emit(&piece.0);
-        let live = self.orders.iter().filter(|(_, order)| order.leaves > 0);
-        let live: Vec<u32> = live.map(|(number, _)| *number).collect();
-        for numbers in
-            live.chunks(ITEMS).chain(self.done.iter().copied().collect::<Vec<_>>().chunks(ITEMS))
-        {
-            let mut piece = Piece(Vec::new());
-            for number in numbers {
-                let order = &self.orders[number];
-                piece.put(b"O");
-                piece.write(number);
-                piece.write(&order.token);
-                piece.write(&order.leaves);
-            }
-            emit(&piece.0);
+        let mut pieces = Pieces::new(emit);
+        pieces.record(b'H', |out| out.write(&self.number_last));
+        let live =
+            self.orders.iter().filter(|(_, order)| order.leaves > 0).map(|(number, _)| number);
+        for number in live.chain(&self.done) {
+            let order = &self.orders[number];
+            pieces.record(b'O', |out| {
+                out.write(number);
+                out.write(&order.token);
+                out.write(&order.leaves);
+            });
         }
+        pieces.finish();
     }
 
     /// Takes a piece of a saved state: the first makes the session, the others are added to it.
@@ -347,13 +331,9 @@ impl Tokens {
     }
 }
 
-/// A piece of a saved state.
-struct Piece(Vec<u8>);
-
-impl ByteWriter for Piece {
-    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
-        self.0.extend_from_slice(bytes);
-    }
+/// The open lots of an order in this state.
+fn open(state: u8, quantity: U32) -> u32 {
+    if state == b'L' { quantity.get() } else { 0 }
 }
 
 /// A price in 32 bits: that of a market order is 0x7FFFFFFF in both dialects.

@@ -2,54 +2,42 @@
 //!
 //! Invariant: restored reports give the same bytes for the same events.
 
-use alloc::vec::Vec;
-
 use market::{
     DecodeError,
     bytes::{ByteReader, ByteWriter},
 };
 
 use super::{Header, Reports};
+use crate::pieces::Pieces;
 
 impl Reports {
     /// Emits the state in pieces of bytes, for a snapshot.
     pub fn save(&self, emit: &mut dyn FnMut(&[u8])) {
-        /// Items in one piece.
-        const ITEMS: usize = 1024;
-        let mut piece = Piece(Vec::new());
-        piece.put(b"H");
-        piece.write(&self.session);
-        emit(&piece.0);
-        let mut items = Items { piece: Piece(Vec::new()), count: 0, emit };
+        let mut pieces = Pieces::new(emit);
+        pieces.record(b'H', |out| out.write(&self.session));
         for (number, order) in &self.orders {
-            items.add(ITEMS, |out| {
-                out.put(b"O");
+            pieces.record(b'O', |out| {
                 out.write(number);
                 out.write(order);
             });
         }
         for id in &self.history {
-            items.add(ITEMS, |out| {
-                out.put(b"I");
+            pieces.record(b'I', |out| {
                 out.write(id);
                 out.write(&self.ids[id]);
             });
         }
         for request in &self.pending {
-            items.add(ITEMS, |out| {
-                out.put(b"P");
-                out.write(request);
-            });
+            pieces.record(b'P', |out| out.write(request));
         }
         for (trade_id, (price, lots)) in &self.trades {
-            items.add(ITEMS, |out| {
-                out.put(b"T");
+            pieces.record(b'T', |out| {
                 out.write(trade_id);
                 out.write(price);
                 out.write(lots);
             });
         }
-        items.flush();
+        pieces.finish();
     }
 
     /// Takes a piece of a saved state: the first makes the session, the others are added to it.
@@ -84,39 +72,5 @@ impl Reports {
             }
         }
         Ok(())
-    }
-}
-
-/// A piece of a saved state.
-struct Piece(Vec<u8>);
-
-impl ByteWriter for Piece {
-    fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
-        self.0.extend_from_slice(bytes);
-    }
-}
-
-/// Items on their way into pieces.
-struct Items<'a> {
-    piece: Piece,
-    count: usize,
-    emit: &'a mut dyn FnMut(&[u8]),
-}
-
-impl Items<'_> {
-    fn add(&mut self, count_max: usize, write: impl FnOnce(&mut Piece)) {
-        write(&mut self.piece);
-        self.count += 1;
-        if self.count == count_max {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.count > 0 {
-            (self.emit)(&self.piece.0);
-            self.piece.0.clear();
-            self.count = 0;
-        }
     }
 }
