@@ -315,6 +315,14 @@ impl FakeDatagram {
         self.lock().from_gateway.pop_front()
     }
 
+    /// Takes the oldest datagram that the gateway has sent to this address.
+    #[must_use]
+    pub fn take_to(&self, address: SocketAddr) -> Option<Vec<u8>> {
+        let mut datagrams = self.lock();
+        let index = datagrams.from_gateway.iter().position(|(to, _)| *to == address)?;
+        datagrams.from_gateway.remove(index).map(|(_, datagram)| datagram)
+    }
+
     /// From now on the gateway may send so many datagrams before they are taken.
     pub fn set_room(&self, datagrams: usize) {
         self.lock().room = datagrams;

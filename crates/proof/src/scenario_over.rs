@@ -1,10 +1,11 @@
-//! A scenario over the ports of a whole venue: gateways, rings, journal and engine, on a network, a disk and a
-//! clock in memory. Its lines become requests in the words of a protocol.
+//! A scenario over the ports of a whole venue: gateways, rings, journal and engine, on a disk and a clock in
+//! memory, and on a network in memory or on sockets. Its lines become requests in the words of a protocol.
 //!
 //! Invariant: after each line the venue has had the same kinds of events as the engine that played the scenario
 //! alone, and has the same books and balances; at the end each session knows each of its trades.
 
 mod fix;
+mod network;
 mod session;
 mod venue;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 
 use market::{Command, Event, OrderKey, SessionId};
 
+pub use self::session::Crossed;
 use self::{session::TradePart, venue::ScenarioVenue};
 use super::{
     audit::Digest,
@@ -45,6 +47,15 @@ impl Protocol {
     }
 }
 
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A network in memory.
+    Memory,
+    /// Sockets on the loopback interface.
+    Loopback,
+}
+
 /// What a scenario led to; the same over every protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Played {
@@ -60,7 +71,23 @@ pub struct Played {
 ///
 /// # Errors
 /// The first line that does not hold, that the protocol cannot say, or after which the venue has another state.
-pub fn run(scenario: &str, protocol: Protocol) -> Result<Played, ScenarioFailure> {
+pub fn run(
+    scenario: &str,
+    protocol: Protocol,
+    transport: Transport,
+) -> Result<Played, ScenarioFailure> {
+    crossed(scenario, protocol, transport).map(|(played, _)| played)
+}
+
+/// As [`run`]; also the OUCH messages that crossed the network.
+///
+/// # Errors
+/// As [`run`].
+pub fn crossed(
+    scenario: &str,
+    protocol: Protocol,
+    transport: Transport,
+) -> Result<(Played, Vec<Crossed>), ScenarioFailure> {
     let steps = scenario::steps(scenario)?;
     let failure = |step: &Step, fault| ScenarioFailure {
         line: step.line,
@@ -69,14 +96,15 @@ pub fn run(scenario: &str, protocol: Protocol) -> Result<Played, ScenarioFailure
     };
     let begins = steps.iter().position(|step| session_of(&step.input.command).is_some());
     let (before, after) = steps.split_at(begins.unwrap_or(steps.len()));
-    let mut venue = ScenarioVenue::start(before, protocol).map_err(|why| match before.last() {
-        Some(step) => failure(step, ScenarioFault::Unreadable(why)),
-        None => ScenarioFailure {
-            line: 0,
-            command: String::new(),
-            fault: ScenarioFault::Unreadable(why),
-        },
-    })?;
+    let mut venue =
+        ScenarioVenue::start(before, protocol, transport).map_err(|why| match before.last() {
+            Some(step) => failure(step, ScenarioFault::Unreadable(why)),
+            None => ScenarioFailure {
+                line: 0,
+                command: String::new(),
+                fault: ScenarioFault::Unreadable(why),
+            },
+        })?;
     let mut aliases = BTreeMap::new();
     for step in after {
         let unreadable = |why| failure(step, ScenarioFault::Unreadable(why));
@@ -110,15 +138,16 @@ pub fn run(scenario: &str, protocol: Protocol) -> Result<Played, ScenarioFailure
     }
     let mut ids: Vec<_> = expected.iter().map(|fill| fill.trade).collect();
     ids.dedup();
-    Ok(Played {
+    let played = Played {
         trades: ids.len(),
         trades_hash: Digest::of(format!("{expected:?}").as_bytes()).number(),
         state_hash: Digest::of(state.as_bytes()).number(),
-    })
+    };
+    Ok((played, venue.crossed()))
 }
 
 /// The session that asks for this; `None` for a command of the venue.
-fn session_of(command: &Command) -> Option<SessionId> {
+pub(crate) fn session_of(command: &Command) -> Option<SessionId> {
     Some(match command {
         Command::Enter(it) => it.key.session_id,
         Command::Replace(it) => it.key.session_id,

@@ -1,12 +1,14 @@
 //! The simulator: a whole venue with its clients, network, disk and clock in one thread, from one
 //! seed.
 //!
-//! Start at [`run`]. `world` is the venue and what surrounds it, `client` those who trade, `attacker`
-//! those who do harm; what must hold when all is said is [`crate::audit`].
+//! Start at [`run`]. `setup` is what a seed simulates, `world` the venue and its surroundings, `client` the
+//! participants, `attacker` the hostile ones; `world::audit` checks what must hold.
 //!
 //! Architecture invariant: nothing here reads a clock, a socket or a file; one seed is one run.
 
 mod faults;
+mod setup;
+mod outcome;
 mod client;
 mod attacker;
 mod probe;
@@ -19,4 +21,5 @@ pub use faults::{
     PERTURBATIONS, REPLY_TICKS,
 };
 pub use minimise::{Minimised, minimise};
-pub use world::{Counts, Options, REPLY_TICKS_MAX, Summary, Violation, commands, run};
+pub use outcome::{Counts, Summary, Violation};
+pub use world::{Options, REPLY_TICKS_MAX, commands, run};

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use clap::{Args, ValueEnum};
 use proof::{
     scenario::{self, ScenarioFault},
-    scenario_over::{self, Protocol},
+    scenario_over::{self, Protocol, Transport},
 };
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ use venue::failure::Failure;
 /// With --over, the scenario is also played by the sessions of a venue, in memory: each line is a
 /// request in the words of the protocol, through gateway, journal and engine. After each line the
 /// venue must have had the same events, and must have the same books and balances. A line for which
-/// the protocol has no words is exit code 2.
+/// the protocol has no words is exit code 2. With --sockets they talk over the loopback interface.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak scenario docs/scenarios/stop.scenario\n  \
                         damrak scenario docs/scenarios/*.scenario --json\n  \
@@ -44,6 +44,9 @@ pub struct Arguments {
     /// Play it over this protocol too; may be given several times.
     #[arg(long, value_name = "PROTOCOL", value_enum)]
     over: Vec<Over>,
+    /// With --over: sessions and venue use sockets on the loopback interface, not a network in memory.
+    #[arg(long, requires = "over")]
+    sockets: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -80,6 +83,7 @@ impl Over {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut results, mut failures) = (Vec::new(), Vec::new());
     let mut is_unreadable = false;
+    let transport = if arguments.sockets { Transport::Loopback } else { Transport::Memory };
     for path in &arguments.files {
         let file = path.display();
         let text = fs::read_to_string(path)
@@ -96,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let mut over = Vec::new();
         let played = played.and_then(|count| {
             for protocol in &arguments.over {
-                over.push((*protocol, scenario_over::run(&text, protocol.protocol())?));
+                over.push((*protocol, scenario_over::run(&text, protocol.protocol(), transport)?));
             }
             Ok(count)
         });

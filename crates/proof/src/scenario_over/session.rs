@@ -2,22 +2,23 @@
 //!
 //! Invariant: its trades come from the bytes of the venue only.
 
-use std::net::SocketAddr;
+use std::io;
 
-use gateway::{
-    ConnectionId,
-    fake::{FakeDatagram, FakeStream},
-};
-use market::{Command, SessionId, Text, Timestamp};
+use market::{Command, RejectOrder, RejectReason, SessionId, Text, Timestamp};
 use wire::{
     fix::Version,
+    layout::Message as _,
     moldudp64::{Receiver, ReceiverLimits},
-    ouch::{self, Outbound, decode_outbound},
+    ouch::{self, EnterOrder, MessageBuffer, Outbound, Tag, decode_outbound},
     ouch42::{self, Response42, Token},
     soupbintcp::{Client, ClientHappening, LoginRequest, Timers},
 };
 
-use super::{Protocol, fix::FixClient};
+use super::{
+    Protocol,
+    fix::FixClient,
+    network::{DatagramLink, StreamLink},
+};
 
 /// A session's part of a trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,52 +29,48 @@ pub struct TradePart {
     pub price: u64,
 }
 
+/// A message that crossed the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossed {
+    pub from_venue: bool,
+    pub bytes: Vec<u8>,
+}
+
 pub struct ScenarioSession {
     name: String,
-    address: SocketAddr,
     protocol: Protocol,
-    streams: FakeStream,
-    datagrams: FakeDatagram,
-    /// `None` while there is no connection; of no meaning over UDP.
-    connection: Option<ConnectionId>,
+    stream: StreamLink,
+    datagrams: DatagramLink,
     soup: Option<Client>,
     receiver: Receiver,
     fix: FixClient,
     is_logged_on: bool,
-    /// OUCH messages, in order.
-    heard: Vec<Vec<u8>>,
+    /// Replies of OUCH, in order.
+    replies: Vec<Vec<u8>>,
+    /// Requests of OUCH, in order.
+    requests: Vec<Vec<u8>>,
 }
 
 impl ScenarioSession {
     pub fn new(
         protocol: Protocol,
         name: &str,
-        address: SocketAddr,
-        streams: FakeStream,
-        datagrams: FakeDatagram,
+        stream: StreamLink,
+        datagrams: DatagramLink,
     ) -> Self {
         let version = if protocol == Protocol::Fix42 { Version::Fix42 } else { Version::Fix44 };
         Self {
             name: name.to_owned(),
-            address,
             protocol,
-            streams,
+            stream,
             datagrams,
-            connection: None,
             soup: None,
             receiver: Receiver::new(1, ReceiverLimits::default()),
             fix: FixClient::new(version, name),
             is_logged_on: false,
-            heard: Vec::new(),
+            replies: Vec::new(),
+            requests: Vec::new(),
         }
-    }
-
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub fn is_open(&self) -> bool {
-        self.is_logged_on
     }
 
     pub fn is_logged_on(&self) -> bool {
@@ -81,7 +78,7 @@ impl ScenarioSession {
     }
 
     /// Begins to log on.
-    pub fn open(&mut self, now_ns: u64) {
+    pub fn open(&mut self, now_ns: u64) -> Result<(), String> {
         match self.protocol {
             Protocol::Udp => self.is_logged_on = true,
             Protocol::SoupBinTcp | Protocol::Ouch42 => {
@@ -90,53 +87,55 @@ impl ScenarioSession {
                     username: Text::new(&self.name).expect("it is the name of a session"),
                     password: word(&self.name),
                     session: Text::BLANK,
-                    sequence_number: Some(self.heard.len() as u64 + 1),
+                    sequence_number: Some(self.replies.len() as u64 + 1),
                     heartbeat_timeout_ms: None,
                 };
                 self.soup = Some(Client::new(Timers::default(), login, now_ns));
-                self.connection = Some(self.streams.connect(self.address));
+                self.stream.connect().map_err(network)?;
             }
             Protocol::Fix42 | Protocol::Fix44 => {
                 self.fix.log_on(now_ns);
-                self.connection = Some(self.streams.connect(self.address));
+                self.stream.connect().map_err(network)?;
             }
         }
+        Ok(())
     }
 
     /// Asks for something.
     pub fn send(&mut self, command: &Command, now_ns: u64) -> Result<(), String> {
-        if let (Command::CancelOnDisconnect(_), Some(connection)) = (command, self.connection) {
-            self.streams.finish(connection);
-            (self.connection, self.is_logged_on) = (None, false);
-            return Ok(());
+        if matches!(command, Command::CancelOnDisconnect(_)) && self.stream.is_connected() {
+            self.is_logged_on = false;
+            return self.stream.finish().map_err(network);
         }
         if matches!(self.protocol, Protocol::Fix42 | Protocol::Fix44) {
             return self.fix.request(command, now_ns);
         }
         let received = Timestamp(now_ns);
-        let message = match self.protocol {
-            Protocol::Ouch42 => ouch42::request(command, received, token)
+        let message = match (self.protocol, command) {
+            (Protocol::Ouch42, _) => ouch42::request(command, received, token)
                 .ok_or("OUCH 4.2 has no message for this")?,
+            (_, Command::Reject(order)) => spoiled(order)?,
             _ => ouch::request_at(command, received)
                 .ok_or("OUCH 5.0 has no message for this")?
                 .to_vec(),
         };
         match &mut self.soup {
             Some(soup) => soup.send(&message, now_ns),
-            None => self.datagrams.deliver(self.address, &message),
+            None => self.datagrams.send(&message).map_err(network)?,
         }
+        self.requests.push(message);
         Ok(())
     }
 
     /// Exchanges bytes; returns how much there was to do.
     pub fn turn(&mut self, now_ns: u64) -> Result<usize, String> {
-        let Some(connection) = self.connection else {
-            // Replies before the first packet are asked for again.
-            let Some(request) = self.receiver.next_request(now_ns) else { return Ok(0) };
-            self.datagrams.deliver(self.address, &request.encode());
-            return Ok(1);
-        };
-        let bytes = self.streams.take(connection, usize::MAX);
+        if self.protocol == Protocol::Udp {
+            return self.turn_over_datagrams(now_ns);
+        }
+        if !self.stream.is_connected() {
+            return Ok(0);
+        }
+        let bytes = self.stream.read().map_err(network)?;
         let mut outgoing = Vec::new();
         if let Some(soup) = &mut self.soup {
             let wrong = |violation| format!("SoupBinTCP: {violation}");
@@ -144,7 +143,7 @@ impl ScenarioSession {
             while let Some(happening) = soup.next().map_err(wrong)? {
                 match happening {
                     ClientHappening::Accepted { .. } => self.is_logged_on = true,
-                    ClientHappening::Sequenced(_, message) => self.heard.push(message.to_vec()),
+                    ClientHappening::Sequenced(_, message) => self.replies.push(message.to_vec()),
                     ClientHappening::Debug(text) => {
                         return Err(format!("the venue says: {}", text.escape_ascii()));
                     }
@@ -158,16 +157,32 @@ impl ScenarioSession {
             self.is_logged_on = self.fix.is_logged_on();
             outgoing = self.fix.take_outgoing();
         }
-        self.streams.deliver(connection, &outgoing);
+        self.stream.write(&outgoing).map_err(network)?;
         Ok(bytes.len() + outgoing.len())
     }
 
-    /// A packet of replies over UDP.
-    pub fn take_datagram(&mut self, datagram: &[u8], now_ns: u64) -> Result<(), String> {
-        let Self { receiver, heard, .. } = self;
-        receiver
-            .receive(datagram, now_ns, &mut |_, message| heard.push(message.to_vec()))
-            .map_err(|error| format!("MoldUDP64: {error}"))
+    fn turn_over_datagrams(&mut self, now_ns: u64) -> Result<usize, String> {
+        let mut work = 0;
+        let Self { receiver, replies, datagrams, .. } = self;
+        while let Some(datagram) = datagrams.receive().map_err(network)? {
+            receiver
+                .receive(&datagram, now_ns, &mut |_, message| replies.push(message.to_vec()))
+                .map_err(|error| format!("MoldUDP64: {error}"))?;
+            work += 1;
+        }
+        // Replies before the first packet are asked for again.
+        if let Some(request) = receiver.next_request(now_ns) {
+            datagrams.send(&request.encode()).map_err(network)?;
+            work += 1;
+        }
+        Ok(work)
+    }
+
+    /// The OUCH messages of the session: requests, then replies.
+    pub fn crossed(&self) -> impl Iterator<Item = Crossed> {
+        let crossed =
+            |from_venue| move |bytes: &Vec<u8>| Crossed { from_venue, bytes: bytes.clone() };
+        self.requests.iter().map(crossed(false)).chain(self.replies.iter().map(crossed(true)))
     }
 
     /// Its part of each trade, as the venue reported it.
@@ -176,7 +191,7 @@ impl ScenarioSession {
             return self.fix.fills(session);
         }
         let mut fills = Vec::new();
-        for message in &self.heard {
+        for message in &self.replies {
             if self.protocol == Protocol::Ouch42 {
                 let response = Response42::read(message).ok_or("not a message of OUCH 4.2")?;
                 if let Response42::ExecutedMessage(executed) = response {
@@ -206,4 +221,45 @@ impl ScenarioSession {
 /// The token of an order of OUCH 4.2.
 fn token(number: u32) -> Token {
     Token::new(&format!("ORDER{number}")).expect("a number has ten digits at most")
+}
+
+fn network(error: io::Error) -> String {
+    format!("the network: {error}")
+}
+
+/// An order that has a fault for which a gateway gives this reason.
+fn spoiled(order: &RejectOrder) -> Result<Vec<u8>, String> {
+    let mut message = EnterOrder {
+        message_type: EnterOrder::TYPE,
+        user_ref_num: order.key.user_ref_num.into(),
+        side: b'B',
+        quantity: 1.into(),
+        symbol: *b"AAPL    ",
+        price: 1.into(),
+        time_in_force: b'0',
+        display: b'Y',
+        capacity: b'A',
+        inter_market_sweep_eligibility: b'N',
+        cross_type: b'N',
+        cl_ord_id: *order.client_order_id.as_bytes(),
+    };
+    let mut tag: Option<(Tag, &[u8])> = None;
+    match order.reason {
+        RejectReason::InvalidSide => message.side = b'?',
+        RejectReason::InvalidSymbol => message.symbol[0] = 7,
+        RejectReason::InvalidDisplay => message.display = b'?',
+        RejectReason::InvalidCrossOrder => message.cross_type = b'?',
+        RejectReason::SweepNotAllowed => message.inter_market_sweep_eligibility = b'Y',
+        RejectReason::NotSupported => message.capacity = b'?',
+        RejectReason::InvalidPegType => tag = Some((Tag::PriceType, b"?")),
+        RejectReason::PeggingNotAllowed => tag = Some((Tag::PriceType, b"Q")),
+        RejectReason::InvalidSelfMatchPrevention => tag = Some((Tag::AiqStrategy, b"?")),
+        reason => return Err(format!("no field of an order makes a gateway say {reason:?}")),
+    }
+    let mut message = MessageBuffer::with_appendage(&message);
+    if let Some((tag, value)) = tag {
+        message.tag(tag, value);
+    }
+    message.user_ref_idx(order.key.channel);
+    Ok(message.to_vec())
 }

@@ -1,13 +1,11 @@
-//! The venue of a scenario: assembled as always, on a network, a disk and a clock in memory.
+//! The venue of a scenario: assembled as always, on a disk and a clock in memory, and on a network in memory or
+//! on sockets.
 //!
 //! Invariant: every turn of its agents is a call of [`ScenarioVenue::settle`], so that a run is a function of its lines.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, io, net::SocketAddr, time::Duration};
 
-use gateway::{
-    FeedServerNetworks, Submission,
-    fake::{FakeDatagram, FakeStream},
-};
+use gateway::{FeedServerNetworks, Submission};
 use journal::{CrashStorage, Durability, WriterOptions};
 use market::{Command, Event, OrderKey, SelfMatchPrevention, SessionId, Timestamp};
 use ring::{Agent, Producer};
@@ -23,8 +21,9 @@ use venue::{
 };
 
 use super::{
-    Protocol, Step,
-    session::{ScenarioSession, TradePart},
+    Protocol, Step, Transport,
+    network::{DatagramLink, StreamLink, UnderWay, VenueDatagrams, VenueStreams},
+    session::{Crossed, ScenarioSession, TradePart},
     session_of,
 };
 use crate::{restored, scenario::World};
@@ -45,14 +44,23 @@ pub struct ScenarioVenue {
     follower: Follower,
     names: BTreeMap<String, SessionId>,
     sessions: BTreeMap<SessionId, ScenarioSession>,
-    streams: FakeStream,
-    datagrams: FakeDatagram,
+    /// The ends of sessions that have not logged on.
+    links: BTreeMap<SessionId, (StreamLink, DatagramLink)>,
+    under_way: UnderWay,
     now_ns: u64,
 }
 
 impl ScenarioVenue {
     /// A venue whose journal begins with these inputs.
-    pub fn start(before: &[Step], protocol: Protocol) -> Result<Self, String> {
+    pub fn start(
+        before: &[Step],
+        protocol: Protocol,
+        transport: Transport,
+    ) -> Result<Self, String> {
+        let under_way = UnderWay::default();
+        let why = |error: io::Error| error.to_string();
+        let networks = networks(protocol, transport, &under_way).map_err(why)?;
+        let mut links = BTreeMap::new();
         let storage = CrashStorage::new();
         let options =
             WriterOptions { durability: Durability::Written, ..WriterOptions::new(JOURNAL_ID, 0) };
@@ -70,6 +78,8 @@ impl ScenarioVenue {
             if let Command::AddSession(added) = &input.command {
                 let name = added.username.to_string();
                 let number = config.participants.len() + 1;
+                let link = link(&networks, protocol, address(number)).map_err(why)?;
+                let udp = link.1.address().map_err(why)?;
                 config.participants.push(ParticipantConfig {
                     username: name.clone(),
                     protocol: match protocol {
@@ -79,38 +89,19 @@ impl ScenarioVenue {
                     },
                     password: (protocol != Protocol::Udp).then(|| name.clone()),
                     firm: FirmNames::One(added.firm.to_string()),
-                    udp: (protocol == Protocol::Udp).then(|| address(number)),
+                    udp: (protocol == Protocol::Udp).then_some(udp),
                     cancel_on_disconnect: protocol != Protocol::Udp,
                     live_orders_max: added.live_orders_max,
                     self_match_prevention: prevention(added.self_match_prevention)?,
                     account: None,
                 });
-                names.insert(name, SessionId(number as u16));
+                let session_id = SessionId(number as u16);
+                links.insert(session_id, link);
+                names.insert(name, session_id);
             }
         }
         writer.commit().map_err(|error| error.to_string())?;
         drop(writer);
-        let networks = Networks::<FakeStream, FakeDatagram> {
-            order_entry: FakeStream::new(),
-            order_entry_fix: Some(FakeStream::new()),
-            order_entry_ouch42: Some(FakeStream::new()),
-            order_entry_udp: FakeDatagram::new(),
-            market_data: FakeDatagram::new(),
-            feed_server: FeedServerNetworks {
-                requests: FakeDatagram::new(),
-                snapshot: FakeStream::new(),
-                stream: FakeStream::new(),
-            },
-            streams: Vec::new(),
-        };
-        let streams = match protocol {
-            Protocol::SoupBinTcp | Protocol::Udp => networks.order_entry.clone(),
-            Protocol::Ouch42 => networks.order_entry_ouch42.clone().expect("it is there"),
-            Protocol::Fix42 | Protocol::Fix44 => {
-                networks.order_entry_fix.clone().expect("it is there")
-            }
-        };
-        let datagrams = networks.order_entry_udp.clone();
         let edges = Edges {
             feed_destination: config.unicast_fallback(),
             operator_events: |_| None,
@@ -127,8 +118,8 @@ impl ScenarioVenue {
             follower: Follower::from_the_first(&storage, None),
             names,
             sessions: BTreeMap::new(),
-            streams,
-            datagrams,
+            links,
+            under_way,
             now_ns,
         };
         this.settle()?;
@@ -166,24 +157,17 @@ impl ScenarioVenue {
 
     /// Opens the session, unless it is open.
     fn log_on(&mut self, session_id: SessionId) -> Result<(), String> {
-        let number = usize::from(session_id.0);
         let named = self.names.iter().find(|(_, id)| **id == session_id);
         let (name, _) = named.ok_or("there is no such session")?;
-        let now_ns = self.now_ns;
-        let Self { sessions, streams, datagrams, protocol, .. } = self;
+        let Self { sessions, links, protocol, .. } = self;
         let session = sessions.entry(session_id).or_insert_with(|| {
-            ScenarioSession::new(
-                *protocol,
-                name,
-                address(number),
-                streams.clone(),
-                datagrams.clone(),
-            )
+            let (stream, datagrams) = links.remove(&session_id).expect("each session has ends");
+            ScenarioSession::new(*protocol, name, stream, datagrams)
         });
-        if session.is_open() {
+        if session.is_logged_on() {
             return Ok(());
         }
-        session.open(now_ns);
+        session.open(self.now_ns)?;
         self.settle()?;
         self.events()?;
         match self.sessions[&session_id].is_logged_on() {
@@ -200,16 +184,15 @@ impl ScenarioVenue {
             for agent in &mut self.agents {
                 work += agent.do_work(self.now_ns).map_err(|error| error.to_string())?;
             }
-            while let Some((to, datagram)) = self.datagrams.take() {
-                let mut sessions = self.sessions.values_mut();
-                if let Some(session) = sessions.find(|session| session.address() == to) {
-                    session.take_datagram(&datagram, self.now_ns)?;
-                }
-            }
             for session in self.sessions.values_mut() {
                 work += session.turn(self.now_ns)?;
             }
-            idle = if work == 0 { idle + 1 } else { 0 };
+            let is_idle = work == 0 && self.under_way.is_none();
+            idle = if is_idle { idle + 1 } else { 0 };
+            if work == 0 && !is_idle {
+                // The kernel has it.
+                std::thread::yield_now();
+            }
             if idle == IDLE_TURNS {
                 return Ok(());
             }
@@ -234,6 +217,11 @@ impl ScenarioVenue {
         Ok(world.state())
     }
 
+    /// The OUCH messages of all sessions.
+    pub fn crossed(&self) -> Vec<Crossed> {
+        self.sessions.values().flat_map(ScenarioSession::crossed).collect()
+    }
+
     /// The trades that the sessions know, in order.
     pub fn fills(&self) -> Result<Vec<TradePart>, String> {
         let mut fills = Vec::new();
@@ -243,6 +231,49 @@ impl ScenarioVenue {
         fills.sort_unstable();
         Ok(fills)
     }
+}
+
+type ScenarioNetworks = Networks<VenueStreams, VenueDatagrams>;
+
+/// The venue's ends. Only the port of the protocol is on sockets.
+fn networks(
+    protocol: Protocol,
+    transport: Transport,
+    under_way: &UnderWay,
+) -> io::Result<ScenarioNetworks> {
+    let used = |is_used: bool| if is_used { transport } else { Transport::Memory };
+    let streams = |is_used| VenueStreams::new(used(is_used), under_way);
+    let datagrams = |is_used| VenueDatagrams::new(used(is_used), under_way);
+    let is_fix = matches!(protocol, Protocol::Fix42 | Protocol::Fix44);
+    Ok(Networks {
+        order_entry: streams(protocol == Protocol::SoupBinTcp)?,
+        order_entry_fix: Some(streams(is_fix)?),
+        order_entry_ouch42: Some(streams(protocol == Protocol::Ouch42)?),
+        order_entry_udp: datagrams(protocol == Protocol::Udp)?,
+        market_data: datagrams(false)?,
+        feed_server: FeedServerNetworks {
+            requests: datagrams(false)?,
+            snapshot: streams(false)?,
+            stream: streams(false)?,
+        },
+        streams: Vec::new(),
+    })
+}
+
+/// A participant's ends; in memory it is at this address.
+fn link(
+    networks: &ScenarioNetworks,
+    protocol: Protocol,
+    address: SocketAddr,
+) -> io::Result<(StreamLink, DatagramLink)> {
+    let streams = match protocol {
+        Protocol::SoupBinTcp | Protocol::Udp => &networks.order_entry,
+        Protocol::Ouch42 => networks.order_entry_ouch42.as_ref().expect("it is there"),
+        Protocol::Fix42 | Protocol::Fix44 => {
+            networks.order_entry_fix.as_ref().expect("it is there")
+        }
+    };
+    Ok((streams.link(address), networks.order_entry_udp.link(address)?))
 }
 
 fn config(protocol: Protocol) -> Config {

@@ -2,63 +2,44 @@
 //!
 //! Invariant: everything that happens follows from the seed.
 
+mod audit;
+
 use std::{
     collections::BTreeSet,
-    fmt,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
-use crate::{
-    agreement,
-    engine_checks::{self, LedgerBalances},
-    generator::{CommandFlow, Profile},
-    model::Model,
-    rng::Rng,
-};
-use client::subscriber::FeedBook;
-use engine::Engine;
 use gateway::{
     Submission,
     fake::{FakeDatagram, FakeStream},
 };
-use market::{Command, Event, Timestamp, VenueEvent};
+use market::{Command, Timestamp};
 use ring::{Agent, Producer};
 use wire::ouch;
+
+use venue::{
+    config::{Config, DurabilityConfig},
+    pipeline::{self, Edges, Gauges, Networks},
+    stage::Perturbations,
+};
 
 use super::{
     attacker::{Attacker, Doors},
     client::{DatagramClient, SimulatedTcpClient},
     disk::Disk,
-    faults::{FaultKind, FaultSet, Faults, Hits, KILLED_AFTER, PERTURBATIONS},
-    probe::{self, Growth, Probe},
+    faults::{FaultKind, FaultSet, Faults, KILLED_AFTER},
+    outcome::{Counts, Summary, Violation},
+    probe::{self, Probe},
+    setup::{
+        ATTACKERS, PROBES, START_NS, TCP_SESSIONS, UDP_SESSIONS, admit_attacker, config, profile,
+    },
 };
-use crate::audit::{self, Derived, Digest};
-use venue::{
-    config::{Config, Decimal, DurabilityConfig, FirmNames},
-    pipeline::{self, Edges, Gauges, Networks},
-    recovery,
-    stage::{Perturbation, Perturbations},
-};
-
-/// Sessions that speak SoupBinTCP; they come first.
-const TCP_SESSIONS: usize = 3;
-
-/// Sessions that speak OUCH over UDP.
-const UDP_SESSIONS: usize = 1;
-
-/// Participants of a run with an attacker, after the others: two honest ones whose replies are timed,
-/// over TCP and over UDP, and the attacker's two.
-const PROBES: [usize; 2] = [4, 5];
-const ATTACKERS: [usize; 2] = [6, 7];
-
-/// 2026-01-02 09:30 UTC, when every simulated day begins.
-const START_NS: u64 = 1_767_346_200_000_000_000;
+use crate::{generator::CommandFlow, rng::Rng, scenario_over};
 
 /// A client that received nothing for this long has received everything: once nothing breaks, the
 /// longest wait for a lost message is some 3 s (the heartbeat that shows it, a request that times out,
@@ -96,75 +77,6 @@ impl Options {
         Self { seed, ticks, faults, commands: None }
     }
 }
-
-macro_rules! counts {
-    ($($(#[doc = $doc:literal])* $name:ident,)+) => {
-        /// What happened in a run, or in several.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Counts {
-            $($(#[doc = $doc])* pub $name: u64,)+
-        }
-
-        impl Counts {
-            pub fn add(&mut self, other: &Self) {
-                $(self.$name += other.$name;)+
-            }
-
-            /// Names and numbers.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)+].into_iter()
-            }
-        }
-    };
-}
-
-counts! {
-    inputs,
-    orders,
-    trades,
-    ledger_entries,
-    /// Replies that clients received.
-    replies,
-    /// Messages that the feed's reader received.
-    feed_messages,
-    /// Connections that clients made.
-    connections,
-    /// Times an operator logged a session out that speaks SoupBinTCP; its client connects again.
-    log_outs,
-    /// Times the venue was killed, or stopped because its disk failed.
-    kills,
-    /// Kills with which the power failed.
-    power_cuts,
-    /// Times the venue started from a snapshot.
-    snapshot_starts,
-}
-
-/// A run without findings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    pub seed: u64,
-    pub counts: Counts,
-    pub simulated_ns: u64,
-    pub state_hash: u64,
-    /// What went wrong on purpose.
-    pub hits: Hits,
-}
-
-/// Something that must hold did not.
-#[derive(Clone, Debug)]
-pub struct Violation {
-    pub seed: u64,
-    pub tick: u64,
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {}, tick {}: {}", self.seed, self.tick, self.what)
-    }
-}
-
-impl std::error::Error for Violation {}
 
 /// Runs one seed from the first order to the last audit.
 ///
@@ -663,174 +575,11 @@ impl World {
         self.tcp.iter().all(SimulatedTcpClient::is_logged_in)
     }
 
-    /// Checks that every received reply is in the journal. The configuration adopts the changed
-    /// instruments and limits, as an operator would.
-    fn audit_promises(&mut self) -> Result<(), String> {
-        let mut derived = Derived::new();
-        let replay =
-            recovery::replay(&mut self.disk.storage().clone(), &mut |_, _| {}, &mut |output| {
-                derived.output(output);
-            })
-            .map_err(|failure| failure.to_string())?;
-        for (username, received) in self.received() {
-            let numbered = (1..).zip(digests(received));
-            let lost = audit::lost(numbered, derived.replies_of(username));
-            if lost > 0 {
-                return Err(format!("{username} received {lost} replies that did not survive"));
-            }
-        }
-        if self.feed.received.len() as u64 > derived.feed_messages() {
-            return Err("the feed reported what did not survive".into());
-        }
-        for instrument in &mut self.config.instruments {
-            let symbol = instrument.symbol()?;
-            let known = replay.engine.instruments().find(|known| known.symbol == symbol);
-            if let Some(known) = known {
-                instrument.price_increment = Decimal(known.price_increment.0);
-                instrument.round_lot = known.round_lot.0 as u32;
-            }
-        }
-        for participant in &mut self.config.participants {
-            let username = participant.username()?;
-            let known = replay.engine.sessions().find(|known| *known.username() == username);
-            if let Some(known) = known {
-                participant.live_orders_max = known.live_orders_max();
-            }
-        }
-        Ok(())
-    }
-
     /// The honest participants, and what they received.
     fn received(&self) -> impl Iterator<Item = (&str, &Vec<Vec<u8>>)> {
         let tcp = self.tcp.iter().map(|client| (client.username.as_str(), &client.received));
         tcp.chain(self.udp.iter().map(|client| (client.username.as_str(), &client.received)))
     }
-
-    /// Compares the engine with the model, input by input, order by order and unit by unit, and every
-    /// received reply with the streams that follow from the journal.
-    fn audit(&mut self) -> Result<Summary, String> {
-        let mut model = Model::default();
-        let mut modeled: Vec<Event> = Vec::new();
-        let mut derived = Derived::new();
-        let mut found: Vec<Event> = Vec::new();
-        let mut growth = ATTACKERS.map(|_| Growth::default());
-        let mut effects = ATTACKERS.map(|_| 0);
-        let mut ledger = LedgerBalances::default();
-        // What the medium has: a latent fault is not the venue's.
-        let mut disk = self.disk.storage().duplicate(true);
-        let replay = recovery::replay(
-            &mut disk,
-            &mut |input, _| {
-                modeled.extend(model.apply(input));
-                let attacker = session_of(&input.command)
-                    .and_then(|session| ATTACKERS.iter().position(|index| *index == session));
-                if let Some(attacker) = attacker {
-                    growth[attacker].input(&input.command);
-                }
-            },
-            &mut |output| {
-                derived.output(output);
-                let attacker = probe::with_effect(&output.event)
-                    .and_then(|id| ATTACKERS.iter().position(|it| it + 1 == usize::from(id.0)));
-                if let Some(attacker) = attacker {
-                    effects[attacker] += 1;
-                }
-                ledger.enter(&output.event);
-                found.push(output.event);
-            },
-        )
-        .map_err(|failure| failure.to_string())?;
-        agreement::same_events(&found, &modeled)?;
-        if self.attacker.is_some() {
-            let lives = 1 + self.counts.kills;
-            // A clock that was set back gives a second twice.
-            let seconds = (self.now_ns() - START_NS).div_ceil(1_000_000_000) + 2 * lives;
-            for (growth, effects) in growth.iter().zip(effects) {
-                growth.check(&self.config.throttle.throttle(), lives, seconds, effects)?;
-            }
-            let limits = self.config.market_data.requests()?;
-            let answers_max = limits.total_per_second * (2 * lives + seconds);
-            if self.answers > answers_max {
-                return Err(format!("{} answers, and {answers_max} at most may be", self.answers));
-            }
-        }
-        let engine = &replay.engine;
-        agreement::compare(engine, &model).map_err(|why| format!("at the end: {why}"))?;
-        engine_checks::check(engine, &ledger).map_err(|why| format!("at the end: {why}"))?;
-        let venue = self.venue.as_mut().expect("the venue runs");
-        let checkpoint = venue.gauges.checkpoint();
-        if (checkpoint.sequence, checkpoint.state_hash) != (engine.sequence(), engine.state_hash())
-        {
-            return Err(format!(
-                "the venue is at {checkpoint:?}, the replay at sequence {} with hash {:016x}",
-                engine.sequence(),
-                engine.state_hash()
-            ));
-        }
-        self.audit_streams(engine, &derived)?;
-        self.count_defences();
-        let mut hits = self.faults.hits.clone();
-        for (perturbation, times) in Perturbation::ALL.iter().zip(self.perturbations.counts()) {
-            hits.count(PERTURBATIONS, perturbation.as_str(), times);
-        }
-        let entries = found.iter().filter(|event| matches!(event, Event::Ledger(_)));
-        let log_outs = found.iter().filter(|event| match event {
-            Event::Venue(VenueEvent::LoggedOut(id)) => usize::from(id.0) <= TCP_SESSIONS,
-            _ => false,
-        });
-        let counts = Counts {
-            inputs: engine.sequence().0,
-            orders: checkpoint.orders,
-            trades: checkpoint.trades,
-            ledger_entries: entries.count() as u64,
-            replies: self.received().map(|(_, received)| received.len() as u64).sum(),
-            feed_messages: self.feed.received.len() as u64,
-            connections: self.tcp.iter().map(|client| client.connections).sum(),
-            log_outs: log_outs.count() as u64,
-            ..self.counts.clone()
-        };
-        Ok(Summary {
-            seed: self.seed,
-            counts,
-            simulated_ns: self.now_ns() - START_NS,
-            state_hash: engine.state_hash(),
-            hits,
-        })
-    }
-
-    fn audit_streams(&self, engine: &Engine, derived: &Derived) -> Result<(), String> {
-        for (username, received) in self.received() {
-            if digests(received) != derived.replies_of(username) {
-                return Err(format!(
-                    "{username} received {} replies that are not the {} of the journal",
-                    received.len(),
-                    derived.replies_of(username).len()
-                ));
-            }
-        }
-        if let Some(error) = derived.feed_error() {
-            return Err(error.to_owned());
-        }
-        let mut book = FeedBook::new();
-        for (index, message) in self.feed.received.iter().enumerate() {
-            book.apply(index as u64 + 1, message).map_err(|error| error.to_string())?;
-        }
-        if book.message_count() != derived.feed_messages() {
-            return Err(format!(
-                "the feed's reader received {} messages of {}",
-                book.message_count(),
-                derived.feed_messages()
-            ));
-        }
-        match audit::book_difference(engine, &book) {
-            Some(difference) => Err(format!("the book from the feed: {difference}")),
-            None => Ok(()),
-        }
-    }
-}
-
-fn digests(messages: &[Vec<u8>]) -> Vec<Digest> {
-    messages.iter().map(|message| Digest::of(message)).collect()
 }
 
 /// The lots a command names, 0 if it names none.
@@ -844,97 +593,11 @@ fn lots(command: &Command) -> u64 {
     }
 }
 
-/// Whose command it is, as an index of the participants.
+/// The participant that asks for this, as an index; `None` for a command of the venue or its gateways.
 fn session_of(command: &Command) -> Option<usize> {
     let session_id = match command {
-        Command::Enter(order) => order.key.session_id,
-        Command::Replace(replace) => replace.key.session_id,
-        Command::Cancel(cancel) => cancel.key.session_id,
-        Command::Modify(modify) => modify.key.session_id,
-        Command::MassCancel(mass) => mass.key.session_id,
-        Command::SwitchEntry(switch) => switch.key.session_id,
-        Command::QueryAccount(query) => query.session_id,
-        Command::Reject(refused) => refused.key.session_id,
-        Command::CancelOnDisconnect(_)
-        | Command::Note(_)
-        | Command::Time
-        | Command::System(_)
-        | Command::AddInstrument(_)
-        | Command::AddSession(_)
-        | Command::Money(_)
-        | Command::Venue(_)
-        | Command::Operate(_) => return None,
+        Command::CancelOnDisconnect(_) => None,
+        command => scenario_over::session_of(command),
     };
-    usize::from(session_id.0).checked_sub(1)
-}
-
-/// Adds the attacker's participants and those whose replies are timed, and makes the bounds so small that a
-/// run of some hundred ticks reaches them.
-fn admit_attacker(config: &mut Config) {
-    let [mut over_tcp, mut over_udp] = [TCP_SESSIONS - 1, TCP_SESSIONS + UDP_SESSIONS - 1]
-        .map(|index| config.participants[index].clone());
-    over_tcp.cancel_on_disconnect = false;
-    for (name, firm) in [("probe", "PROB"), ("evil", "EVIL")] {
-        for row in [&mut over_tcp, &mut over_udp] {
-            let protocol = if row.udp.is_some() { "u" } else { "t" };
-            row.username = format!("{name}{protocol}");
-            row.firm = FirmNames::One(firm.into());
-            row.live_orders_max = 300;
-            if let Some(address) = &mut row.udp {
-                address.set_port(address.port() + 1);
-            }
-            config.participants.push(row.clone());
-        }
-    }
-    config.order_entry.connections_max = config.participants.len() + 30;
-    config.order_entry.slow_client_timeout.0 /= 8;
-    let throttle = &mut config.throttle;
-    (throttle.messages_per_second, throttle.messages_burst) = (5_000, 400);
-    (throttle.no_effect_per_second, throttle.no_effect_burst) = (100, 400);
-    throttle.block.0 = Duration::from_millis(20);
-    config.market_data.re_requests_per_second = 50;
-    config.market_data.re_requests_total_per_second = 1_000;
-}
-
-/// A market in which all that can be asked is asked now and then; in half of them accounts pay.
-fn profile(rng: &mut Rng, instruments: u16) -> Profile {
-    Profile {
-        sessions: (TCP_SESSIONS + UDP_SESSIONS) as u16,
-        instruments,
-        accounts: if rng.below(2) == 0 { 3 } else { 0 },
-        beyond_ouch_percent: rng.below(3) * 10,
-        waits_percent: rng.below(3) * 10,
-        minimum_percent: rng.below(3) * 10,
-        pegs_percent: rng.below(3) * 10,
-        good_till_time_percent: rng.below(3) * 5,
-        starts_s: (START_NS / 1_000_000_000) as u32,
-        commands_per_second: 10_000,
-        venue_per_mille: rng.below(4) * 8,
-        odd_percent: rng.below(20),
-        spread: 5 + rng.below(60),
-        live_orders: 50 + rng.below(400) as usize,
-        ..Profile::default()
-    }
-}
-
-/// A venue with small rings, so that they fill, and a durability of the seed's choice.
-fn config(rng: &mut Rng) -> Config {
-    let mut config = Config::default();
-    config.journal.durability = match rng.below(2) {
-        0 => DurabilityConfig::Written,
-        _ => DurabilityConfig::Synced,
-    };
-    config.journal.segment.0 = 1 << (14 + rng.below(3));
-    config.snapshots.inputs = rng.below(3) * (20 + rng.below(800));
-    config.snapshots.time.0 = Duration::from_millis(rng.below(3) * (1 + rng.below(2_000)));
-    config.journal.state_hash_every = 64;
-    config.rings.submissions = 64;
-    config.rings.inputs = 64 << rng.below(3);
-    config.rings.outputs = 64 << rng.below(3);
-    config.order_entry.slow_client_timeout.0 = Duration::from_millis(100 + rng.below(3_000));
-    config.participants.truncate(TCP_SESSIONS + UDP_SESSIONS);
-    for participant in &mut config.participants[..TCP_SESSIONS] {
-        participant.cancel_on_disconnect = rng.below(4) == 0;
-    }
-    config
+    usize::from(session_id?.0).checked_sub(1)
 }

@@ -1,16 +1,18 @@
 //! The same scenario over every protocol of a venue: the same trades, books and balances.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use proof::{
     scenario::ScenarioFault,
-    scenario_over::{Played, Protocol, run},
+    scenario_over::{Played, Protocol, Transport, crossed, run},
 };
+use wire::ouch::{Outbound, decode_outbound};
 
 /// Plays a scenario over protocols that can say it; all lead to the same.
 fn check(scenario: &str, protocols: &[Protocol]) -> Played {
     let played = protocols.iter().map(|protocol| {
-        run(scenario, *protocol).unwrap_or_else(|failure| panic!("line {failure}\nin: {scenario}"))
+        run(scenario, *protocol, Transport::Memory)
+            .unwrap_or_else(|failure| panic!("line {failure}\nin: {scenario}"))
     });
     let played: Vec<_> = played.collect();
     assert!(played.windows(2).all(|pair| pair[0] == pair[1]), "{played:?}");
@@ -56,6 +58,9 @@ fn an_order_lives_the_same_life_over_every_protocol() {
         time 60                             => canceled B5 1 expired";
     let played = check(life, &Protocol::ALL);
     assert_eq!(played.trades, 3);
+    for protocol in Protocol::ALL {
+        assert_eq!(run(life, protocol, Transport::Loopback).as_ref(), Ok(&played), "{protocol:?}");
+    }
     let over_streams = [Protocol::SoupBinTcp, Protocol::Ouch42, Protocol::Fix42, Protocol::Fix44];
     let cut = "\n        cut-off C => canceled C1 5 supervisory, canceled C2 5 supervisory";
     let cut_off = check(&format!("{life}{cut}"), &over_streams);
@@ -70,19 +75,53 @@ fn a_line_without_words_names_itself() {
         sell A1 4 @ 100                     => accepted, booked 4 @ 100
         buy B1 9 @ 100 fok                  => accepted, canceled B1 9 ioc";
     check(kill, &FIX);
-    let failure = run(kill, Protocol::Udp).unwrap_err();
+    let failure = run(kill, Protocol::Udp, Transport::Memory).unwrap_err();
     assert_eq!(failure.line, 3);
     assert_eq!(failure.fault, ScenarioFault::Unreadable("OUCH 5.0 has no message for this".into()));
     let market = "
         sell A1 4 @ 100                     => accepted, booked 4 @ 100
         buy B1 2 @ market                   => accepted, trade A1 B1 2 @ 100";
     check(market, &[Protocol::SoupBinTcp, Protocol::Udp, Protocol::Fix42, Protocol::Fix44]);
-    let failure = run(market, Protocol::Ouch42).unwrap_err();
+    let failure = run(market, Protocol::Ouch42, Transport::Memory).unwrap_err();
     assert_eq!(failure.fault, ScenarioFault::Unreadable("OUCH 4.2 has no message for this".into()));
     let modify = "
         sell A1 4 @ 100                     => accepted, booked 4 @ 100
         modify A1 short to 3                => modified A1 short 1 leaving 3";
     check(modify, &[Protocol::SoupBinTcp, Protocol::Udp, Protocol::Ouch42]);
-    let failure = run(modify, Protocol::Fix44).unwrap_err();
+    let failure = run(modify, Protocol::Fix44, Transport::Memory).unwrap_err();
     assert_eq!(failure.fault, ScenarioFault::Unreadable("FIX.4.4 has no message for this".into()));
+}
+
+/// Every message and every reject reason of OUCH 5.0 crosses a socket. A Cancel Pending and a Cancel Reject answer
+/// a request in the midst of an auction, which no line of a scenario is.
+#[test]
+fn every_message_and_reason_of_ouch_crosses_a_socket() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios/ouch.scenario");
+    let text = fs::read_to_string(path).unwrap();
+    let played = |transport| {
+        crossed(&text, Protocol::SoupBinTcp, transport)
+            .unwrap_or_else(|failure| panic!("line {failure}"))
+    };
+    let (over_sockets, messages) = played(Transport::Loopback);
+    assert_eq!(played(Transport::Memory), (over_sockets, messages.clone()));
+    let types = |from_venue| -> String {
+        let of_side = messages.iter().filter(|it| it.from_venue == from_venue);
+        of_side.map(|it| char::from(it.bytes[0])).collect::<BTreeSet<_>>().into_iter().collect()
+    };
+    assert_eq!(types(false), "CDEMOQUX");
+    assert_eq!(types(true), "ABCDEGJKMQRSTUX");
+    let reasons: BTreeSet<u16> = messages
+        .iter()
+        .filter_map(|it| match decode_outbound(&it.bytes) {
+            Ok(Outbound::Rejected(rejected, _)) if it.from_venue => Some(rejected.reason.get()),
+            _ => None,
+        })
+        .collect();
+    let document = include_str!("../../../../docs/wire/ouch.md");
+    let in_document: BTreeSet<u16> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| 0x")?.split_once(' '))
+        .map(|(code, _)| u16::from_str_radix(code, 16).unwrap())
+        .collect();
+    assert_eq!(reasons, in_document);
 }
