@@ -4,21 +4,18 @@
 //! and how to get it; a value that the system does not show is unknown, never good.
 
 mod checks;
-mod files;
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::PathBuf};
 
 use gateway::UdpOptions;
 use serde::Serialize;
 use venue::{
     config::{Config, DurabilityConfig},
-    descriptors,
     layout::Machine,
-    pipeline, sockets,
+    pipeline, resources, sockets,
 };
 
 pub use checks::examine;
-pub use files::SystemFiles;
 
 /// What a venue needs of the machine, from its configuration, and what only a trial shows.
 #[derive(Clone, Debug)]
@@ -27,8 +24,10 @@ pub struct Needs {
     pub threads: usize,
     /// Cores that the layout pins threads to.
     pub pinned: Vec<usize>,
-    /// File descriptors.
-    pub descriptors: u64,
+    /// Descriptors, memory and disk, as at the start of a venue.
+    pub resources: resources::ResourceNeeds,
+    /// Where its journal is or will be.
+    pub journal: PathBuf,
     /// Bytes that each UDP socket asks for.
     pub receive_buffer_bytes: usize,
     /// True if a datagram to the feed's group came back; `None` if that was not tried.
@@ -52,7 +51,8 @@ impl Needs {
         Ok(Self {
             threads: groups.len(),
             pinned,
-            descriptors: descriptors::needed(config),
+            resources: resources::ResourceNeeds::of(config),
+            journal: config.journal.directory.clone(),
             receive_buffer_bytes: UdpOptions::default().receive_buffer_bytes,
             multicast: sockets::feed_group_works(config),
             io_uring: os::Uring::new().map(|_| ()).map_err(|error| error.to_string()),
@@ -129,13 +129,19 @@ pub fn fix_script(findings: &[Finding]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use os::SystemFiles;
+
     use super::*;
 
     fn needs() -> Needs {
+        let small = "[journal]\nsegment = \"1MiB\"\nfree_min = \"0B\"\n\
+                     [snapshots]\ninputs = 0\ntime = \"0s\"\n";
+        let config = Config::parse(small, "venue.toml").unwrap();
         Needs {
             threads: 4,
             pinned: vec![2, 3],
-            descriptors: 5_000,
+            resources: resources::ResourceNeeds::of(&config),
+            journal: config.journal.directory,
             receive_buffer_bytes: 4 << 20,
             multicast: Some(true),
             io_uring: Ok(()),
@@ -215,7 +221,7 @@ mod tests {
             )
         };
         let (few, little, low) = (
-            limits("1024", "unlimited", "99"),
+            limits("512", "unlimited", "99"),
             limits("20000", "65536", "99"),
             limits("20000", "unlimited", "0"),
         );
@@ -223,6 +229,18 @@ mod tests {
             ("cores", "proc/self/status", one_core, State::Worse),
             ("seccomp", "proc/self/status", status, State::Worse),
             ("descriptors", "proc/self/limits", &few, State::Missing),
+            (
+                "memory",
+                "proc/meminfo",
+                "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\n",
+                State::Missing,
+            ),
+            (
+                "memory",
+                "proc/meminfo",
+                "MemTotal: 64000000 kB\nMemAvailable: 900000 kB\n",
+                State::Worse,
+            ),
             ("locked memory", "proc/self/limits", &little, State::Worse),
             ("real-time priority", "proc/self/limits", &low, State::Worse),
             ("isolated cores", "sys/devices/system/cpu/isolated", "\n", State::Worse),
@@ -282,7 +300,7 @@ mod tests {
         let mut needs = needs();
         needs.multicast = None;
         for finding in examine(&SystemFiles::under(empty.path()), &needs) {
-            let by_trial = finding.name == "io_uring";
+            let by_trial = ["io_uring", "disk"].contains(&finding.name);
             assert_eq!(finding.state == State::Unknown, !by_trial, "{finding:?}");
         }
     }

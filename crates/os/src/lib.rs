@@ -1,5 +1,6 @@
 //! The system calls that the standard library does not offer, behind functions that are safe to
-//! call, and an allocator of large pages ([`memory`]).
+//! call, an allocator of large pages ([`memory`]), and the files in which Linux shows its settings
+//! ([`system_files`]).
 //!
 //! Start at the functions of this page. Nothing here depends on its use in an exchange.
 //!
@@ -13,14 +14,18 @@ mod uring;
 mod readiness;
 mod thread;
 mod power;
+mod free_space;
 pub mod memory;
+pub mod system_files;
 
 use std::io;
 
 pub use datagrams::{BATCH, DatagramBatch, Received, count_drops};
 pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
+pub use free_space::free_bytes;
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
+pub use system_files::SystemFiles;
 pub use thread::{
     InstructionCounter, lower_priority, pin_to_core, process_cpu_ns, thread_core_wait_ns,
     thread_cpu_ns, thread_page_faults, wake_promptly,

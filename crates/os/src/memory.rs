@@ -286,6 +286,15 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
+/// Bytes of addresses that were reserved and not yet taken: they cost no more addresses. 0 where the range
+/// could not be reserved.
+pub fn reserved_bytes() -> u64 {
+    match BASE.load(Ordering::Acquire).is_null() {
+        true => 0,
+        false => (RANGE - TAKEN.load(Ordering::Acquire)) as u64,
+    }
+}
+
 /// Starts the thread that populates pages before they are used, so that no other thread waits for a
 /// page fault. It does nothing where [`Allocator`] is not the global allocator, or where the system
 /// cannot populate pages (Linux before 5.14).

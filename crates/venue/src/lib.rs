@@ -18,7 +18,7 @@ pub mod core;
 pub mod delta_streams;
 pub mod pipeline;
 pub mod sockets;
-pub mod descriptors;
+pub mod resources;
 mod notice_limiter;
 pub mod notices;
 pub mod running;

@@ -60,7 +60,12 @@ const AGENTS: [AgentName; 7] = [
 ];
 
 /// Slots of the ring from market data to the feed server, which waits where it is full.
-const FEED_SLOTS: usize = 16_384;
+pub(crate) const FEED_SLOTS: usize = 16_384;
+
+/// True if a second engine follows the journal, for snapshots or the ledger.
+pub(crate) fn follows(config: &Config) -> bool {
+    snapshot_plan(config).is_wanted() || config.ledger.is_kept()
+}
 
 /// The agents of a venue with this configuration, in the order in which an order passes them.
 pub fn agents(config: &Config) -> Vec<AgentName> {
@@ -264,8 +269,7 @@ where
     let options = core_options(config, edges, schedule, to_results);
     let Chain { mut agents, wiring, journal, journaled } = core.build(engine, writer, options);
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
-    let snapshots =
-        (plan.inputs > 0 || plan.time_ns > 0).then(|| Snapshots::new(plan, last_snapshot));
+    let snapshots = plan.is_wanted().then(|| Snapshots::new(plan, last_snapshot));
     let gauges = Gauges {
         rings: wiring.monitors().to_vec(),
         checkpoints,
@@ -531,7 +535,7 @@ fn ledger(
     })
 }
 
-fn snapshot_plan(config: &Config) -> SnapshotPlan {
+pub(crate) fn snapshot_plan(config: &Config) -> SnapshotPlan {
     let settings = &config.snapshots;
     SnapshotPlan {
         inputs: settings.inputs,

@@ -14,7 +14,6 @@ use crate::{
     clock::SystemClock,
     config::{Config, DurabilityConfig, MethodName},
     delta_streams::StreamGauges,
-    descriptors,
     failure::Failure,
     layout::{self, AgentGroup, Machine, PARK_MAX},
     ledger::store::Location,
@@ -24,6 +23,7 @@ use crate::{
         reload::{self, ReloadPlan},
     },
     pipeline::{self, Edges, Gauges, Recovered},
+    resources,
     sockets::{Addresses, Sockets},
     stage::{Checkpoint, Perturbations, journal_status},
 };
@@ -61,8 +61,9 @@ pub struct Running {
 /// # Errors
 /// An address is taken, the journal cannot be used, or the configuration contradicts it.
 pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure> {
-    descriptors::reserve(config)?;
+    let warnings = resources::reserve(config)?;
     let mut sockets = Sockets::bind(config)?;
+    sockets.notices.extend(warnings);
     let mut listeners = Listeners::bind(config.admin.address).map_err(|error| {
         let address = config.admin.address.map_or(String::new(), |it| it.to_string());
         Failure::environment(format!("cannot listen at admin.address {address}: {error}"))

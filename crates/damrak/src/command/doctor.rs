@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::doctor::{self, Finding, Needs, Remedy, State, SystemFiles};
+use lab::doctor::{self, Finding, Needs, Remedy, State};
+use os::SystemFiles;
 use serde_json::json;
 use venue::failure::Failure;
 

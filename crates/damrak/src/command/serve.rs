@@ -29,6 +29,7 @@ use venue::{
     config::{Config, Span},
     failure::Failure,
     notices::{self, LogConfig, LogFormat, LogLevel},
+    resources,
 };
 
 /// How often the main thread looks for a signal or a failed agent.
@@ -63,7 +64,7 @@ pub struct Arguments {
     /// Leave out less important notices. Default: log.level of the configuration.
     #[arg(long, value_enum, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
-    /// Check the configuration and stop.
+    /// Check the configuration, and if this machine has enough for it, and stop. Exit code 3 if not.
     #[arg(long)]
     check: bool,
 }
@@ -72,7 +73,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = configuration(arguments.config.as_deref())?;
     if arguments.check {
-        return print_line("the configuration is valid");
+        return check(&config);
     }
     notices::write_to_stderr(LogConfig {
         format: arguments.log_format.unwrap_or(config.log.format),
@@ -130,6 +131,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             config.journal.directory.display(),
         ))
     }
+}
+
+/// Says what a start with a valid configuration would say of the machine.
+fn check(config: &Config) -> Result<(), Failure> {
+    print_line("the configuration is valid")?;
+    for warning in resources::warnings(&resources::examine(config))? {
+        print_line(&format!("warning: {warning}"))?;
+    }
+    Ok(())
 }
 
 /// Signals with a purpose other than an immediate stop.

@@ -14,6 +14,7 @@ mod patience;
 mod program;
 mod recordings;
 mod recovery;
+mod resources;
 mod snapshots;
 mod tools;
 mod whole_venue;

@@ -40,12 +40,13 @@ pub(crate) struct Venue {
 
 impl Venue {
     pub(crate) fn start(config: &str, more: &[&str]) -> (Self, Value) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
-            .args(["serve", "--json", "--config", config])
-            .args(more)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_damrak"));
+        Self::spawn(command.args(["serve", "--json", "--config", config]).args(more))
+    }
+
+    /// By a command that prints JSON.
+    pub(crate) fn spawn(command: &mut Command) -> (Self, Value) {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut venue = Self { child, lines };
         let started = venue.next();

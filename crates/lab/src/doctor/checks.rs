@@ -1,9 +1,12 @@
 //! One function for each setting that is looked at.
 
-use super::{
-    Finding, Needs, Remedy, State,
-    files::{SystemFiles, cores, list, mask},
+use os::{
+    SystemFiles,
+    system_files::{cores, list, mask},
 };
+use venue::resources::{ResourceFinding, ResourceOffer, ResourceState};
+
+use super::{Finding, Needs, Remedy, State};
 
 /// Steal above this share of all time since boot is worth a word.
 const STEAL_PERCENT_MAX: f64 = 1.0;
@@ -16,7 +19,7 @@ const CAP_SYS_NICE: u64 = 1 << 23;
 
 /// Looks at every setting; the order is that of the list in docs/doctor.md.
 pub fn examine(files: &SystemFiles, needs: &Needs) -> Vec<Finding> {
-    let checks: [fn(&SystemFiles, &Needs) -> Finding; 20] = [
+    let checks: [fn(&SystemFiles, &Needs) -> Finding; 15] = [
         usable_cores,
         isolated,
         tickless,
@@ -32,13 +35,30 @@ pub fn examine(files: &SystemFiles, needs: &Needs) -> Vec<Finding> {
         huge_pages,
         locked_memory,
         swap,
-        descriptors,
-        receive_buffer,
-        multicast,
-        io_uring,
-        seccomp,
     ];
-    checks.iter().map(|check| check(files, needs)).chain([perf(files)]).collect()
+    let others = [receive_buffer, multicast, io_uring, seccomp, perf];
+    let resources = needs.resources.examine(&ResourceOffer::of(files, &needs.journal));
+    let look = |check: &fn(&SystemFiles, &Needs) -> Finding| check(files, needs);
+    checks
+        .iter()
+        .map(look)
+        .chain(resources.map(of_resource))
+        .chain(others.iter().map(look))
+        .collect()
+}
+
+/// What a start of the venue would say of descriptors, memory or disk.
+fn of_resource(finding: ResourceFinding) -> Finding {
+    let ResourceFinding { name, state, found, needed, lost, remedy } = finding;
+    let (state, lost) = match state {
+        ResourceState::Enough => (State::Good, String::new()),
+        ResourceState::Unknown => (State::Unknown, String::new()),
+        ResourceState::Scarce => (State::Worse, lost),
+        ResourceState::Short => (State::Missing, "the venue does not start".into()),
+    };
+    let is_good = matches!(state, State::Good | State::Unknown);
+    let remedy = (!is_good).then(|| Remedy::Advice(remedy));
+    Finding { name, state, found, wanted: needed, lost, remedy }
 }
 
 /// A finding that is good, worse or unknown by what was found.
@@ -349,25 +369,6 @@ fn swap(files: &SystemFiles, _: &Needs) -> Finding {
     )
 }
 
-fn descriptors(files: &SystemFiles, needs: &Needs) -> Finding {
-    let needed = needs.descriptors;
-    let found = files.hard_limit("Max open files");
-    let mut finding = judged(
-        "descriptors",
-        format!("{needed}, by the configuration"),
-        found.map(|limit| (limit >= needed, format!("{limit} at most"))),
-        "the venue does not start",
-        Remedy::Advice(format!(
-            "`ulimit -Hn {needed}` in root's shell, LimitNOFILE={needed} in the systemd unit, or a smaller \
-             order_entry.connections_max"
-        )),
-    );
-    if finding.state == State::Worse {
-        finding.state = State::Missing;
-    }
-    finding
-}
-
 fn receive_buffer(files: &SystemFiles, needs: &Needs) -> Finding {
     let wanted = needs.receive_buffer_bytes as i64;
     let found = files.number("proc/sys/net/core/rmem_max");
@@ -432,7 +433,7 @@ fn seccomp(files: &SystemFiles, _: &Needs) -> Finding {
     )
 }
 
-fn perf(files: &SystemFiles) -> Finding {
+fn perf(files: &SystemFiles, _: &Needs) -> Finding {
     let found = files.number("proc/sys/kernel/perf_event_paranoid");
     judged(
         "perf",

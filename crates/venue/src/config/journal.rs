@@ -27,6 +27,8 @@ pub struct JournalConfig {
     pub slow: Span,
     /// A new file is begun when one is this long. Default `256MiB`.
     pub segment: Bytes,
+    /// Without so much free space in the folder the venue does not start; `0B`: it always does. Default `256MiB`.
+    pub free_min: Bytes,
     /// After so many inputs the state hash is put in the journal, and compared when that is
     /// replayed; 0 is never. Default 4096.
     pub state_hash_every: u64,
@@ -126,6 +128,7 @@ impl Default for JournalConfig {
             method: MethodName::Auto,
             slow: Span(Duration::from_secs(2)),
             segment: Bytes(256 << 20),
+            free_min: Bytes(256 << 20),
             state_hash_every: 4096,
         }
     }

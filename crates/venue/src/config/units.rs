@@ -1,11 +1,11 @@
 //! Values with a unit, as a person writes them.
 
-use std::{str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use market::parse_decimal;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// A number of bytes, written `64MiB`, `256KiB`, `1GiB` or `4096B`.
+/// A number of bytes, written `64MiB`, `256KiB`, `1GiB` or `4096B`; for people it is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -30,6 +30,17 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, String> {
         let units = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
         scaled(text, &units, "a number of bytes like \"64MiB\"").map(Self)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, size) = match self.0 {
+            0..0x40_0000 => ("KiB", 1 << 10),
+            0x40_0000..0x4000_0000 => ("MiB", 1 << 20),
+            _ => ("GiB", 1 << 30),
+        };
+        write!(f, "{:.1} {unit}", self.0 as f64 / f64::from(size))
     }
 }
 

@@ -242,11 +242,15 @@ mod tests {
         assert_eq!(figures.reason(), Some(RejectReason::NoRoom));
         let (_, left) = writer.room();
         assert!((LAST_ROOM / 2..LAST_ROOM).contains(&left), "{left}");
+        load_shedding.look(&mut writer, 60 * S, None).unwrap();
         storage.set_capacity(None);
         for _ in 0..9 {
-            load_shedding.look(&mut writer, 2 * S, None).unwrap();
+            load_shedding.look(&mut writer, 62 * S, None).unwrap();
         }
         assert_eq!((figures.reason(), figures.holds(), figures.alarms.get()), (None, false, 1));
+        // A command that came while they were held back waited a minute, but only this second for the disk.
+        load_shedding.look(&mut writer, 63 * S, Some(61 * S)).unwrap();
+        assert_eq!((figures.reason(), figures.wait_ns_max.get()), (None, S));
     }
 
     /// A wait above the limit begins load shedding; it ends at half the limit, or when no command waits.

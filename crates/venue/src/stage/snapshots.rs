@@ -29,6 +29,13 @@ pub struct SnapshotPlan {
     pub old_segments: OldSegments,
 }
 
+impl SnapshotPlan {
+    /// True if any are made.
+    pub const fn is_wanted(&self) -> bool {
+        self.inputs > 0 || self.time_ns > 0
+    }
+}
+
 /// Figures of the snapshots, for any thread to read.
 #[derive(Debug)]
 pub struct SnapshotFigures {

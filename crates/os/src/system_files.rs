@@ -89,7 +89,7 @@ impl SystemFiles {
 }
 
 /// Reads a list of cores; an empty one is empty.
-pub(super) fn cores(list: &str) -> Option<Vec<usize>> {
+pub fn cores(list: &str) -> Option<Vec<usize>> {
     let mut cores = Vec::new();
     for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -99,7 +99,7 @@ pub(super) fn cores(list: &str) -> Option<Vec<usize>> {
 }
 
 /// A list of cores, as the system writes it.
-pub(super) fn list(cores: &[usize]) -> String {
+pub fn list(cores: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for core in cores {
         match parts.last_mut() {
@@ -115,7 +115,7 @@ pub(super) fn list(cores: &[usize]) -> String {
 }
 
 /// A mask of cores, as the system writes it.
-pub(super) fn mask(cores: &[usize]) -> String {
+pub fn mask(cores: &[usize]) -> String {
     let words = cores.iter().max().map_or(1, |core| core / 32 + 1);
     let word = |index: usize| {
         let of_word = cores.iter().filter(|core| **core / 32 == index);

@@ -1,0 +1,375 @@
+//! Memory of a venue: the most that its configuration lets each part take, against the limits of the process,
+//! its control groups and the machine.
+//!
+//! Invariant: everything that grows while the venue runs has a part here, or is a constant with its reason.
+
+use std::{cmp::Reverse, fmt::Write as _, path::Path};
+
+use gateway::{CONNECTION_BYTES_MAX, FeedMessage, SUBSCRIBERS_MAX, Submission};
+use market::{Input, Output};
+use os::SystemFiles;
+
+use super::{ResourceFinding, ResourceState};
+use crate::{
+    config::{Bytes, Config, ParticipantConfig, ProtocolName},
+    operator, pipeline,
+};
+
+/// Program, threads, directories, and what the allocator has ready: measured with the least configuration,
+/// and a third more.
+const PROGRAM_BYTES: u64 = 96 << 20;
+
+/// A stream of replies keeps its newest chunks, whatever the bound of its store.
+const STREAM_BYTES_MIN: u64 = 160 << 10;
+
+/// What a session over UDP may have waiting: 512 KiB in a queue that doubles.
+const UDP_SESSION_BYTES: u64 = 1 << 20;
+
+/// ClOrdIDs, trades and orders that are kept of a session by FIX, once in its gateway and once for snapshots.
+const FIX_SESSION_BYTES: u64 = 32 << 20;
+
+/// Tokens that are kept of a session by OUCH 4.2, once in its gateway and once for snapshots.
+const OUCH42_SESSION_BYTES: u64 = 8 << 20;
+
+/// Older messages that were read from the journal: 16 MiB of the feed, 16 MiB for FIX, and their rings.
+const HISTORY_BYTES: u64 = 36 << 20;
+
+/// A live order at most: 378 bytes in the engine (docs/performance.md) and 64 in its indexes, both once more in
+/// the engine of the follower, and 128 in the feed server's books.
+const ORDER_BYTES: u64 = 2 * (378 + 64) + 128;
+
+/// A message of the feed has at least so many bytes in the store, and 8 in the index of each stream, which
+/// doubles.
+const MESSAGE_BYTES_MIN: u64 = 19 + 2 + 4;
+
+/// When a part takes its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// At the start.
+    Start,
+    /// In time, in any venue that goes on long enough.
+    InTime,
+    /// When every participant has as many live orders as it may.
+    AtWorst,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    name: &'static str,
+    bytes: u64,
+    when: When,
+}
+
+/// Memory that the system lets this process take, in bytes; `None` is no limit, or one that is not shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryOffer {
+    /// What RLIMIT_AS leaves.
+    pub address_space: Option<u64>,
+    /// What the narrowest control group leaves.
+    pub control_group: Option<u64>,
+    /// All memory of the machine.
+    pub total: Option<u64>,
+    /// What the machine could give now.
+    pub available: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct MemoryNeeds {
+    parts: Vec<Part>,
+}
+
+/// The most live orders that all participants may have.
+pub(super) fn live_orders(config: &Config) -> u64 {
+    config.participants.iter().map(|it| u64::from(it.live_orders_max)).sum()
+}
+
+impl MemoryNeeds {
+    pub(super) fn of(config: &Config) -> Self {
+        let users = |protocol| {
+            let speaks = |it: &&ParticipantConfig| it.password.is_some() && it.protocol == protocol;
+            config.participants.iter().filter(speaks).count() as u64
+        };
+        let udp = config.participants.iter().filter(|it| it.udp.is_some()).count() as u64;
+        let store = |bytes: Bytes, streams: u64| bytes.0.max(streams * STREAM_BYTES_MIN);
+        let mut parts = vec![
+            Part { name: "the program", bytes: PROGRAM_BYTES, when: When::Start },
+            Part { name: "rings", bytes: ring_bytes(config), when: When::Start },
+        ];
+        let mut in_time = |name, bytes| parts.push(Part { name, bytes, when: When::InTime });
+        let entry = config.order_entry.reply_store;
+        in_time("order_entry.reply_store", store(entry, users(ProtocolName::Ouch)));
+        in_time("order_entry_udp.reply_store", store(config.order_entry_udp.reply_store, udp));
+        if let Some(fix) = &config.order_entry_fix {
+            let sessions = users(ProtocolName::Fix);
+            in_time("order_entry_fix.reply_store", store(fix.reply_store, sessions));
+            in_time("sessions by FIX", sessions * FIX_SESSION_BYTES);
+        }
+        if let Some(ouch42) = &config.order_entry_ouch42 {
+            let sessions = users(ProtocolName::Ouch42);
+            in_time("order_entry_ouch42.reply_store", store(ouch42.reply_store, sessions));
+            in_time("sessions by OUCH 4.2", sessions * OUCH42_SESSION_BYTES);
+        }
+        let feed = config.market_data.store.0;
+        in_time("market_data.store", feed);
+        let indexed = feed / MESSAGE_BYTES_MIN * 2 * size_of::<u64>() as u64;
+        in_time("market_data.streams", config.market_data.streams.len() as u64 * indexed);
+        if pipeline::follows(config) {
+            in_time("snapshots.replies", 2 * config.snapshots.replies.0);
+        }
+        in_time("older messages", HISTORY_BYTES);
+        in_time("connections", connection_bytes(config));
+        in_time("sessions over UDP", udp * UDP_SESSION_BYTES);
+        let orders = live_orders(config) * ORDER_BYTES;
+        parts.push(Part { name: "live_orders_max", bytes: orders, when: When::AtWorst });
+        Self { parts }
+    }
+
+    /// What it takes up to this stage.
+    fn up_to(&self, last: &[When]) -> u64 {
+        self.parts.iter().filter(|it| last.contains(&it.when)).map(|it| it.bytes).sum()
+    }
+
+    pub(super) fn judge(&self, offer: &MemoryOffer) -> ResourceFinding {
+        let at_start = self.up_to(&[When::Start]);
+        let in_time = self.up_to(&[When::Start, When::InTime]);
+        let at_worst = self.up_to(&[When::Start, When::InTime, When::AtWorst]);
+        let limits = [
+            (offer.address_space, "of address space (ulimit -v)"),
+            (offer.control_group, "in its control group (memory.max)"),
+            (offer.total, "in all"),
+        ];
+        let limits = limits.into_iter().filter_map(|(bytes, of)| Some((bytes?, of)));
+        let narrowest = limits.min_by_key(|(bytes, _)| *bytes);
+        let available = offer.available.map(|bytes| (bytes, "available"));
+        let (state, found) = match (narrowest, available) {
+            (Some(limit), _) if limit.0 < in_time => (ResourceState::Short, Some(limit)),
+            (_, Some(now)) if now.0 < at_start => (ResourceState::Short, Some(now)),
+            (_, Some(now)) if now.0 < in_time => (ResourceState::Scarce, Some(now)),
+            (Some(limit), _) if limit.0 < at_worst => (ResourceState::Scarce, Some(limit)),
+            (None, None) => (ResourceState::Unknown, None),
+            (limit, now) => (ResourceState::Enough, now.or(limit)),
+        };
+        let (needed, kinds) = match state {
+            ResourceState::Short => (in_time, &[When::Start, When::InTime][..]),
+            _ => (at_worst, &[When::Start, When::InTime, When::AtWorst][..]),
+        };
+        ResourceFinding {
+            name: "memory",
+            state,
+            found: found.map_or("not shown by this system".into(), |(bytes, of)| {
+                format!("{} {of}", Bytes(bytes))
+            }),
+            needed: format!("{}: {}", Bytes(needed), self.largest(kinds)),
+            lost: "the system ends the venue when it is used up".into(),
+            remedy: "lower the largest of these, or give the venue more: `ulimit -v`, MemoryMax= in the \
+                     systemd unit, the limit of the container, or a machine with more memory"
+                .into(),
+        }
+    }
+
+    /// The largest parts, in words.
+    fn largest(&self, kinds: &[When]) -> String {
+        const NAMED: usize = 4;
+        let mut parts: Vec<_> = self.parts.iter().filter(|it| kinds.contains(&it.when)).collect();
+        parts.sort_by_key(|it| Reverse(it.bytes));
+        let rest: u64 = parts.iter().skip(NAMED).map(|it| it.bytes).sum();
+        let mut text = String::new();
+        for part in parts.iter().take(NAMED) {
+            let _ = write!(text, "{} {}, ", Bytes(part.bytes), part.name);
+        }
+        let _ = write!(text, "{} others", Bytes(rest));
+        text
+    }
+}
+
+/// The slots of all rings; each begins a cache line.
+fn ring_bytes(config: &Config) -> u64 {
+    let slots = |count: usize, bytes: usize| (count * bytes.next_multiple_of(64)) as u64;
+    let ports = 2 + [config.order_entry_fix.is_some(), config.order_entry_ouch42.is_some()]
+        .into_iter()
+        .filter(|is_there| *is_there)
+        .count();
+    let submissions = ports * config.rings.submissions + operator::SLOTS;
+    let streams: usize = config.market_data.streams.iter().map(|stream| stream.slots).sum();
+    slots(submissions, size_of::<Submission>())
+        + slots(config.rings.inputs, size_of::<Input>())
+        + slots(config.rings.outputs, size_of::<Output>())
+        + slots(pipeline::FEED_SLOTS + streams, size_of::<FeedMessage>())
+}
+
+/// Buffers of participants and subscribers.
+fn connection_bytes(config: &Config) -> u64 {
+    ((config.connections() + 2 * SUBSCRIBERS_MAX) * CONNECTION_BYTES_MAX) as u64
+}
+
+impl MemoryOffer {
+    /// What the files of the system show. `reserved` bytes of the address space are this process's already.
+    pub fn of(files: &SystemFiles, reserved: u64) -> Self {
+        let kib = |path, key: &str| -> Option<u64> {
+            let line = files.line(path, key)?;
+            line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+        };
+        let limit = files.limit("Max address space").filter(|limit| *limit != u64::MAX);
+        let used = kib("proc/self/status", "VmSize:").map(|used| used.saturating_sub(reserved));
+        Self {
+            address_space: limit.zip(used).map(|(limit, used)| limit.saturating_sub(used)),
+            control_group: control_groups(files).into_iter().min(),
+            total: kib("proc/meminfo", "MemTotal:"),
+            available: kib("proc/meminfo", "MemAvailable:"),
+        }
+    }
+}
+
+/// The files of a version of control groups: limit, use, and the line of the page cache, which the kernel gives
+/// up when it is asked for memory.
+const VERSIONS: [(&str, &str, &str, &str); 2] = [
+    ("sys/fs/cgroup", "memory.max", "memory.current", "file "),
+    ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache "),
+];
+
+/// What each control group of this process leaves it, from its own to the outermost; without those that have no
+/// limit.
+fn control_groups(files: &SystemFiles) -> Vec<u64> {
+    let text = files.text("proc/self/cgroup").unwrap_or_default();
+    let of_version = |line: &str| -> Option<(usize, String)> {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let version = match controllers {
+            "" => 0,
+            names if names.split(',').any(|name| name == "memory") => 1,
+            _ => return None,
+        };
+        Some((version, path.to_owned()))
+    };
+    let mut left = Vec::new();
+    for (version, path) in text.lines().filter_map(of_version) {
+        let (root, limit, used, cache) = VERSIONS[version];
+        for place in Path::new(&path).ancestors() {
+            let folder = format!("{root}{}", place.display());
+            let folder = folder.trim_end_matches('/');
+            let number = |name| files.number(&format!("{folder}/{name}"));
+            // "max" is no number, and no machine has 4 EiB.
+            let Some(limit) = number(limit).filter(|limit| *limit < 1 << 62) else { continue };
+            let cache = files.line(&format!("{folder}/memory.stat"), cache);
+            let cache = cache.and_then(|bytes| bytes.parse::<i64>().ok()).unwrap_or(0);
+            let used = number(used).unwrap_or(0).saturating_sub(cache).max(0);
+            left.push(u64::try_from(limit.saturating_sub(used)).unwrap_or(0));
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn config(changes: &str) -> Config {
+        Config::parse(changes, "venue.toml").unwrap()
+    }
+
+    /// Each key that takes memory is counted: with more of it, the venue needs as much more.
+    #[test]
+    fn memory_is_counted_by_the_configuration() {
+        let worst = |changes: &str| {
+            let all = [When::Start, When::InTime, When::AtWorst];
+            MemoryNeeds::of(&config(changes)).up_to(&all)
+        };
+        let default = worst("");
+        for (changes, more) in [
+            ("[order_entry]\nreply_store = \"2GiB\"", GIB),
+            ("[order_entry_udp]\nreply_store = \"1025MiB\"", 1 << 20),
+            ("[market_data]\nstore = \"65MiB\"", 1 << 20),
+            ("[snapshots]\nreplies = \"65MiB\"", 2 << 20),
+            ("[snapshots]\ninputs = 0\ntime = \"0s\"", 0_u64.wrapping_sub(128 << 20)),
+            ("[rings]\nsubmissions = 8192", 2 * 4096 * 128),
+            // Its store, its ring, and the places of 256 connections without a login.
+            ("[order_entry_fix]", GIB + 4096 * 128 + 256 * CONNECTION_BYTES_MAX as u64),
+        ] {
+            assert_eq!(worst(changes).wrapping_sub(default), more, "{changes}");
+        }
+        let participants = |count: usize| {
+            let row = |n| {
+                format!("[[participants]]\nusername = \"u{n}\"\npassword = \"p\"\nfirm = \"F\"\n")
+            };
+            worst(&(0..count).map(row).collect::<String>())
+        };
+        let each = CONNECTION_BYTES_MAX as u64 + 100_000 * ORDER_BYTES;
+        assert_eq!(participants(7) - participants(5), 2 * each);
+    }
+
+    /// What a venue certainly takes in time must be below every limit, and what it takes at once available; what
+    /// only the worst of all participants take is a warning.
+    #[test]
+    fn memory_is_compared_with_every_limit() {
+        let needs = MemoryNeeds::of(&Config::default());
+        let in_time = needs.up_to(&[When::Start, When::InTime]);
+        let plenty = Some(100 * GIB);
+        let good = MemoryOffer { total: plenty, available: plenty, ..MemoryOffer::default() };
+        assert_eq!(needs.judge(&good).state, ResourceState::Enough);
+        let limits: [(&str, fn(u64) -> MemoryOffer); 3] = [
+            ("ulimit -v", |bytes| MemoryOffer { address_space: Some(bytes), ..good_offer() }),
+            ("memory.max", |bytes| MemoryOffer { control_group: Some(bytes), ..good_offer() }),
+            ("in all", |bytes| MemoryOffer { total: Some(bytes), ..good_offer() }),
+        ];
+        for (name, with) in limits {
+            let finding = needs.judge(&with(in_time - 1));
+            assert_eq!(finding.state, ResourceState::Short, "{finding:?}");
+            assert!(finding.found.contains(name), "{finding:?}");
+            assert!(
+                finding.needed.contains("1.0 GiB order_entry.reply_store, 1.0 GiB order_entry_udp")
+            );
+            assert_eq!(needs.judge(&with(in_time)).state, ResourceState::Scarce);
+        }
+        let now = |bytes| needs.judge(&MemoryOffer { available: Some(bytes), ..good }).state;
+        assert_eq!(now(needs.up_to(&[When::Start]) - 1), ResourceState::Short);
+        assert_eq!(
+            (now(in_time - 1), now(in_time)),
+            (ResourceState::Scarce, ResourceState::Enough)
+        );
+    }
+
+    fn good_offer() -> MemoryOffer {
+        MemoryOffer { total: Some(100 * GIB), available: Some(100 * GIB), ..MemoryOffer::default() }
+    }
+
+    /// The limits are those of the process, of its control groups up to the outermost, in both versions of their
+    /// files, and of the machine.
+    #[test]
+    fn limits_are_read_from_the_system() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let read = || MemoryOffer::of(&SystemFiles::under(root.path()), GIB);
+        let nothing = read();
+        assert_eq!(
+            (nothing.address_space, nothing.control_group, nothing.total),
+            (None, None, None)
+        );
+
+        write("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n");
+        write("proc/self/status", "VmSize:\t 2097152 kB\n");
+        write("proc/self/limits", "Max address space  unlimited unlimited bytes\n");
+        assert_eq!((read().address_space, read().total), (None, Some(8 * GIB)));
+        assert_eq!(read().available, Some(4 * GIB));
+        write("proc/self/limits", "Max address space  4294967296 unlimited bytes\n");
+        // Of the 2 GiB in use one is reserved for what is counted.
+        assert_eq!(read().address_space, Some(3 * GIB));
+
+        write("proc/self/cgroup", "0::/outer/inner\n");
+        write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
+        assert_eq!(read().control_group, None);
+        write("sys/fs/cgroup/outer/memory.max", "3221225472\n");
+        write("sys/fs/cgroup/outer/memory.current", "2147483648\n");
+        write("sys/fs/cgroup/outer/memory.stat", "anon 5\nfile 1073741824\n");
+        assert_eq!(read().control_group, Some(2 * GIB));
+        write("proc/self/cgroup", "5:cpu:/x\n4:memory:/gone\n0::/outer\n");
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+        write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1024\n");
+        assert_eq!(read().control_group, Some(GIB - 1024));
+    }
+}
