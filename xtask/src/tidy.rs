@@ -69,6 +69,11 @@ pub const RULES: &[Rule] = &[
         says: "each invariant in ARCHITECTURE.md names the rule or test that keeps it",
         find: invariants::table,
     },
+    Rule {
+        name: "defences",
+        says: "each attack in docs/security.md names the test that fails without its defence",
+        find: invariants::defences,
+    },
     Rule { name: "headers", says: "a file opens with what it is for", find: prose::headers },
     Rule { name: "types", says: "a public type name occurs once", find: prose::type_names },
     Rule { name: "dialect", says: "prose is plain English", find: prose::dialect },

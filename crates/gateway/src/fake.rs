@@ -81,6 +81,11 @@ impl FakeStream {
         id
     }
 
+    /// The system has no descriptor for a connection from there, and it was closed.
+    pub fn refuse(&self, from: SocketAddr) {
+        self.lock().events.push_back(NetworkEvent::Refused(from));
+    }
+
     /// Bytes of a client arrive at the gateway; lost if the connection has ended.
     pub fn deliver(&self, connection: ConnectionId, bytes: &[u8]) {
         let mut streams = self.lock();

@@ -1,12 +1,14 @@
-//! Rules about what ARCHITECTURE.md promises: each invariant names what fails when it is broken.
+//! Rules about what documents promise: each invariant of ARCHITECTURE.md and each defence of docs/security.md
+//! names what fails when it is broken.
 //!
-//! Invariant: a name in the table is that of a rule in `RULES` or of a test function in the repository.
+//! Invariant: a name in their tables is that of a rule in `RULES` or of a test function in the repository.
 
 use std::collections::BTreeSet;
 
 use super::{Finding, RULES, Repository, before_tests, code::code_of};
 
 const PAGE: &str = "ARCHITECTURE.md";
+const SECURITY: &str = "docs/security.md";
 
 /// Where agents do their turns.
 const AGENTS: &[&str] = &[
@@ -50,6 +52,34 @@ pub(super) fn table(repository: &Repository) -> Vec<Finding> {
                 let message = format!("there is no rule and no test `{name}`");
                 findings.push(Finding::new(PAGE, index + 1, message));
             }
+        }
+    }
+    findings
+}
+
+/// Each row of a table with a column `test` names tests there, and all of them exist.
+pub(super) fn defences(repository: &Repository) -> Vec<Finding> {
+    let Some(page) = repository.files.get(SECURITY) else { return Vec::new() };
+    let tests = test_names(repository);
+    let mut findings = Vec::new();
+    let mut column = None;
+    for (index, line) in page.lines().enumerate() {
+        if !line.starts_with('|') {
+            column = None;
+            continue;
+        }
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        column = column.or_else(|| cells.iter().position(|cell| *cell == "test"));
+        let Some(cell) = column.and_then(|column| cells.get(column)) else { continue };
+        if *cell == "test" || cell.starts_with("---") {
+            continue;
+        }
+        let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            findings.push(Finding::new(SECURITY, index + 1, "the row names no test"));
+        }
+        for name in names.into_iter().filter(|name| !tests.contains(name)) {
+            findings.push(Finding::new(SECURITY, index + 1, format!("there is no test `{name}`")));
         }
     }
     findings

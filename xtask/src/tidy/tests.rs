@@ -14,11 +14,16 @@ fn the_repository_is_tidy() {
 fn clean() -> Repository {
     let mut files: BTreeMap<String, String> = [
         ("README.md", "`cargo run --release -- demo`, `cargo test --release --workspace`"),
-        ("docs/README.md", "[words](glossary.md#a), [code](../crates), [web](https://a.b/c)"),
+        ("docs/README.md", "[words](glossary.md#a), [code](../crates), [web](https://a.b/c), [s](security.md)"),
+        (
+            "docs/security.md",
+            "| attack | test |\n|---|---|\n| a | `it_holds` |\n\n| no | column |\n|---|---|\n| b | c |\n",
+        ),
         ("docs/glossary.md", "```\n[no](link)\n```\n"),
         ("crates/ring/src/cursor.rs", "//! It.\nfn f() { unsafe {} }"),
         ("crates/engine/tests/allocation.rs", "unsafe impl GlobalAlloc for Counting {}"),
         ("crates/engine/src/book.rs", "//! It.\n// unsafe, Instant::now\nfn f() { \"qty\"; }"),
+        ("crates/wire/tests/it/ouch.rs", "//! It.\n#[test]\nfn it_holds() {}"),
         ("crates/venue/src/clock.rs", "//! It.\nfn now() { SystemTime::now(); }"),
         (
             "crates/wire/src/ouch.rs",
@@ -157,6 +162,16 @@ fn planted() -> Vec<(&'static str, Repository, (&'static str, usize))> {
             "invariants",
             with("ARCHITECTURE.md", "## Invariants\n\n| a | trust |\n"),
             ("ARCHITECTURE.md", 3),
+        ),
+        (
+            "defences",
+            with("docs/security.md", "| attack | test |\n|---|---|\n| a | `no_such` |\n"),
+            ("docs/security.md", 3),
+        ),
+        (
+            "defences",
+            with("docs/security.md", "\n| test | x |\n|---|---|\n| trust | `y` |\n\n| a | `z` |\n"),
+            ("docs/security.md", 4),
         ),
         ("headers", without_header(engine, "fn main() {}"), (engine, 1)),
         ("types", with(engine, "pub struct Slot;\nstruct Cursor;\npub enum Slot {}"), (engine, 3)),

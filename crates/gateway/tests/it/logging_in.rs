@@ -196,6 +196,18 @@ fn refused_connections_keep_nobody_out() {
     }
 }
 
+/// A connection that the system has no descriptor for is counted and logged, with its address.
+#[test]
+fn a_connection_without_a_descriptor_is_reported() {
+    let mut harness = Harness::new();
+    let address = "10.0.0.1:1".parse().unwrap();
+    harness.network.refuse(address);
+    harness.turn();
+    assert_eq!((harness.count().turned_away, harness.count().connections), (1, 0));
+    let events = harness.operator_events.lock().unwrap();
+    assert_eq!(*events, [OperatorEvent::OutOfDescriptors { address }]);
+}
+
 /// Connections without a session that send all they can have a share of a turn, and the sessions
 /// theirs in the same turn.
 #[test]
