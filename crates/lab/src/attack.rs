@@ -1,9 +1,10 @@
 //! Attacks on a venue of our own, beside honest clients: what they see before, during and after.
 //!
-//! Start at [`run`]. [`ATTACKS`] lists the attacks; `target` has an attacker's means, `outcome` the limits.
+//! Start at [`run`]. [`attacks`] lists the attacks; `target` has an attacker's means, `outcome` the limits.
 //!
 //! Invariant: each run has a venue of its own, in a process of its own, and compares a client with itself.
 
+mod fix_attacker;
 mod kinds;
 mod outcome;
 mod target;
@@ -30,11 +31,11 @@ use crate::{
     load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol},
 };
 
-pub use kinds::{ATTACKS, Attack};
+pub use kinds::{Attack, attacks};
 pub use outcome::{AttackLimits, AttackOutcome, Excess, Honest, Pair, bytes_text};
 
 use outcome::{Stage, Timeline};
-use target::{PATIENT, Target, login, symbol};
+use target::{Doors, PATIENT, Target, login, symbol};
 
 /// Requests of an honest client a second.
 const RATE: u64 = 200;
@@ -48,7 +49,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// How to attack.
 #[derive(Clone, Copy, Debug)]
 pub struct AttackOptions {
-    /// Duration of the quiet stage, and of the attack.
+    /// Duration of the quiet stage.
+    pub quiet: Duration,
+    /// Duration of the attack.
     pub stage: Duration,
     /// How long an attacker may prepare.
     pub prepare_max: Duration,
@@ -87,18 +90,19 @@ fn one_run(
     fs::write(&config, config_text(&journal, honest_local, attacker_local))
         .map_err(|error| unusable(&config, &error))?;
     let venue = VenueProcess::start(&config, &folder.join("venue.log"))?;
-    let addresses = ["order_entry", "order_entry_udp", "re_request", "admin"];
-    let [tcp, udp, re_request, admin] = addresses.map(|name| venue.address(name));
-    let (tcp, udp) = (tcp?, udp?);
+    let at = Doors {
+        order_entry: venue.address("order_entry")?,
+        order_entry_fix: venue.address("order_entry_fix")?,
+        order_entry_ouch42: venue.address("order_entry_ouch42")?,
+        order_entry_udp: venue.address("order_entry_udp")?,
+        re_request: venue.address("re_request")?,
+        snapshot: venue.address("snapshot")?,
+        feed_tcp: venue.address("feed_tcp")?,
+        admin: venue.address("admin")?,
+    };
 
     let mut newcomer = Newcomer { next: 1, session: Session::default() };
-    let mut target = Target::new(
-        clock,
-        [tcp, udp, re_request?, admin?],
-        attacker_local,
-        Session::default(),
-        options.divisor,
-    );
+    let mut target = Target::new(clock, at, attacker_local, Session::default(), options.divisor);
     if !newcomer.enters(&target, PATIENCE) {
         return Err(Failure::runtime("the venue does not serve a newcomer before any attack"));
     }
@@ -107,8 +111,8 @@ fn one_run(
 
     let timelines = [Arc::default(), Arc::default()];
     let sessions = [
-        (LoadSession::Tcp { server: tcp, login: login("honest") }, "AAPL"),
-        (LoadSession::Udp { server: udp, local: honest_local }, "MSFT"),
+        (LoadSession::Tcp { server: at.order_entry, login: login("honest") }, "AAPL"),
+        (LoadSession::Udp { server: at.order_entry_udp, local: honest_local }, "MSFT"),
     ];
     let stop = AtomicBool::new(false);
     let mut outcome = AttackOutcome { name: attack.name, ..AttackOutcome::default() };
@@ -128,7 +132,7 @@ fn one_run(
         let warm = |timeline: &SharedTimeline| lock(timeline).count() >= RATE / 4;
         wait(clock, PATIENCE, || timelines.iter().all(warm));
         begin(Stage::Quiet);
-        thread::sleep(options.stage);
+        thread::sleep(options.quiet);
         outcome.memory_bytes_quiet = memory(&venue, "VmRSS:");
         begin(Stage::Preparing);
         let attacker = scope.spawn(|| {
@@ -279,23 +283,27 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
         "[journal]\ndirectory = {journal:?}\nsegment = \"16MiB\"\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"64MiB\"\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
-         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"64MiB\"\n\
+         [order_entry_fix]\naddress = \"127.0.0.1:0\"\nreply_store = \"1MiB\"\n\
+         [order_entry_ouch42]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
+         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"1MiB\"\n\
          [admin]\naddress = \"127.0.0.1:0\"\n"
     );
     for name in ["AAPL", "MSFT", target::OWN_BOOK] {
         text += &format!("[[instruments]]\nsymbol = {name:?}\n");
     }
-    for (user, firm) in [
-        ("honest", "HON"),
-        ("newbie", "HON"),
-        ("evil1", "EVIL"),
-        ("evil2", "EVIL"),
-        ("evil3", "EVIL"),
+    for (user, firm, protocol) in [
+        ("honest", "HON", "ouch"),
+        ("newbie", "HON", "ouch"),
+        ("evil1", "EVIL", "ouch"),
+        ("evil2", "EVIL", "ouch"),
+        ("evil3", "EVIL", "ouch"),
+        ("fix1", "EVIL", "fix"),
+        ("old1", "EVIL", "ouch42"),
     ] {
         let password = target::password(user);
         text += &format!(
             "[[participants]]\nusername = {user:?}\npassword = {password:?}\nfirm = {firm:?}\n\
-             cancel_on_disconnect = {}\n",
+             protocol = {protocol:?}\ncancel_on_disconnect = {}\n",
             user == "evil3"
         );
     }

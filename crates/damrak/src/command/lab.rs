@@ -4,15 +4,16 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use lab::{
-    attack::{
-        self, ATTACKS, Attack, AttackLimits, AttackOptions, AttackOutcome, Honest, Pair, bytes_text,
-    },
+    attack::{self, Attack, AttackLimits, AttackOptions, AttackOutcome, Honest, Pair, bytes_text},
     crash_trial::prepare_folder,
 };
 use serde_json::json;
 use venue::{clock::SystemClock, failure::Failure};
 
 use super::output::{counted, duration, print_json, print_line};
+
+/// The quiet stage of a short run.
+const SHORT_QUIET: Duration = Duration::from_millis(200);
 
 /// Experiments on venues that are started for them.
 #[derive(Debug, Args)]
@@ -47,7 +48,7 @@ struct AttackArguments {
     /// List the attacks, what each does, and what has to bound it.
     #[arg(long)]
     list: bool,
-    /// A second for each attack, with a tenth of the orders; latency is not judged, and service may
+    /// A second for each attack and a fifth of one before, with a tenth of the orders; latency is not judged, and service may
     /// take 10 s to return.
     #[arg(long)]
     short: bool,
@@ -76,12 +77,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let limits = if arguments.short { AttackLimits::SHORT } else { AttackLimits::FULL };
+    let stage =
+        Duration::from_secs(arguments.seconds.unwrap_or(if arguments.short { 1 } else { 5 }));
     let options = AttackOptions {
-        stage: Duration::from_secs(arguments.seconds.unwrap_or(if arguments.short {
-            1
-        } else {
-            5
-        })),
+        // Where latency is not judged there is little to compare it with.
+        quiet: if arguments.short { SHORT_QUIET } else { stage },
+        stage,
         prepare_max: Duration::from_secs(if arguments.short { 10 } else { 60 }),
         divisor: if arguments.short { 10 } else { 1 },
         runs: arguments.runs,
@@ -148,14 +149,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The attacks with these names, in their own order; all if none is named.
 fn select(names: &[String]) -> Result<Vec<&'static Attack>, Failure> {
-    let is_known = |name: &String| ATTACKS.iter().any(|attack| attack.name == name);
+    let is_known = |name: &String| attack::attacks().any(|attack| attack.name == name);
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
         return Err(Failure::usage(format!("there is no attack {unknown:?}"))
             .hint("`damrak lab attack --list` has their names"));
     }
     let is_wanted =
         |attack: &&Attack| names.is_empty() || names.iter().any(|name| name == attack.name);
-    Ok(ATTACKS.iter().filter(is_wanted).collect())
+    Ok(attack::attacks().filter(is_wanted).collect())
 }
 
 fn row(outcome: &AttackOutcome) -> String {
@@ -217,7 +218,7 @@ mod tests {
             select(&names)
                 .map(|attacks| attacks.iter().map(|attack| attack.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(&[]).unwrap().len(), ATTACKS.len());
+        assert_eq!(names(&[]).unwrap().len(), attack::attacks().count());
         assert_eq!(names(&["queries", "peg-bomb"]).unwrap(), ["peg-bomb", "queries"]);
         assert!(names(&["peg-bom"]).unwrap_err().to_string().contains("\"peg-bom\""));
     }

@@ -43,15 +43,25 @@ pub(super) const ANY: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 0);
 const STEP: Duration = Duration::from_millis(100);
 /// Messages between two looks at the replies.
 const BATCH: u32 = 64;
-const PAUSE: Duration = Duration::from_micros(50);
+pub(super) const PAUSE: Duration = Duration::from_micros(50);
+
+/// Where the venue listens.
+#[derive(Clone, Copy)]
+pub(super) struct Doors {
+    pub(super) order_entry: SocketAddr,
+    pub(super) order_entry_fix: SocketAddr,
+    pub(super) order_entry_ouch42: SocketAddr,
+    pub(super) order_entry_udp: SocketAddr,
+    pub(super) re_request: SocketAddr,
+    pub(super) snapshot: SocketAddr,
+    pub(super) feed_tcp: SocketAddr,
+    pub(super) admin: SocketAddr,
+}
 
 /// The venue that is attacked, and how far the attack is.
 pub(super) struct Target {
     pub(super) clock: SystemClock,
-    pub(super) order_entry: SocketAddr,
-    pub(super) order_entry_udp: SocketAddr,
-    pub(super) re_request: SocketAddr,
-    pub(super) admin: SocketAddr,
+    pub(super) at: Doors,
     /// The address that names the attacker's session over UDP.
     pub(super) udp_local: SocketAddr,
     /// The name of feed and replies.
@@ -68,33 +78,22 @@ pub(super) struct Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Some,
+    /// One by FIX has three records: its note, its command, and the note of its end.
+    Fix,
     None,
 }
 
 impl Target {
     pub(super) fn new(
         clock: SystemClock,
-        [order_entry, order_entry_udp, re_request, admin]: [SocketAddr; 4],
+        at: Doors,
         udp_local: SocketAddr,
         session: Session,
         divisor: u32,
     ) -> Self {
         let (begun, over) = (AtomicBool::new(false), AtomicBool::new(false));
         let (sent, effective) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self {
-            clock,
-            order_entry,
-            order_entry_udp,
-            re_request,
-            admin,
-            udp_local,
-            session,
-            divisor,
-            begun,
-            over,
-            sent,
-            effective,
-        }
+        Self { clock, at, udp_local, session, divisor, begun, over, sent, effective }
     }
 
     /// What had to be placed before is in place: latency counts as attacked from here.
@@ -117,9 +116,12 @@ impl Target {
     /// Counts messages, datagrams, requests or connections that went out.
     pub(super) fn count(&self, count: u64, effect: Effect) {
         self.sent.fetch_add(count, Ordering::Relaxed);
-        if effect == Effect::Some {
-            self.effective.fetch_add(count, Ordering::Relaxed);
-        }
+        let records = match effect {
+            Effect::Some => count,
+            Effect::Fix => 3 * count,
+            Effect::None => 0,
+        };
+        self.effective.fetch_add(records, Ordering::Relaxed);
     }
 
     /// All that went out, and what of it may have an effect.
@@ -143,7 +145,7 @@ impl Target {
         Some(TcpStream::from(socket))
     }
 
-    /// Logs in from 127.0.0.`from`, and asks for the replies from number `first` on, 0 for new ones.
+    /// Logs in at order entry; see [`Target::log_in_at`].
     pub(super) fn log_in(
         &self,
         login: LoginRequest,
@@ -151,8 +153,20 @@ impl Target {
         from: u8,
         patience: Duration,
     ) -> Option<TcpClient> {
+        self.log_in_at(self.at.order_entry, login, first, from, patience)
+    }
+
+    /// Logs in from 127.0.0.`from`, and asks for the replies from number `first` on, 0 for new ones.
+    fn log_in_at(
+        &self,
+        to: SocketAddr,
+        login: LoginRequest,
+        first: u64,
+        from: u8,
+        patience: Duration,
+    ) -> Option<TcpClient> {
         // A lost SYN is sent again after a second: a newcomer waits as long as it has patience.
-        let stream = Self::connect_within(self.order_entry, from, patience)?;
+        let stream = Self::connect_within(to, from, patience)?;
         stream.set_nodelay(true).ok()?;
         stream.set_nonblocking(true).ok()?;
         let login = LoginRequest { sequence_number: Some(first), ..login };
@@ -284,6 +298,8 @@ pub(super) fn password(user: &str) -> String {
 /// A participant that attacks over SoupBinTCP: logs in again whenever it loses its connection.
 pub(super) struct Attacker<'a> {
     pub(super) target: &'a Target,
+    /// Where it logs in.
+    at: SocketAddr,
     user: &'static str,
     client: Option<TcpClient>,
     /// False for one that never reads its replies.
@@ -294,7 +310,12 @@ pub(super) struct Attacker<'a> {
 
 impl<'a> Attacker<'a> {
     pub(super) fn new(target: &'a Target, user: &'static str) -> Self {
-        Self { target, user, client: None, reads: true, next: 1, unread: 0 }
+        Self::at(target, target.at.order_entry, user)
+    }
+
+    /// One that logs in at another port.
+    pub(super) fn at(target: &'a Target, at: SocketAddr, user: &'static str) -> Self {
+        Self { target, at, user, client: None, reads: true, next: 1, unread: 0 }
     }
 
     /// Ends the connection without a logout; the next message logs in again.
@@ -308,7 +329,8 @@ impl<'a> Attacker<'a> {
         while !self.target.is_over() {
             let Some(client) = &mut self.client else {
                 let login = login(self.user);
-                self.client = self.target.log_in(login, 0, 1, Duration::from_secs(2));
+                let patience = Duration::from_secs(2);
+                self.client = self.target.log_in_at(self.at, login, 0, 1, patience);
                 continue;
             };
             match client.send(message, self.target.clock.now_ns()) {
