@@ -16,6 +16,6 @@ pub use join::{
     TcpFeed, connect_to,
 };
 pub use receiver::{
-    FeedReceiver, FeedReceiverConfig, FeedReceiverError, FeedReceiverReport, FeedSource,
-    RECEIVE_BUFFER_BYTES,
+    FeedLineReport, FeedReceiver, FeedReceiverConfig, FeedReceiverError, FeedReceiverReport,
+    FeedSource, RECEIVE_BUFFER_BYTES,
 };

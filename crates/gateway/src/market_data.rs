@@ -37,23 +37,83 @@ pub struct MarketDataOptions {
 ///
 /// The public messages of the outputs go out in the turn in which they are taken, packed as full as
 /// that turn allows; a heartbeat goes out each second in which nothing else did. Each message is also
-/// published to the feed server. While that has no room, no outputs are taken.
+/// published to the feed server. While that has no room, no outputs are taken. With two lines every message goes
+/// out on each, under the same number.
 pub struct MarketData<N> {
-    feed: N,
-    group: SocketAddr,
+    lines: Vec<Line<N>>,
     outputs: Consumer<Output>,
     durable: Arc<Cursor>,
     messages: FeedStream<ReplayStore>,
     to_server: Producer<FeedMessage>,
     taps: Vec<Tap>,
     packets: Packets,
+    /// True if the last turn found no room for the feed server.
+    held_up: bool,
+    counters: Arc<MarketDataCounters>,
+}
+
+/// A way by which the whole feed leaves.
+struct Line<N> {
+    network: N,
+    group: SocketAddr,
     /// Number of the next message to send.
     next_message: u64,
     /// `None` before the first packet.
     sent_ns: Option<u64>,
-    /// True if the last turn found no room for the feed server.
-    held_up: bool,
-    counters: Arc<MarketDataCounters>,
+}
+
+impl<N: DatagramNetwork> Line<N> {
+    fn new(network: N, group: SocketAddr) -> Self {
+        Self { network, group, next_message: 1, sent_ns: None }
+    }
+
+    /// Sends what is stored and has not been sent, until the network is full, and a heartbeat after a silence.
+    fn publish(
+        &mut self,
+        store: &ReplayStore,
+        packets: &mut Packets,
+        counters: &MarketDataCounters,
+        now_ns: u64,
+    ) -> Result<usize, AgentError> {
+        let mut work = 0;
+        while self.next_message < store.next(FEED) {
+            let get = |number| store.get(FEED, number);
+            let filled = packets.fill(self.next_message, u16::MAX, get);
+            let (count, packet) = filled.expect("the store has room for all that is not sent");
+            if !self.send(packet, counters, now_ns)? {
+                counters.stalls.add(1);
+                break;
+            }
+            self.next_message += u64::from(count);
+            work += 1;
+        }
+        let is_idle = |sent_ns| now_ns.saturating_sub(sent_ns) >= HEARTBEAT_NS;
+        if self.next_message == store.next(FEED)
+            && self.sent_ns.is_none_or(is_idle)
+            && self.send(packets.heartbeat(self.next_message), counters, now_ns)?
+        {
+            counters.heartbeats.add(1);
+            work += 1;
+        }
+        self.network.flush().map_err(feed_failed)?;
+        Ok(work)
+    }
+
+    /// False if the network has no room.
+    fn send(
+        &mut self,
+        packet: &[u8],
+        counters: &MarketDataCounters,
+        now_ns: u64,
+    ) -> Result<bool, AgentError> {
+        if !self.network.send(self.group, packet).map_err(feed_failed)? {
+            return Ok(false);
+        }
+        counters.packets.add(1);
+        counters.bytes_out.add(packet.len() as u64);
+        self.sent_ns = Some(now_ns);
+        Ok(true)
+    }
 }
 
 /// Where a delta stream gets its messages.
@@ -82,19 +142,27 @@ impl<N: DatagramNetwork> MarketData<N> {
         to_server: Producer<FeedMessage>,
     ) -> Self {
         Self {
-            feed,
-            group: options.group,
+            lines: vec![Line::new(feed, options.group)],
             outputs,
             durable,
             messages: FeedStream::new(ReplayStore::new(1, STORE_BYTES)),
             to_server,
             taps: Vec::new(),
             packets: Packets::new(options.session, PACKET_BYTES_MAX),
-            next_message: 1,
-            sent_ns: None,
             held_up: false,
             counters: Arc::default(),
         }
+    }
+
+    /// Sends every packet by another network too, line B: a subscriber that hears both lines lacks only what both
+    /// lost. To be called before the first output.
+    pub fn add_line(&mut self, network: N, group: SocketAddr) {
+        self.lines.push(Line::new(network, group));
+    }
+
+    /// Number of the first message that some line has not sent.
+    fn next_unsent(&self) -> u64 {
+        self.lines.iter().map(|line| line.next_message).min().expect("there is a line")
     }
 
     /// Publishes the messages of some instruments in another ring too, under numbers of their own from 1 on. While
@@ -114,15 +182,20 @@ impl<N: DatagramNetwork> MarketData<N> {
     pub fn replay(&mut self, output: &Output, each: &mut impl FnMut(u64, &[u8])) {
         self.messages.take(output);
         let store = self.messages.store();
-        for number in self.next_message..store.next(FEED) {
+        for number in self.lines[0].next_message..store.next(FEED) {
             let message = store.get(FEED, number).expect("it was stored just now");
             each(number, message);
             for tap in &mut self.taps {
                 tap.filter.takes(message);
             }
         }
-        self.next_message = store.next(FEED);
-        self.counters.messages.set(self.next_message - 1);
+        self.count_as_sent();
+    }
+
+    fn count_as_sent(&mut self) {
+        let next = self.messages.store().next(FEED);
+        self.lines.iter_mut().for_each(|line| line.next_message = next);
+        self.counters.messages.set(next - 1);
     }
 
     /// Takes up the messages before a snapshot, before the first output: they count as sent.
@@ -133,15 +206,14 @@ impl<N: DatagramNetwork> MarketData<N> {
             let locate = instrument.instrument_id.0;
             self.taps.iter_mut().for_each(|tap| tap.filter.learn(locate, symbol));
         }
-        self.next_message = self.messages.store().next(FEED);
-        self.counters.messages.set(self.next_message - 1);
+        self.count_as_sent();
     }
 
     /// Stores what is durable by now, and publishes it to the feed server, unless too much has not been
     /// sent yet.
     fn take_outputs(&mut self) -> usize {
         let first = self.messages.store().next(FEED);
-        if first - self.next_message > UNSENT_MAX {
+        if first - self.next_unsent() > UNSENT_MAX {
             return 0;
         }
         let free = self.taps.iter_mut().map(|tap| tap.to.free()).min().unwrap_or(usize::MAX);
@@ -169,38 +241,12 @@ impl<N: DatagramNetwork> MarketData<N> {
         count
     }
 
-    /// Sends what is stored and has not been sent, until the network is full.
+    /// Sends on each line.
     fn publish(&mut self, now_ns: u64) -> Result<usize, AgentError> {
-        let mut work = 0;
-        let store = self.messages.store();
-        while self.next_message < store.next(FEED) {
-            let get = |number| store.get(FEED, number);
-            let filled = self.packets.fill(self.next_message, u16::MAX, get);
-            let (count, packet) = filled.expect("the store has room for all that is not sent");
-            if !self.feed.send(self.group, packet).map_err(feed_failed)? {
-                self.counters.stalls.add(1);
-                break;
-            }
-            self.counters.packets.add(1);
-            self.counters.bytes_out.add(packet.len() as u64);
-            self.next_message += u64::from(count);
-            self.sent_ns = Some(now_ns);
-            work += 1;
-        }
-        let is_idle = |sent_ns| now_ns.saturating_sub(sent_ns) >= HEARTBEAT_NS;
-        if self.next_message == self.messages.store().next(FEED) && self.sent_ns.is_none_or(is_idle)
-        {
-            let packet = self.packets.heartbeat(self.next_message);
-            if self.feed.send(self.group, packet).map_err(feed_failed)? {
-                self.counters.packets.add(1);
-                self.counters.heartbeats.add(1);
-                self.counters.bytes_out.add(packet.len() as u64);
-                self.sent_ns = Some(now_ns);
-                work += 1;
-            }
-        }
-        self.feed.flush().map_err(feed_failed)?;
-        Ok(work)
+        let Self { lines, messages, packets, counters, .. } = self;
+        let store = messages.store();
+        let mut publish = |line: &mut Line<N>| line.publish(store, packets, counters, now_ns);
+        lines.iter_mut().try_fold(0, |work, line| Ok(work + publish(line)?))
     }
 }
 
@@ -221,7 +267,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for MarketData<N> {
     fn close(&mut self) {
         self.take_outputs();
         // The venue is closing, perhaps because of this very socket: what fails now is not reported.
-        let _ = self.publish(self.sent_ns.unwrap_or(0));
+        let _ = self.publish(self.lines[0].sent_ns.unwrap_or(0));
     }
 }
 

@@ -18,7 +18,7 @@ pub use self::{
     admin::{AdminConfig, OperatorConfig},
     journal::{DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig},
     ledger::{LedgerConfig, LedgerStoreName},
-    market_data::{MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
+    market_data::{FeedLine, MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
     order_entry::{
         OrderEntryConfig, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntryUdpConfig,
         ThrottleConfig,
@@ -36,7 +36,7 @@ pub(crate) use units::{PRICE_DECIMALS, decimal};
 
 use std::{
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
 };
 
@@ -223,7 +223,7 @@ impl Config {
             ouch42.check(&self.participants)?;
         }
         self.throttle.check()?;
-        self.market_data.requests()?;
+        self.market_data.check()?;
         for (index, stream) in self.market_data.streams.iter().enumerate() {
             stream.check()?;
             if self.market_data.streams[..index].iter().any(|other| other.name == stream.name) {
@@ -262,13 +262,6 @@ impl Config {
         self.ledger.check(self.journal.durability)?;
         self.admin.check()?;
         self.layout.threads.check(&agents(self)).map_err(|what| format!("layout.threads: {what}"))
-    }
-
-    /// Where the feed goes if the interface carries no multicast.
-    pub fn unicast_fallback(&self) -> SocketAddr {
-        self.market_data.unicast.unwrap_or_else(|| {
-            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.market_data.group.port())
-        })
     }
 
     /// The most connections of order entry over TCP at a time.
@@ -343,6 +336,10 @@ mod tests {
         assert_eq!(two.participants[0].firms().unwrap().len(), 2);
         let network = failure("[market_data]\nre_request_from = [\"10.0.0.0\"]");
         assert!(network.contains("re_request_from: \"10.0.0.0\" is not a network"), "{network}");
+        let same = failure("[market_data]\ngroup_b = \"239.10.10.10:26477\"");
+        assert!(same.contains("group_b is 239.10.10.10:26477: it must be"), "{same}");
+        let alone = failure("[market_data]\ninterface_b = \"10.0.0.1\"");
+        assert!(alone.contains("interface_b needs market_data.group_b"), "{alone}");
         let row = |symbol| {
             format!("[[schedule]]\nat = \"08:00:00\"\nphase = \"closed\"\nsymbol = {symbol:?}")
         };

@@ -94,6 +94,8 @@ pub struct Networks<S, D> {
     pub order_entry_ouch42: Option<S>,
     pub order_entry_udp: D,
     pub market_data: D,
+    /// Line B of the feed and where it goes, where one is configured.
+    pub market_data_b: Option<(D, std::net::SocketAddr)>,
     pub feed_server: FeedServerNetworks<S, D>,
     /// One for each delta stream that is configured.
     pub streams: Vec<D>,
@@ -388,6 +390,9 @@ where
         let feed = MarketDataOptions { session, group: edges.feed_destination };
         let mut market_data =
             MarketData::new(networks.market_data, feed, outputs, durable, to_server);
+        if let Some((network, group)) = networks.market_data_b {
+            market_data.add_line(network, group);
+        }
         let streams = WiredStreams::new(config, networks.streams, &streams, &mut market_data, core);
         let (ends, past) = past_rings();
         let feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);

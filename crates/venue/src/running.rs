@@ -371,6 +371,7 @@ fn started(
             "order_entry_ouch42": addresses.order_entry_ouch42.map(|address| address.to_string()),
             "order_entry_udp": addresses.order_entry_udp.to_string(),
             "market_data": addresses.market_data.to_string(),
+            "market_data_b": addresses.market_data_b.map(|address| address.to_string()),
             "re_request": addresses.re_request.to_string(),
             "snapshot": addresses.snapshot.to_string(),
             "feed_tcp": addresses.feed_tcp.to_string(),

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket},
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
     os::fd::OwnedFd,
     thread,
     time::Duration,
@@ -11,7 +11,7 @@ use std::{
 use gateway::{DatagramNetwork, FeedServerNetworks, Tcp, Udp, UdpOptions, is_multicast};
 
 use crate::{
-    config::{Config, StreamConfig},
+    config::{Config, FeedLine, StreamConfig},
     failure::Failure,
     layout::AgentName,
     pipeline::Networks,
@@ -41,6 +41,8 @@ pub struct Addresses {
     pub order_entry_udp: SocketAddr,
     /// The feed: a multicast group, or a unicast address.
     pub market_data: SocketAddr,
+    /// Line B of the feed, where there is one.
+    pub market_data_b: Option<SocketAddr>,
     /// Requests for lost messages.
     pub re_request: SocketAddr,
     /// Snapshots of the books.
@@ -80,7 +82,10 @@ impl Sockets {
                 options.receive_buffer_bytes
             ));
         }
-        let (market_data, destination) = feed_socket(config, &options, &mut notices)?;
+        let market_data = &config.market_data;
+        let (feed, destination) = feed_socket(&market_data.line_a(), &options, &mut notices)?;
+        let line_b = market_data.line_b();
+        let line_b = line_b.map(|line| feed_socket(&line, &options, &mut notices)).transpose()?;
         let streams = config.market_data.streams.iter().map(|stream| stream_socket(config, stream));
         let streams = streams.collect::<Result<Vec<_>, Failure>>()?;
         let mut descriptors = Vec::new();
@@ -107,6 +112,7 @@ impl Sockets {
             order_entry_ouch42: order_entry_ouch42.as_ref().map(Tcp::address),
             order_entry_udp: order_entry_udp.address(),
             market_data: destination,
+            market_data_b: line_b.as_ref().map(|(_, destination)| *destination),
             re_request: re_request.address(),
             snapshot: snapshot.address(),
             feed_tcp: stream.address(),
@@ -117,7 +123,8 @@ impl Sockets {
             order_entry_fix,
             order_entry_ouch42,
             order_entry_udp,
-            market_data,
+            market_data: feed,
+            market_data_b: line_b,
             feed_server,
             streams,
         };
@@ -134,29 +141,28 @@ impl Sockets {
     }
 }
 
-/// The socket the feed leaves by, and where it goes: the group if this machine carries multicast
+/// The socket a line of the feed leaves by, and where it goes: the group if this machine carries multicast
 /// on the interface, the unicast address otherwise, with a notice.
 fn feed_socket(
-    config: &Config,
+    line: &FeedLine,
     options: &UdpOptions,
     notices: &mut Vec<String>,
 ) -> Result<(Udp, SocketAddr), Failure> {
-    let settings = &config.market_data;
-    let failed = |error: io::Error| taken("market_data.group", settings.group, &error);
-    let group = with_port(settings.group).map_err(failed)?;
+    let failed = |error: io::Error| taken(line.key, line.group, &error);
+    let group = with_port(line.group).map_err(failed)?;
     let IpAddr::V4(ip) = group.ip() else {
-        return Err(Failure::usage("market_data.group must be an IPv4 address"));
+        return Err(Failure::usage(format!("{} must be an IPv4 address", line.key)));
     };
     if !ip.is_multicast() {
         return Ok((sender(options).map_err(failed)?, group));
     }
     let group_v4 = SocketAddrV4::new(ip, group.port());
-    match Udp::multicast_sender(settings.interface, options) {
-        Ok(socket) if multicast_works(group_v4, config, options) => Ok((socket, group)),
+    match Udp::multicast_sender(line.interface, options) {
+        Ok(socket) if multicast_works(group_v4, line.interface, options) => Ok((socket, group)),
         result => {
             let why = result.err().map_or("it does not arrive".into(), |error| error.to_string());
-            let fallback = SocketAddr::new(config.unicast_fallback().ip(), {
-                match config.unicast_fallback().port() {
+            let fallback = SocketAddr::new(line.fallback.ip(), {
+                match line.fallback.port() {
                     0 => group.port(),
                     port => port,
                 }
@@ -164,7 +170,7 @@ fn feed_socket(
             notices.push(format!(
                 "no multicast on {} ({why}): the feed goes to {fallback} by unicast, to one \
                  reader",
-                settings.interface
+                line.interface
             ));
             Ok((sender(options).map_err(failed)?, fallback))
         }
@@ -193,7 +199,7 @@ fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
     if address.port() != 0 {
         return Ok(address);
     }
-    let free = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     Ok(SocketAddr::new(address.ip(), free.port()))
 }
 
@@ -201,17 +207,17 @@ fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
 pub fn feed_group_works(config: &Config) -> Option<bool> {
     match config.market_data.group {
         SocketAddr::V4(group) if group.ip().is_multicast() => {
-            Some(multicast_works(group, config, &UdpOptions::default()))
+            let interface = config.market_data.interface;
+            Some(multicast_works(group, interface, &UdpOptions::default()))
         }
         _ => None,
     }
 }
 
 /// Sends a probe to the group, on a port of its own, and says whether it comes back.
-fn multicast_works(group: SocketAddrV4, config: &Config, options: &UdpOptions) -> bool {
-    let interface = config.market_data.interface;
+fn multicast_works(group: SocketAddrV4, interface: Ipv4Addr, options: &UdpOptions) -> bool {
     let probe = || -> io::Result<bool> {
-        let port = UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
+        let port = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
         let group = SocketAddrV4::new(*group.ip(), port);
         let mut receiver = Udp::multicast_receiver(group, interface, options)?;
         let mut sender = Udp::multicast_sender(interface, options)?;

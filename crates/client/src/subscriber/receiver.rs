@@ -1,4 +1,4 @@
-//! Receives the feed's multicast datagrams and requests missing messages from the re-request server.
+//! Receives the feed's multicast datagrams, by one line or two, and requests missing messages from the re-request server.
 //!
 //! Invariant: messages reach the caller in order, each once; a gap is never skipped silently.
 
@@ -45,6 +45,8 @@ pub enum FeedSource {
 pub struct FeedReceiverConfig {
     /// Where the feed comes in.
     pub feed: FeedSource,
+    /// Where it comes in once more, if it does: line B. Of each message the first copy counts.
+    pub feed_b: Option<FeedSource>,
     /// Who is asked for what is missing; `None` if nobody is.
     pub requests_to: Option<SocketAddr>,
     /// Number of the first message wanted; 1 is the first of the session.
@@ -68,6 +70,17 @@ pub struct FeedReceiverReport {
     pub missing: u64,
     /// What became of the messages.
     pub messages: ReceiverStatistics,
+}
+
+/// What came in by one line of the feed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeedLineReport {
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Messages whose first copy it brought.
+    pub first: u64,
+    /// Messages that were here already.
+    pub duplicates: u64,
 }
 
 /// Why the feed cannot be received.
@@ -109,13 +122,14 @@ impl fmt::Display for FeedSource {
 /// Receives the feed from its sockets: in order, each message once, gaps asked for.
 #[derive(Debug)]
 pub struct FeedReceiver<S = UdpSocket> {
-    feed: S,
+    /// Line A, then line B if there is one.
+    lines: Vec<Line<S>>,
     requests: Option<S>,
     receiver: Receiver,
     limits: ReceiverLimits,
     mode: Mode,
-    /// Datagrams that were kept and have not been taken yet.
-    held: VecDeque<Vec<u8>>,
+    /// Datagrams that were kept and have not been taken yet, each with its line.
+    held: VecDeque<(usize, Vec<u8>)>,
     held_bytes: usize,
     buffer: Box<[u8]>,
     report: FeedReceiverReport,
@@ -124,6 +138,18 @@ pub struct FeedReceiver<S = UdpSocket> {
     /// Since when the first hole is open, and which message opens it.
     gap: Option<(u64, u64)>,
     receive_buffer_granted: usize,
+}
+
+#[derive(Debug)]
+struct Line<S> {
+    socket: S,
+    report: FeedLineReport,
+}
+
+impl<S> Line<S> {
+    fn new(socket: S) -> Self {
+        Self { socket, report: FeedLineReport::default() }
+    }
 }
 
 /// What is done with datagrams of the feed.
@@ -143,9 +169,11 @@ impl FeedReceiver {
     /// # Errors
     /// [`FeedReceiverError::Open`], [`FeedReceiverError::OpenRequests`].
     pub fn open(config: &FeedReceiverConfig) -> Result<Self, FeedReceiverError> {
-        let FeedReceiverConfig { feed, requests_to, expected, limits } = *config;
-        let (feed_socket, receive_buffer_granted) =
-            open_feed(feed).map_err(|source| FeedReceiverError::Open { feed, source })?;
+        let FeedReceiverConfig { feed, feed_b, requests_to, expected, limits } = *config;
+        let open =
+            |feed| open_feed(feed).map_err(|source| FeedReceiverError::Open { feed, source });
+        let (feed_socket, receive_buffer_granted) = open(feed)?;
+        let line_b = feed_b.map(open).transpose()?;
         let requests = requests_to
             .map(|requests_to| {
                 open_requests(feed, requests_to)
@@ -154,18 +182,22 @@ impl FeedReceiver {
             .transpose()?;
         let mut receiver = Self::over(feed_socket, requests, expected, limits);
         receiver.receive_buffer_granted = receive_buffer_granted;
+        if let Some((socket, granted)) = line_b {
+            receiver.add_line(socket);
+            receiver.receive_buffer_granted = receive_buffer_granted.min(granted);
+        }
         Ok(receiver)
     }
 
-    /// The address at which the feed comes in.
+    /// The address at which line A of the feed comes in.
     ///
     /// # Errors
     /// As the system says.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.feed.local_addr()
+        self.lines[0].socket.local_addr()
     }
 
-    /// Bytes that the system granted for datagrams that wait to be read, of
+    /// Bytes that the system granted each line for datagrams that wait to be read, of
     /// [`RECEIVE_BUFFER_BYTES`] asked.
     #[must_use]
     pub fn receive_buffer_granted(&self) -> usize {
@@ -178,7 +210,7 @@ impl<S: DatagramSocket> FeedReceiver<S> {
     /// the server of requests.
     pub fn over(feed: S, requests: Option<S>, expected: u64, limits: ReceiverLimits) -> Self {
         Self {
-            feed,
+            lines: vec![Line::new(feed)],
             requests,
             receiver: Receiver::new(expected, limits),
             limits,
@@ -191,6 +223,16 @@ impl<S: DatagramSocket> FeedReceiver<S> {
             gap: None,
             receive_buffer_granted: 0,
         }
+    }
+
+    /// Takes the feed from one more socket. Of each message the first copy counts, whichever line brings it.
+    pub fn add_line(&mut self, feed: S) {
+        self.lines.push(Line::new(feed));
+    }
+
+    /// What came in by each line, line A first. Answers to requests are of no line.
+    pub fn lines(&self) -> impl Iterator<Item = FeedLineReport> {
+        self.lines.iter().map(|line| line.report)
     }
 
     /// Keeps the datagrams of the feed from here on, until [`begin_at`](Self::begin_at).
@@ -210,8 +252,8 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         let is_other = |datagram: &Vec<u8>| {
             moldudp64::parse(datagram).is_ok_and(|it| session.is_some_and(|own| own != it.session))
         };
-        self.held.retain(|datagram| !is_other(datagram));
-        self.held_bytes = self.held.iter().map(Vec::len).sum();
+        self.held.retain(|(_, datagram)| !is_other(datagram));
+        self.held_bytes = self.held.iter().map(|(_, datagram)| datagram.len()).sum();
         self.mode = Mode::Take;
         self.known_end = number;
         self.gap = None;
@@ -222,21 +264,31 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         self.mode = Mode::BeginNext;
     }
 
+    /// Reads the next datagram of a line into the buffer.
+    fn read_line(&mut self, index: usize) -> Result<Option<usize>, FeedReceiverError> {
+        let line = &mut self.lines[index];
+        let len = read(&line.socket, &mut self.buffer)?;
+        line.report.datagrams += u64::from(len.is_some());
+        self.report.datagrams += u64::from(len.is_some());
+        Ok(len)
+    }
+
     /// Reads the feed, and keeps what comes.
     fn keep(&mut self) -> Result<(), FeedReceiverError> {
-        for _ in 0..READS_PER_POLL {
-            let Some(len) = read(&self.feed, &mut self.buffer)? else { break };
-            self.report.datagrams += 1;
-            if self.held_bytes + len <= HELD_BYTES_MAX {
-                self.held_bytes += len;
-                self.held.push_back(self.buffer[..len].to_vec());
-            }
-            if self.mode == Mode::BeginNext
-                && let Ok(packet) = moldudp64::parse(&self.buffer[..len])
-            {
-                let (session, number) = (packet.session, packet.sequence_number);
-                self.begin_at(Some(session), number);
-                break;
+        for index in 0..self.lines.len() {
+            for _ in 0..READS_PER_POLL {
+                let Some(len) = self.read_line(index)? else { break };
+                if self.held_bytes + len <= HELD_BYTES_MAX {
+                    self.held_bytes += len;
+                    self.held.push_back((index, self.buffer[..len].to_vec()));
+                }
+                if self.mode == Mode::BeginNext
+                    && let Ok(packet) = moldudp64::parse(&self.buffer[..len])
+                {
+                    let (session, number) = (packet.session, packet.sequence_number);
+                    self.begin_at(Some(session), number);
+                    return Ok(());
+                }
             }
         }
         Ok(())
@@ -250,10 +302,10 @@ impl<S: DatagramSocket> FeedReceiver<S> {
     ) -> Result<usize, FeedReceiverError> {
         let mut delivered = 0;
         for _ in 0..READS_PER_POLL {
-            let Some(datagram) = self.held.pop_front() else { break };
+            let Some((index, datagram)) = self.held.pop_front() else { break };
             self.held_bytes -= datagram.len();
             self.buffer[..datagram.len()].copy_from_slice(&datagram);
-            delivered += self.take(datagram.len(), now_ns, on_message)?;
+            delivered += self.take_of_line(index, datagram.len(), now_ns, on_message)?;
         }
         Ok(delivered)
     }
@@ -273,10 +325,11 @@ impl<S: DatagramSocket> FeedReceiver<S> {
             return Ok(0);
         }
         let mut delivered = self.take_held(now_ns, on_message)?;
-        for _ in 0..READS_PER_POLL {
-            let Some(len) = read(&self.feed, &mut self.buffer)? else { break };
-            self.report.datagrams += 1;
-            delivered += self.take(len, now_ns, on_message)?;
+        for index in 0..self.lines.len() {
+            for _ in 0..READS_PER_POLL {
+                let Some(len) = self.read_line(index)? else { break };
+                delivered += self.take_of_line(index, len, now_ns, on_message)?;
+            }
         }
         for _ in 0..READS_PER_POLL {
             let Some(requests) = &self.requests else { break };
@@ -334,6 +387,24 @@ impl<S: DatagramSocket> FeedReceiver<S> {
     #[must_use]
     pub fn stalled_ns(&self, now_ns: u64) -> u64 {
         self.gap.map_or(0, |(since_ns, _)| now_ns.saturating_sub(since_ns))
+    }
+
+    /// Takes a datagram of a line, and counts what was new in it and what was not.
+    fn take_of_line(
+        &mut self,
+        index: usize,
+        len: usize,
+        now_ns: u64,
+        on_message: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<usize, FeedReceiverError> {
+        let before = self.receiver.statistics();
+        let delivered = self.take(len, now_ns, on_message)?;
+        let after = self.receiver.statistics();
+        let here = |it: ReceiverStatistics| it.delivered + it.pending as u64;
+        let line = &mut self.lines[index].report;
+        line.first += here(after) - here(before);
+        line.duplicates += after.duplicates - before.duplicates;
+        Ok(delivered)
     }
 
     fn take(
@@ -524,6 +595,67 @@ mod tests {
         assert_eq!(seen[2].1, b"three");
     }
 
+    /// Of two lines the first copy of each message counts, whichever brings it. What one line lost is not asked
+    /// for; what both lost is, after the delay.
+    #[test]
+    fn the_second_line_fills_what_the_first_lost() {
+        let sockets: [FakeSocket; 3] = Default::default();
+        let [a, b, requests] = &sockets;
+        let limits = ReceiverLimits { request_delay_ns: SECOND, ..ReceiverLimits::default() };
+        let mut receiver =
+            FeedReceiver::over(a.clone(), Some(requests.clone()), 1, limits);
+        receiver.add_line(b.clone());
+        let mut seen = Vec::new();
+        let mut poll = |receiver: &mut FeedReceiver<FakeSocket>, now_ns| {
+            receiver.poll(now_ns, &mut |number, _: &[u8]| seen.push(number)).unwrap();
+            requests.outgoing.borrow_mut().drain(..).map(|it| Request::parse(&it).unwrap()).collect()
+        };
+        let mut none: Vec<Request>;
+
+        a.put(&packet(1, &[b"one"]));
+        a.put(&packet(3, &[b"three"]));
+        b.put(&packet(1, &[b"one"]));
+        none = poll(&mut receiver, 0);
+        assert_eq!((none.len(), receiver.expected()), (0, 2));
+        // Line B is late with it, but not too late.
+        b.put(&packet(2, &[b"two"]));
+        b.put(&packet(3, &[b"three"]));
+        none = poll(&mut receiver, SECOND / 2);
+        assert_eq!((none.len(), receiver.expected()), (0, 4));
+
+        for line in [a, b] {
+            line.put(&packet(6, &[b"six"]));
+        }
+        none = poll(&mut receiver, SECOND);
+        assert_eq!((none.len(), receiver.report().missing), (0, 2));
+        let asked: Vec<Request> = poll(&mut receiver, 2 * SECOND);
+        assert_eq!((asked[0].sequence_number, asked[0].count), (4, 2));
+        requests.put(&packet(4, &[b"four", b"five"]));
+        poll(&mut receiver, 2 * SECOND);
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6]);
+
+        let line = |datagrams, first, duplicates| FeedLineReport { datagrams, first, duplicates };
+        assert_eq!(receiver.lines().collect::<Vec<_>>(), [line(3, 3, 0), line(4, 1, 3)]);
+        assert_eq!((receiver.report().missing, receiver.report().requested), (0, 2));
+    }
+
+    /// A subscriber that waits for a snapshot keeps what both lines bring.
+    #[test]
+    fn both_lines_are_kept_for_a_snapshot() {
+        let (a, b) = (FakeSocket::default(), FakeSocket::default());
+        let mut receiver = FeedReceiver::over(a.clone(), None, 1, ReceiverLimits::default());
+        receiver.add_line(b.clone());
+        receiver.hold();
+        a.put(&packet(2, &[b"two"]));
+        b.put(&packet(1, &[b"one"]));
+        b.put(&packet(3, &[b"three"]));
+        assert_eq!(receiver.poll(0, &mut |_, _| panic!("it is kept")).unwrap(), 0);
+        receiver.begin_at(Some(*SESSION), 2);
+        assert_eq!(receiver.poll(0, &mut |_, _| {}).unwrap(), 2);
+        let first: Vec<u64> = receiver.lines().map(|line| line.first).collect();
+        assert_eq!((first, receiver.expected()), (vec![1, 1], 4));
+    }
+
     /// Without a re-request server, messages that a heartbeat shows to be missing stay missing, and the
     /// receiver reports the stall.
     #[test]
@@ -567,6 +699,7 @@ mod tests {
     fn open(feed: FeedSource) -> FeedReceiver {
         let config = FeedReceiverConfig {
             feed,
+            feed_b: None,
             requests_to: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))),
             expected: 1,
             limits: ReceiverLimits::default(),

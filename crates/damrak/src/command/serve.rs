@@ -222,6 +222,10 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     for (name, protocol, address) in rows {
         print_line(&format!("  {name:<16} {protocol:<23} {address}"))?;
     }
+    if addresses["market_data_b"].is_string() {
+        let address = text(&addresses["market_data_b"]);
+        print_line(&format!("  {:<16} {:<23} {address}", "market data, B", "ITCH 5.0, MoldUDP64"))?;
+    }
     if addresses["order_entry_fix"].is_string() {
         let address = text(&addresses["order_entry_fix"]);
         print_line(&format!("  {:<16} {:<22} {address}", "order entry fix", "FIX 4.2 and 4.4"))?;

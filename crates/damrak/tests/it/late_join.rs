@@ -103,6 +103,7 @@ fn messages(running: &mut Running) -> u64 {
 fn receiver(running: &Running, expected: u64) -> FeedReceiver {
     let config = FeedReceiverConfig {
         feed: FeedSource::Unicast(address(running, "market_data")),
+        feed_b: None,
         requests_to: Some(address(running, "re_request")),
         expected,
         limits: ReceiverLimits::default(),

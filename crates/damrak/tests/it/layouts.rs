@@ -221,7 +221,7 @@ fn architecture_lists_every_edge() {
     let networks = Networks::<FakeStream, FakeDatagram>::default();
     let config = Config::default();
     let edges = Edges {
-        feed_destination: config.unicast_fallback(),
+        feed_destination: config.market_data.line_a().fallback,
         operator_events: |_| None,
         perturbations: Perturbations::default(),
     };
@@ -294,7 +294,7 @@ fn streams_are_sent_by_their_agents() {
             ..Networks::default()
         };
         let edges = Edges {
-            feed_destination: config.unicast_fallback(),
+            feed_destination: config.market_data.line_a().fallback,
             operator_events: |_| None,
             perturbations: Perturbations::default(),
         };

@@ -358,7 +358,7 @@ fn assembled(storage: &CrashStorage, network: &FakeDatagram) -> Venue {
     };
     let config = Config::default();
     let edges = Edges {
-        feed_destination: config.unicast_fallback(),
+        feed_destination: config.market_data.line_a().fallback,
         operator_events: |_| None,
         perturbations: Perturbations::default(),
     };

@@ -327,6 +327,40 @@ fn a_full_network_delays_the_feed() {
     assert!(messages(&harness.packets()).iter().map(|(number, _)| *number).eq(1..=7_002));
 }
 
+/// Both lines have every message under its number, and heartbeats. A line that stands still delays no message of the
+/// other, and then sends all that it owes.
+#[test]
+fn two_lines_have_the_same_messages() {
+    let mut harness = FeedBench::new();
+    let (line_b, to_b) = (FakeDatagram::new(), SocketAddr::from(([239, 10, 10, 12], 26478)));
+    harness.agent.add_line(line_b.clone(), to_b);
+    let packets_b = || -> Vec<Vec<u8>> {
+        let packet = |(to, packet)| {
+            assert_eq!(to, to_b);
+            packet
+        };
+        std::iter::from_fn(|| line_b.take()).map(packet).collect()
+    };
+    harness.turn();
+    assert_eq!((harness.packets().len(), packets_b().len()), (1, 1), "the directory on each");
+    line_b.set_room(0);
+    harness.venue.add_session("USER01");
+    for number in 1..=100 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let of_a = messages(&harness.packets());
+    assert_eq!((of_a.len(), packets_b().len()), (100, 0));
+    assert!(harness.count().stalls > 0);
+    line_b.set_room(usize::MAX);
+    harness.turn();
+    assert_eq!(messages(&packets_b()), of_a);
+    assert_eq!(harness.packets(), Vec::<Vec<u8>>::new(), "line A repeats nothing");
+    harness.now_ns += SECOND;
+    harness.turn();
+    assert_eq!((harness.packets().len(), packets_b().len()), (1, 1), "a heartbeat on each");
+}
+
 /// A subscriber on a network that loses every third packet asks for what is missing and has the
 /// whole feed, in order.
 #[test]

@@ -103,7 +103,7 @@ impl ScenarioVenue {
         writer.commit().map_err(|error| error.to_string())?;
         drop(writer);
         let edges = Edges {
-            feed_destination: config.unicast_fallback(),
+            feed_destination: config.market_data.line_a().fallback,
             operator_events: |_| None,
             perturbations: Perturbations::default(),
         };
@@ -251,6 +251,7 @@ fn networks(
         order_entry_ouch42: Some(streams(protocol == Protocol::Ouch42)?),
         order_entry_udp: datagrams(protocol == Protocol::Udp)?,
         market_data: datagrams(false)?,
+        market_data_b: None,
         feed_server: FeedServerNetworks {
             requests: datagrams(false)?,
             snapshot: streams(false)?,

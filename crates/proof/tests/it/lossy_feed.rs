@@ -3,7 +3,7 @@
 
 use std::{
     cell::RefCell,
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io::{self, Read, Write},
     net::SocketAddr,
     rc::Rc,
@@ -29,7 +29,7 @@ use proof::{
 };
 use ring::{Agent, Builder, Cursor, Producer};
 use wire::{
-    moldudp64::ReceiverLimits,
+    moldudp64::{PacketKind, ReceiverLimits, Request, parse},
     soupbintcp::{LoginRequest, Timers},
 };
 
@@ -84,8 +84,8 @@ impl Write for Pipe {
     }
 }
 
-/// Loses 5 % of the datagrams, repeats 5 %, and lets one in five overtake up to eight others.
-fn transmit(datagram: Vec<u8>, queue: &mut VecDeque<Vec<u8>>, rng: &mut Rng) {
+/// Loses 5 % of the datagrams, repeats 5 %, and lets one in five overtake up to eight others. False if it is lost.
+fn transmit(datagram: &[u8], queue: &mut VecDeque<Vec<u8>>, rng: &mut Rng) -> bool {
     let copies = match rng.below(100) {
         0..5 => 0,
         5..10 => 2,
@@ -94,8 +94,9 @@ fn transmit(datagram: Vec<u8>, queue: &mut VecDeque<Vec<u8>>, rng: &mut Rng) {
     for _ in 0..copies {
         let back = if rng.below(5) == 0 { rng.below(9) as usize } else { 0 };
         let place = queue.len().saturating_sub(back);
-        queue.insert(place, datagram.clone());
+        queue.insert(place, datagram.to_vec());
     }
+    copies > 0
 }
 
 struct Scene {
@@ -236,13 +237,13 @@ fn follow(seed: u64, messages: u64, answers: Requests) -> JoinReport {
         let published = scene.published();
         let rng = &mut scene.rng;
         while let Some((_, datagram)) = scene.feed.take() {
-            transmit(datagram, &mut feed.incoming.borrow_mut(), rng);
+            transmit(&datagram, &mut feed.incoming.borrow_mut(), rng);
         }
         while let Some((_, datagram)) = scene.requests.take() {
             if answers == Requests::Lost {
                 continue;
             }
-            transmit(datagram, &mut requests.incoming.borrow_mut(), rng);
+            transmit(&datagram, &mut requests.incoming.borrow_mut(), rng);
         }
         subscriber
             .poll(scene.now_ns, &mut |_| {})
@@ -287,6 +288,80 @@ fn a_lossy_feed_leads_to_the_books_of_the_engine() {
         let report = follow(seed, 320_000, Requests::Answered);
         assert_eq!((report.snapshots, report.lost_gaps), (1, 0), "{report:?}");
         assert!(report.messages > 250_000, "{report:?}");
+    }
+}
+
+/// The numbers of the messages in a datagram of the feed.
+fn numbers(datagram: &[u8]) -> std::ops::Range<u64> {
+    let packet = parse(datagram).expect("the venue sends packets");
+    let count = match packet.kind {
+        PacketKind::Data(blocks) => u64::from(blocks.count()),
+        PacketKind::Heartbeat | PacketKind::EndOfSession => 0,
+    };
+    packet.sequence_number..packet.sequence_number + count
+}
+
+/// Two lines that lose independently: the subscriber asks again for what both lost, and for nothing that one of
+/// them has. So it asks for a small part of what a line loses, and its books are the engine's.
+#[test]
+fn a_message_that_one_line_has_is_not_requested() {
+    for seed in 11..=13 {
+        let mut scene = Scene::new(seed);
+        let line_b = FakeDatagram::new();
+        scene.market_data.add_line(line_b.clone(), SocketAddr::from(([239, 1, 1, 2], 9)));
+        let sockets: [Socket; 3] = Default::default();
+        let [feed_a, feed_b, requests] = &sockets;
+        let lines = [(scene.feed.clone(), feed_a), (line_b, feed_b)];
+        let limits = ReceiverLimits {
+            request_delay_ns: 2_000_000,
+            request_timeout_ns: 2_000_000,
+            ..Default::default()
+        };
+        let mut receiver = FeedReceiver::over(feed_a.clone(), Some(requests.clone()), 1, limits);
+        receiver.add_line(feed_b.clone());
+        let channel = FeedChannel::Datagrams(receiver);
+        let mut subscriber: FeedSubscriber<Socket, Pipe> =
+            FeedSubscriber::start(channel, Start::Message(1), scene.now_ns).unwrap();
+        let mut lost: [BTreeSet<u64>; 2] = Default::default();
+        let mut requested = BTreeSet::new();
+        for _ in 0..100_000 {
+            let is_over = scene.published() >= 60_000;
+            match is_over {
+                true => scene.now_ns += 1_000_000,
+                false => (0..20).for_each(|_| scene.trade()),
+            }
+            scene.turn();
+            for ((line, socket), lost) in lines.iter().zip(&mut lost) {
+                while let Some((_, datagram)) = line.take() {
+                    let queue = &mut socket.incoming.borrow_mut();
+                    if !transmit(&datagram, queue, &mut scene.rng) {
+                        lost.extend(numbers(&datagram));
+                    }
+                }
+            }
+            while let Some((_, datagram)) = scene.requests.take() {
+                transmit(&datagram, &mut requests.incoming.borrow_mut(), &mut scene.rng);
+            }
+            subscriber.poll(scene.now_ns, &mut |_| {}).unwrap();
+            for request in requests.outgoing.borrow_mut().drain(..) {
+                let asked = Request::parse(&request).unwrap();
+                requested.extend((asked.sequence_number..).take(asked.count.into()));
+                scene.requests.deliver(SocketAddr::from(([10, 0, 0, 1], 5000)), &request);
+            }
+            if is_over && expected(&subscriber) == scene.published() + 1 {
+                break;
+            }
+        }
+        assert_eq!(expected(&subscriber), scene.published() + 1, "seed {seed}");
+        assert_eq!(book_difference(&scene.engine, subscriber.book().unwrap()), None, "seed {seed}");
+        let lost_by_both: BTreeSet<u64> = lost[0].intersection(&lost[1]).copied().collect();
+        assert_eq!(requested, lost_by_both, "seed {seed}");
+        let FeedChannel::Datagrams(receiver) = subscriber.channel() else { unreachable!() };
+        let counts: Vec<_> = receiver.lines().map(|line| (line.first, line.duplicates)).collect();
+        let (is_used, is_doubled) =
+            (counts.iter().all(|it| it.0 > 1_000), counts.iter().any(|it| it.1 > 10_000));
+        assert!(is_used && is_doubled && !lost_by_both.is_empty(), "seed {seed}: {counts:?}");
+        assert!(lost.iter().all(|lost| lost.len() > 5 * lost_by_both.len()), "seed {seed}");
     }
 }
 

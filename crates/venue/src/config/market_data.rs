@@ -21,6 +21,12 @@ pub struct MarketDataConfig {
     /// Where the feed goes instead if the interface carries no multicast; the venue says so at
     /// its start. Default `127.0.0.1` with the port of the group.
     pub unicast: Option<SocketAddr>,
+    /// Line B: a second group or unicast address that every message is sent to as well; port 0 takes
+    /// a free one. If its interface carries no multicast, it goes to the address of `unicast` with the port of
+    /// this group. Default none.
+    pub group_b: Option<SocketAddr>,
+    /// Interface line B leaves by. Default that of the feed.
+    pub interface_b: Option<Ipv4Addr>,
     /// The re-request server of lost messages; port 0 takes a free one. Default `127.0.0.1:26478`.
     pub re_request: SocketAddr,
     /// Snapshots of the books, GLIMPSE over SoupBinTCP; port 0 takes a free one. Default
@@ -44,7 +50,58 @@ pub struct MarketDataConfig {
     pub re_requests_total_per_second: u64,
 }
 
+/// A way by which the feed leaves: its group or address, its interface, and where it goes without multicast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedLine {
+    /// The key of its group, for messages.
+    pub key: &'static str,
+    pub group: SocketAddr,
+    pub interface: Ipv4Addr,
+    pub fallback: SocketAddr,
+}
+
 impl MarketDataConfig {
+    /// Line A of the feed.
+    #[must_use]
+    pub fn line_a(&self) -> FeedLine {
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, self.group.port()));
+        FeedLine {
+            key: "market_data.group",
+            group: self.group,
+            interface: self.interface,
+            fallback: self.unicast.unwrap_or(loopback),
+        }
+    }
+
+    /// Line B of the feed, if there is one.
+    #[must_use]
+    pub fn line_b(&self) -> Option<FeedLine> {
+        let group = self.group_b?;
+        Some(FeedLine {
+            key: "market_data.group_b",
+            group,
+            interface: self.interface_b.unwrap_or(self.interface),
+            fallback: SocketAddr::new(self.line_a().fallback.ip(), group.port()),
+        })
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.requests()?;
+        if let Some(group) = self.group_b
+            && (group == self.group && group.port() != 0 || !group.is_ipv4())
+        {
+            return Err(format!(
+                "market_data.group_b is {group}: it must be an IPv4 address other than market_data.group"
+            ));
+        }
+        if self.interface_b.is_some() && self.group_b.is_none() {
+            return Err(
+                "market_data.interface_b needs market_data.group_b, which is not set".into()
+            );
+        }
+        Ok(())
+    }
+
     /// True if other machines reach a service that asks for a password.
     pub(super) fn is_reachable(&self) -> bool {
         !self.snapshot.ip().is_loopback() || !self.tcp.ip().is_loopback()
@@ -73,6 +130,8 @@ impl Default for MarketDataConfig {
             group: SocketAddr::from(([239, 10, 10, 10], 26_477)),
             interface: Ipv4Addr::LOCALHOST,
             unicast: None,
+            group_b: None,
+            interface_b: None,
             re_request: loopback(26_478),
             snapshot: loopback(26_479),
             tcp: loopback(26_482),

@@ -1,6 +1,9 @@
 //! The receiver's side: puts packets in order, and requests the missing ones.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
 use core::fmt;
 
 use super::{MESSAGE_COUNT_MAX, Malformed, Packet, PacketKind, Request, Session, parse};
@@ -24,10 +27,16 @@ pub struct Receiver {
     /// Messages above `expected`, by number.
     pending: BTreeMap<u64, Vec<u8>>,
     pending_bytes: usize,
-    /// When the first gap opened; meaningless without a gap.
-    gap_since_ns: u64,
+    /// Where holes begin and when each appeared, by number; filled ones are dropped when a later one is first.
+    holes: VecDeque<Hole>,
     last_request: Option<Asked>,
     statistics: ReceiverStatistics,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    begins: u64,
+    since_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +48,8 @@ struct Asked {
 /// Bounds of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverLimits {
-    /// A gap is requested after this time, in nanoseconds: patience with networks
-    /// that reorder packets.
+    /// A hole is requested this long after it appeared, in nanoseconds: patience with networks
+    /// that reorder packets, and with a second line that may have what the first lost.
     pub request_delay_ns: u64,
     /// An unanswered request is repeated after this time, in nanoseconds.
     pub request_timeout_ns: u64,
@@ -144,7 +153,7 @@ impl Receiver {
             session_end: None,
             pending: BTreeMap::new(),
             pending_bytes: 0,
-            gap_since_ns: 0,
+            holes: VecDeque::new(),
             last_request: None,
             statistics: ReceiverStatistics::default(),
         }
@@ -169,22 +178,19 @@ impl Receiver {
         let packet = parse(packet)?;
         self.check(&packet)?;
         self.session = Some(packet.session);
-        if !self.has_gap() {
-            self.gap_since_ns = now_ns;
-        }
         self.statistics.packets += 1;
 
         match packet.kind {
             PacketKind::Heartbeat => {
-                self.exists_until(packet.sequence_number, packet.sequence_number)
+                self.exists_until(packet.sequence_number, packet.sequence_number, now_ns)
             }
             PacketKind::EndOfSession => {
-                self.exists_until(packet.sequence_number, packet.sequence_number);
+                self.exists_until(packet.sequence_number, packet.sequence_number, now_ns);
                 self.session_end = Some(packet.sequence_number);
             }
             PacketKind::Data(blocks) => {
                 let end = packet.sequence_number + u64::from(blocks.count());
-                self.exists_until(packet.sequence_number, end);
+                self.exists_until(packet.sequence_number, end, now_ns);
                 for (number, message) in (packet.sequence_number..end).zip(blocks) {
                     self.take(number, message, deliver);
                 }
@@ -196,7 +202,7 @@ impl Receiver {
 
     /// The request to send now, if messages are missing: the first gap.
     ///
-    /// It is due once the gap is older than the delay, again as soon as an answer filled
+    /// It is due once that hole is older than the delay, again as soon as an answer filled
     /// only a part of the gap, and again after the timeout.
     pub fn next_request(&mut self, now_ns: u64) -> Option<Request> {
         let session = self.session?;
@@ -222,12 +228,27 @@ impl Receiver {
     }
 
     /// True while missing messages may still arrive, late or as an answer.
-    fn waits(&self, now_ns: u64) -> bool {
+    fn waits(&mut self, now_ns: u64) -> bool {
         match self.last_request {
             Some(asked) if asked.sequence_number == self.expected => {
                 now_ns.saturating_sub(asked.at_ns) < self.limits.request_timeout_ns
             }
-            _ => now_ns.saturating_sub(self.gap_since_ns) < self.limits.request_delay_ns,
+            _ => now_ns.saturating_sub(self.hole_since_ns()) < self.limits.request_delay_ns,
+        }
+    }
+
+    /// When the first hole appeared.
+    fn hole_since_ns(&mut self) -> u64 {
+        self.drop_filled_holes();
+        self.holes.front().map_or(0, |hole| hole.since_ns)
+    }
+
+    fn drop_filled_holes(&mut self) {
+        if !self.has_gap() {
+            self.holes.clear();
+        }
+        while self.holes.get(1).is_some_and(|second| second.begins <= self.expected) {
+            self.holes.pop_front();
         }
     }
 
@@ -281,8 +302,15 @@ impl Receiver {
 
     /// Messages below `end` exist; those from `start` have arrived, those between the known end
     /// and `start` have not.
-    fn exists_until(&mut self, start: u64, end: u64) {
+    fn exists_until(&mut self, start: u64, end: u64, now_ns: u64) {
         let missing = start.saturating_sub(self.known_end);
+        if missing > 0 {
+            self.drop_filled_holes();
+            // Holes beyond the bound count as old as the last within it, and are requested earlier.
+            if self.holes.len() < self.limits.pending_messages_max.max(1) {
+                self.holes.push_back(Hole { begins: self.known_end, since_ns: now_ns });
+            }
+        }
         if missing > 0 && self.statistics.packets == 1 {
             self.statistics.before_joining = missing;
         } else if missing > 0 {

@@ -73,6 +73,36 @@ fn packets_are_whole() {
     assert_eq!(Request::parse(&whole[..21]), Err(Malformed::Long));
 }
 
+/// Each hole has a delay of its own, from when it appeared: one that opens behind an older hole is not asked
+/// for as soon as that is filled.
+#[test]
+fn patience_is_from_when_a_hole_appeared() {
+    let limits = ReceiverLimits { request_delay_ns: SECOND, ..ReceiverLimits::default() };
+    let mut receiver = Receiver::new(1, limits);
+    deliver(&mut receiver, &packet(2, &[b"b"]), 0).unwrap();
+    deliver(&mut receiver, &packet(4, &[b"d"]), SECOND / 2).unwrap();
+    assert_eq!(receiver.next_request(SECOND), request(1, 1));
+    assert_eq!(deliver(&mut receiver, &packet(1, &[b"a"]), SECOND).unwrap(), [1, 2]);
+    assert_eq!(receiver.next_request(SECOND), None, "3 has been missing for half a second");
+    deliver(&mut receiver, &packet(6, &[b"f"]), SECOND).unwrap();
+    assert_eq!(receiver.next_request(SECOND + SECOND / 2), request(3, 1));
+    assert_eq!(deliver(&mut receiver, &packet(3, &[b"c"]), 2 * SECOND).unwrap(), [3, 4]);
+    assert_eq!(receiver.next_request(2 * SECOND - 1), None);
+    assert_eq!(receiver.next_request(2 * SECOND), request(5, 1));
+}
+
+/// What came late by itself is never asked for, whatever hole was open before.
+#[test]
+fn a_filled_hole_takes_its_age_along() {
+    let limits = ReceiverLimits { request_delay_ns: SECOND, ..ReceiverLimits::default() };
+    let mut receiver = Receiver::new(1, limits);
+    deliver(&mut receiver, &packet(2, &[b"b"]), 0).unwrap();
+    assert_eq!(deliver(&mut receiver, &packet(1, &[b"a"]), 1).unwrap(), [1, 2]);
+    deliver(&mut receiver, &packet(4, &[b"d"]), SECOND).unwrap();
+    assert_eq!(receiver.next_request(SECOND + 1), None);
+    assert_eq!(receiver.next_request(2 * SECOND), request(3, 1));
+}
+
 /// A hole is asked for at once, up to what came after it, and again each second.
 #[test]
 fn holes_are_asked_for_until_filled() {

@@ -51,6 +51,7 @@ impl Subscriber {
     ) -> Result<Self, Failure> {
         let config = FeedReceiverConfig {
             feed: source(feed, Ipv4Addr::LOCALHOST)?,
+            feed_b: None,
             requests_to: Some(re_request),
             expected: 1,
             limits: ReceiverLimits::default(),

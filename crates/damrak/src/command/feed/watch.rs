@@ -17,8 +17,9 @@ use clap::Args;
 use client::{
     recording::{Format, Recorded, RecordingWriter},
     subscriber::{
-        Delivered, FeedBook, FeedChannel, FeedReceiver, FeedReceiverConfig, FeedReceiverReport,
-        FeedSource, FeedSubscriber, FeedSubscriberError, Start, TcpFeed, connect_to,
+        Delivered, FeedBook, FeedChannel, FeedLineReport, FeedReceiver, FeedReceiverConfig,
+        FeedReceiverReport, FeedSource, FeedSubscriber, FeedSubscriberError, Start, TcpFeed,
+        connect_to,
     },
 };
 use serde_json::{Value, json};
@@ -38,6 +39,9 @@ use venue::{clock::SystemClock, config::Span, failure::Failure};
 
 /// Sleep after a turn without packets.
 const PAUSE: Duration = Duration::from_micros(200);
+
+/// How long a message may be missing before it is requested, where a second line may bring it.
+const SECOND_LINE_DELAY: Duration = Duration::from_millis(5);
 
 /// How long a message may be missing where no snapshot can be taken.
 const MISSING_MAX: Duration = Duration::from_secs(10);
@@ -93,11 +97,20 @@ struct JoinArguments {
     /// Interface to join the group on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     interface: Ipv4Addr,
+    /// Line B: a second group, or the local address it is sent to. Of each message the first copy counts.
+    #[arg(long, value_name = "ADDRESS")]
+    group_b: Option<SocketAddr>,
+    /// Interface to join line B on; that of --interface if it is not given.
+    #[arg(long, value_name = "ADDRESS", requires = "group_b")]
+    interface_b: Option<Ipv4Addr>,
     /// Re-request server for lost messages, or `none`.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26478")]
     re_request: String,
+    /// How long a message may be missing before it is requested: 0s with one line, 5ms with two, if it is not given.
+    #[arg(long, value_name = "TIME")]
+    request_delay: Option<Span>,
     /// Take the feed from here, by SoupBinTCP, instead of a group.
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["group", "interface", "re_request"])]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["group", "interface", "group_b", "re_request", "request_delay"])]
     tcp: Option<SocketAddr>,
     /// Where snapshots of the books are (GLIMPSE).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26479")]
@@ -320,13 +333,31 @@ fn receiver(arguments: &JoinArguments) -> Result<FeedReceiver, Failure> {
     };
     let config = FeedReceiverConfig {
         feed: source(arguments.group, arguments.interface)?,
+        feed_b: line_b(arguments)?,
         requests_to,
         expected: 1,
-        limits: ReceiverLimits::default(),
+        limits: ReceiverLimits {
+            request_delay_ns: request_delay(arguments).as_nanos() as u64,
+            ..ReceiverLimits::default()
+        },
     };
     FeedReceiver::open(&config)
         .map_err(|error| Failure::environment(anyhow::Error::new(error).context("feed")))
         .map_err(|failure| failure.hint("`damrak serve` prints where its feed goes"))
+}
+
+fn line_b(arguments: &JoinArguments) -> Result<Option<FeedSource>, Failure> {
+    let interface = arguments.interface_b.unwrap_or(arguments.interface);
+    arguments.group_b.map(|group| source(group, interface)).transpose()
+}
+
+/// With two lines the other one has time to bring what one lost.
+fn request_delay(arguments: &JoinArguments) -> Duration {
+    match (arguments.request_delay, arguments.group_b) {
+        (Some(delay), _) => delay.0,
+        (None, Some(_)) => SECOND_LINE_DELAY,
+        (None, None) => Duration::ZERO,
+    }
 }
 
 /// What went wrong, and what to do.
@@ -395,6 +426,14 @@ fn received(subscriber: &FeedSubscriber) -> FeedReceiverReport {
     }
 }
 
+/// What came in by each line; none over TCP.
+fn lines(subscriber: &FeedSubscriber) -> Vec<FeedLineReport> {
+    match subscriber.channel() {
+        FeedChannel::Datagrams(receiver) => receiver.lines().collect(),
+        FeedChannel::Tcp(_) => Vec::new(),
+    }
+}
+
 fn progress(subscriber: &FeedSubscriber) -> String {
     let (report, received) = (subscriber.report(), received(subscriber));
     let book = subscriber.book();
@@ -411,7 +450,15 @@ fn progress(subscriber: &FeedSubscriber) -> String {
         received.messages.gaps,
         grouped(received.messages.requests),
         grouped(received.missing),
-    )
+    ) + &first_copies(subscriber)
+}
+
+/// With two lines, how many messages each brought first.
+fn first_copies(subscriber: &FeedSubscriber) -> String {
+    match lines(subscriber)[..] {
+        [a, b] => format!("  first by A {} by B {}", grouped(a.first), grouped(b.first)),
+        _ => String::new(),
+    }
 }
 
 fn summary(subscriber: &FeedSubscriber, depth: usize) -> Value {
@@ -435,6 +482,11 @@ fn summary(subscriber: &FeedSubscriber, depth: usize) -> Value {
         "duplicates": received.messages.duplicates,
         "missing": received.missing,
         "malformed": received.malformed,
+        "lines": lines(subscriber).iter().map(|line| json!({
+            "datagrams": line.datagrams,
+            "first": line.first,
+            "duplicates": line.duplicates,
+        })).collect::<Vec<_>>(),
         "trades": book.trade_count(),
         "receive_buffer_bytes": match subscriber.channel() {
             FeedChannel::Datagrams(receiver) => Some(receiver.receive_buffer_granted()),
