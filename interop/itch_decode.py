@@ -12,8 +12,6 @@ import json
 import sys
 from collections import Counter
 
-from itch.parser import MessageParser
-
 
 def frames(recording):
     """The messages of a recording, and nothing left over."""
@@ -28,6 +26,9 @@ def frames(recording):
 
 
 def check(recording, required):
+    # Here, so that others can read frames without the package.
+    from itch.parser import MessageParser
+
     # The parser's own loop over a file stops at the end-of-messages event, so it is given each
     # message by itself.
     parser = MessageParser()

@@ -74,9 +74,9 @@ def decoded(module, messages, rows):
     return compared
 
 
-def dissected(packets):
+def dissected(packets, port=PORT):
     """What tshark finds in the packets: the number of messages."""
-    rule = [f"udp.port=={PORT},moldudp64"]
+    rule = [f"udp.port=={port},moldudp64"]
     malformed = lines_of(packets, rule, MALFORMED, "_ws.expert.message")
     if malformed:
         raise ValueError(f"tshark: frame {malformed[0][0]} is malformed: {malformed[0][1]}")
@@ -85,6 +85,40 @@ def dissected(packets):
     if checksums:
         raise ValueError(f"tshark: frame {checksums[0][0]} has a wrong check sum")
     return sum(int(count) for _, counts in found for count in counts.split(",") if count)
+
+
+def read_by_others(messages_file, packets, rows, port, outcome):
+    """Each decoder that is installed reads a recording; `rows` are its messages as a table."""
+    messages = list(frames(messages_file.read_bytes()))
+    outcome["messages"] = len(messages)
+    for module, package in DECODERS.items():
+        if importlib.util.find_spec(module) is None:
+            outcome["skipped"].append(package)
+        else:
+            outcome[package] = decoded(module, messages, rows)
+    if shutil.which("tshark") is None:
+        outcome["skipped"].append("tshark")
+    else:
+        outcome["tshark"] = dissected(str(packets), port)
+        if outcome["tshark"] != len(rows):
+            raise ValueError(f"tshark finds {outcome['tshark']} messages of {len(rows)}")
+
+
+def check_recorded(damrak, messages_file, packets, port, required):
+    """A recording of `damrak feed record`, in both forms: every decoder reads it, and no required kind lacks."""
+    outcome = {"check": "every_kind", "skipped": []}
+    table = messages_file.with_suffix(".csv")
+    convert(damrak, messages_file, table)
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    kinds = {row["message_type"] for row in rows}
+    if missing := sorted(set(required) - kinds):
+        raise ValueError(f"the recording has no {', '.join(missing)}; it has {''.join(sorted(kinds))}")
+    if other := sorted(kinds - set(required)):
+        raise ValueError(f"the venue sends {', '.join(other)}, which docs/wire/itch.md does not say")
+    outcome["kinds"] = "".join(sorted(kinds))
+    read_by_others(messages_file, packets, rows, port, outcome)
+    return outcome
 
 
 def check(damrak, work):
@@ -97,19 +131,7 @@ def check(damrak, work):
         rows = list(csv.DictReader(file))
     if sorted(row["message_type"] for row in rows) != sorted(TYPES):
         raise ValueError(f"{ROWS} does not have each of the types {TYPES} once")
-    messages = list(frames(messages_file.read_bytes()))
-    outcome["messages"] = len(messages)
-    for module, package in DECODERS.items():
-        if importlib.util.find_spec(module) is None:
-            outcome["skipped"].append(package)
-        else:
-            outcome[package] = decoded(module, messages, rows)
-    if shutil.which("tshark") is None:
-        outcome["skipped"].append("tshark")
-    else:
-        outcome["tshark"] = dissected(str(packets))
-        if outcome["tshark"] != len(rows):
-            raise ValueError(f"tshark finds {outcome['tshark']} messages of {len(rows)}")
+    read_by_others(messages_file, packets, rows, PORT, outcome)
     # The way back: what the packets have is what was written by hand.
     convert(damrak, packets, work / "again.itch")
     if (work / "again.itch").read_bytes() != messages_file.read_bytes():

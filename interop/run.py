@@ -12,6 +12,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
   quickfix     QuickFIX C++            FIX 4.2 and 4.4, gaps both ways, a venue that is killed
   quickfixgo   QuickFIX/Go             the same
   recording    PyPI itchfeed, itchcpp  ITCH 5.0, all 23 messages, which tshark reads too
+  every_kind   the same and tshark     a live feed with every kind of message that the venue sends
   ouch42       tshark                  OUCH 4.2, both ways, field by field as sent
   itch_decode  PyPI itchfeed           ITCH 5.0, the recorded feed
   report       PyPI playwright, Chromium  the page of two loads
@@ -32,7 +33,9 @@ import threading
 import time
 
 import capture
+import every_kind
 import fix_script
+import recording
 
 HERE = pathlib.Path(__file__).resolve().parent
 START_SECONDS = 20.0
@@ -221,6 +224,30 @@ def fix(damrak, program, work, name):
         venue.kill()
 
 
+def record_every_kind(damrak, work):
+    """A venue in whose feed every kind of message is, recorded by `damrak feed record` and read by others."""
+    venue = Venue(damrak, work)
+    try:
+        host, port = venue.addresses["order_entry"].rsplit(":", 1)
+        every_kind.trade(damrak, (host, int(port)), work / "journal")
+        messages, packets = work / "day.itch", work / "day.pcap"
+        subprocess.run(
+            [
+                damrak, "feed", "record", str(messages), str(packets), "--from-start", "--until-caught-up",
+                "--group", venue.addresses["market_data"], "--re-request", venue.addresses["re_request"],
+            ],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS,
+        )
+        outcome = recording.check_recorded(
+            damrak, messages, packets, venue.port("market_data"), every_kind.SENT
+        )
+        print(json.dumps(outcome), flush=True)
+        venue.stop()
+    finally:
+        venue.kill()
+    return outcome["skipped"]
+
+
 def make_snapshot(damrak, journal):
     made = subprocess.run(
         [damrak, "snapshot", "make", str(journal), "--json"],
@@ -271,6 +298,7 @@ class Run:
                 self.skip(name, why_not)
 
         self.attempt("recording", self.recording)
+        self.attempt("every_kind", self.every_kind)
         venue = Venue(self.damrak, self.work)
         try:
             self.ouch42(venue, why_no_capture)
@@ -388,6 +416,10 @@ class Run:
         ])
         for decoder in outcome["skipped"]:
             self.skip("recording", f"{decoder} is not installed")
+
+    def every_kind(self):
+        for decoder in record_every_kind(self.damrak, self.work / "every_kind"):
+            self.skip("every_kind", f"{decoder} is not installed")
 
     @staticmethod
     def join(command):
