@@ -87,6 +87,11 @@ const STEPS: &[Step] = &[
         shows: "public order files give the published results in every layout",
         run: orders,
     },
+    Step {
+        name: "feed",
+        shows: "every subscriber behind a network that loses has the books of the engine",
+        run: feed,
+    },
     Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
     Step {
         name: "operator",
@@ -534,6 +539,20 @@ fn orders() -> Result<Outcome, String> {
                 println!("{place}: as published, {rate:.0} commands a second");
             }
         }
+    }
+    Ok(Passed)
+}
+
+/// A million messages over real sockets; the same in memory is a test of `proof`.
+fn feed() -> Result<Outcome, String> {
+    let mut command = Command::new(damrak());
+    command.args(["lab", "feed", "--messages", "1000000", "--json", "--out"]);
+    let summary = answers(command.arg(work_folder("feed")), Duration::from_secs(600))?;
+    println!("{summary}");
+    let subscribers = summary["subscribers"].as_array().map_or(0, Vec::len);
+    let messages = summary["messages"].as_u64().unwrap_or(0);
+    if subscribers < 4 || messages < 1_000_000 {
+        return Err(format!("{subscribers} subscribers of {messages} messages are too few"));
     }
     Ok(Passed)
 }

@@ -71,7 +71,7 @@ enum Verb {
     Serve(serve::Arguments),
     Ctl(ctl::Arguments),
     Load(load::Arguments),
-    Feed(feed::Arguments),
+    Feed(Box<feed::Arguments>),
     Journal(journal::Arguments),
     Recover(recover::Arguments),
     At(at::Arguments),

@@ -333,7 +333,7 @@ fn journal_bytes(folder: &Path) -> Result<u64, Failure> {
     Ok(report.segments.iter().map(|segment| segment.end).sum())
 }
 
-fn anyhow_text(error: &dyn std::error::Error) -> String {
+pub(crate) fn anyhow_text(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", anyhow_text(source)),
         None => error.to_string(),

@@ -17,6 +17,7 @@ pub mod model;
 mod engine_checks;
 pub mod agreement;
 pub mod audit;
+pub mod lossy_link;
 pub mod sim;
 pub mod scenario;
 mod scenario_words;

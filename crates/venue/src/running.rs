@@ -196,6 +196,16 @@ impl Running {
         self.document("status")
     }
 
+    /// Every ring, since this or [`status`](Self::status) was last asked.
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.gauges.rings()
+    }
+
+    /// Messages of the feed that were published so far.
+    pub fn feed_messages(&self) -> u64 {
+        self.gauges.market_data.read().messages
+    }
+
     /// Stops the threads and gives the last figures.
     pub fn stop(mut self) -> Result<Value, Failure> {
         // Before the last figures: commands of operators end with it.

@@ -246,6 +246,11 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         self.has_books.then_some(&self.book)
     }
 
+    /// The books, as [`book`](Self::book) shows them.
+    pub fn into_book(self) -> Option<FeedBook> {
+        self.has_books.then_some(self.book)
+    }
+
     /// True while the feed is applied; false while a snapshot is taken.
     pub const fn is_live(&self) -> bool {
         matches!(self.state, State::Live)

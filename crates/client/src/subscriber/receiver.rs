@@ -189,12 +189,12 @@ impl FeedReceiver {
         Ok(receiver)
     }
 
-    /// The address at which line A of the feed comes in.
+    /// The addresses at which the feed comes in, line A first.
     ///
     /// # Errors
     /// As the system says.
-    pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.lines[0].socket.local_addr()
+    pub fn local_addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.lines.iter().map(|line| line.socket.local_addr()).collect()
     }
 
     /// Bytes that the system granted each line for datagrams that wait to be read, of
@@ -602,13 +602,17 @@ mod tests {
         let sockets: [FakeSocket; 3] = Default::default();
         let [a, b, requests] = &sockets;
         let limits = ReceiverLimits { request_delay_ns: SECOND, ..ReceiverLimits::default() };
-        let mut receiver =
-            FeedReceiver::over(a.clone(), Some(requests.clone()), 1, limits);
+        let mut receiver = FeedReceiver::over(a.clone(), Some(requests.clone()), 1, limits);
         receiver.add_line(b.clone());
         let mut seen = Vec::new();
         let mut poll = |receiver: &mut FeedReceiver<FakeSocket>, now_ns| {
             receiver.poll(now_ns, &mut |number, _: &[u8]| seen.push(number)).unwrap();
-            requests.outgoing.borrow_mut().drain(..).map(|it| Request::parse(&it).unwrap()).collect()
+            requests
+                .outgoing
+                .borrow_mut()
+                .drain(..)
+                .map(|it| Request::parse(&it).unwrap())
+                .collect()
         };
         let mut none: Vec<Request>;
 
@@ -724,7 +728,7 @@ mod tests {
     fn unicast_feed_comes_in() {
         let mut receiver = open(FeedSource::Unicast((Ipv4Addr::LOCALHOST, 0).into()));
         assert!(receiver.receive_buffer_granted() > 0);
-        send(&packet(1, &[b"one"]), receiver.local_address().unwrap()).unwrap();
+        send(&packet(1, &[b"one"]), receiver.local_addresses().unwrap()[0]).unwrap();
         assert_eq!(wait_for_one(&mut receiver), 1);
     }
 

@@ -1,4 +1,8 @@
-//! `damrak lab`: experiments on venues of their own. `attack` is the one there is.
+//! `damrak lab`: experiments on venues of their own.
+//!
+//! `attack` is here; [`feed`] has the subscribers behind a network that loses.
+
+mod feed;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -17,7 +21,8 @@ const SHORT_QUIET: Duration = Duration::from_millis(200);
 
 /// Experiments on venues that are started for them.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  damrak lab attack --list\n  damrak lab attack --short")]
+#[command(after_help = "Examples:\n  damrak lab attack --list\n  damrak lab attack --short\n  \
+                  damrak lab feed --messages 100000")]
 pub struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -26,6 +31,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Attack(AttackArguments),
+    Feed(feed::Arguments),
 }
 
 /// Attack a venue, and measure what honest clients see.
@@ -68,7 +74,13 @@ struct AttackArguments {
 
 /// Runs `damrak lab`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let What::Attack(arguments) = &arguments.what;
+    match &arguments.what {
+        What::Attack(arguments) => attack_venues(arguments),
+        What::Feed(arguments) => feed::run(arguments),
+    }
+}
+
+fn attack_venues(arguments: &AttackArguments) -> Result<(), Failure> {
     let attacks = select(&arguments.only)?;
     if arguments.list {
         for Attack { name, does, bound, .. } in attacks {

@@ -25,6 +25,7 @@ use market::{Input, Output, Sequence, Timestamp};
 use proof::{
     audit::book_difference,
     generator::{CommandFlow, Profile},
+    lossy_link::LossyLink,
     rng::Rng,
 };
 use ring::{Agent, Builder, Cursor, Producer};
@@ -84,19 +85,16 @@ impl Write for Pipe {
     }
 }
 
-/// Loses 5 % of the datagrams, repeats 5 %, and lets one in five overtake up to eight others. False if it is lost.
-fn transmit(datagram: &[u8], queue: &mut VecDeque<Vec<u8>>, rng: &mut Rng) -> bool {
-    let copies = match rng.below(100) {
-        0..5 => 0,
-        5..10 => 2,
-        _ => 1,
-    };
-    for _ in 0..copies {
-        let back = if rng.below(5) == 0 { rng.below(9) as usize } else { 0 };
-        let place = queue.len().saturating_sub(back);
-        queue.insert(place, datagram.to_vec());
-    }
-    copies > 0
+/// Sends a datagram by a link, and puts what has arrived into the queue. False if it is lost.
+fn transmit(datagram: &[u8], queue: &mut VecDeque<Vec<u8>>, link: &mut LossyLink) -> bool {
+    let arrives = link.send(datagram);
+    queue.extend(std::iter::from_fn(|| link.take()));
+    arrives
+}
+
+/// What no later datagram overtakes: the end of a turn.
+fn settle(queue: &mut VecDeque<Vec<u8>>, link: &mut LossyLink) {
+    queue.extend(std::iter::from_fn(|| link.take_all()));
 }
 
 struct Scene {
@@ -223,6 +221,7 @@ fn follow(seed: u64, messages: u64, answers: Requests) -> JoinReport {
     let (feed, requests) = (Socket::default(), Socket::default());
     let mut subscriber = scene.subscribe(&feed, &requests);
     let asker = SocketAddr::from(([10, 0, 0, 1], 5000));
+    let mut links = [1, 2].map(|number| LossyLink::new(seed << 8 | number));
     let mut comparisons = 0;
     let (mut still, mut rounds) = (0, 0);
     while still < 100_000 {
@@ -235,21 +234,23 @@ fn follow(seed: u64, messages: u64, answers: Requests) -> JoinReport {
         }
         scene.turn();
         let published = scene.published();
-        let rng = &mut scene.rng;
+        let [to_feed, to_requests] = &mut links;
         while let Some((_, datagram)) = scene.feed.take() {
-            transmit(&datagram, &mut feed.incoming.borrow_mut(), rng);
+            transmit(&datagram, &mut feed.incoming.borrow_mut(), to_feed);
         }
         while let Some((_, datagram)) = scene.requests.take() {
             if answers == Requests::Lost {
                 continue;
             }
-            transmit(&datagram, &mut requests.incoming.borrow_mut(), rng);
+            transmit(&datagram, &mut requests.incoming.borrow_mut(), to_requests);
         }
+        settle(&mut feed.incoming.borrow_mut(), to_feed);
+        settle(&mut requests.incoming.borrow_mut(), to_requests);
         subscriber
             .poll(scene.now_ns, &mut |_| {})
             .unwrap_or_else(|error| panic!("seed {seed}, {published} messages: {error}"));
         for request in requests.outgoing.borrow_mut().drain(..) {
-            if rng.below(100) >= 5 {
+            if scene.rng.below(100) >= 5 {
                 scene.requests.deliver(asker, &request);
             }
         }
@@ -322,6 +323,7 @@ fn a_message_that_one_line_has_is_not_requested() {
         let channel = FeedChannel::Datagrams(receiver);
         let mut subscriber: FeedSubscriber<Socket, Pipe> =
             FeedSubscriber::start(channel, Start::Message(1), scene.now_ns).unwrap();
+        let mut links = [1, 2, 3].map(|number| LossyLink::new(seed << 8 | number));
         let mut lost: [BTreeSet<u64>; 2] = Default::default();
         let mut requested = BTreeSet::new();
         for _ in 0..100_000 {
@@ -331,17 +333,20 @@ fn a_message_that_one_line_has_is_not_requested() {
                 false => (0..20).for_each(|_| scene.trade()),
             }
             scene.turn();
-            for ((line, socket), lost) in lines.iter().zip(&mut lost) {
+            let [answers, of_lines @ ..] = &mut links;
+            for (((line, socket), link), lost) in lines.iter().zip(of_lines).zip(&mut lost) {
+                let queue = &mut socket.incoming.borrow_mut();
                 while let Some((_, datagram)) = line.take() {
-                    let queue = &mut socket.incoming.borrow_mut();
-                    if !transmit(&datagram, queue, &mut scene.rng) {
+                    if !transmit(&datagram, queue, link) {
                         lost.extend(numbers(&datagram));
                     }
                 }
+                settle(queue, link);
             }
             while let Some((_, datagram)) = scene.requests.take() {
-                transmit(&datagram, &mut requests.incoming.borrow_mut(), &mut scene.rng);
+                transmit(&datagram, &mut requests.incoming.borrow_mut(), answers);
             }
+            settle(&mut requests.incoming.borrow_mut(), answers);
             subscriber.poll(scene.now_ns, &mut |_| {}).unwrap();
             for request in requests.outgoing.borrow_mut().drain(..) {
                 let asked = Request::parse(&request).unwrap();

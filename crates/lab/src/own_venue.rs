@@ -1,0 +1,165 @@
+//! A venue in this process, on free loopback ports: for experiments that look at its rings and its journal.
+//!
+//! Invariant: it is the venue of `damrak serve`, started by the same function from the same configuration.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use engine::Engine;
+use journal::Folder;
+use market::{Price, Symbol};
+use ring::RingReport;
+use serde_json::Value;
+use venue::{Running, clock::SystemClock, config::Config, failure::Failure, follower::Follower};
+use wire::soupbintcp::LoginRequest;
+
+use crate::load::{LoadOptions, LoadSession, LoadSymbol};
+
+/// 150.00, in ticks.
+const MID: Price = Price(1_500_000);
+/// 0.01, in ticks.
+const PRICE_INCREMENT: Price = Price(100);
+/// Load that runs until it is stopped.
+const NO_END_NS: u64 = u64::MAX / 4;
+/// Records that the journal's reader applies in one step.
+const RECORDS_PER_STEP: usize = 10_000;
+
+/// A venue that runs.
+pub struct OwnVenue {
+    running: Running,
+    journal: PathBuf,
+    users: usize,
+    symbols: Vec<String>,
+}
+
+/// How a venue differs from one with default settings.
+#[derive(Clone, Debug, Default)]
+pub struct OwnVenueOptions {
+    pub symbols: Vec<String>,
+    /// Participants over SoupBinTCP.
+    pub users: usize,
+    /// Lines of `[market_data]` without the addresses that every such venue has, and sections after it.
+    pub market_data: String,
+    /// Lines of `[layout]`.
+    pub layout: String,
+}
+
+impl OwnVenue {
+    /// Starts it with its files in `folder`, which must be empty or hold a venue of before.
+    ///
+    /// # Errors
+    /// The configuration is wrong, or the venue does not start.
+    pub fn start(
+        folder: &Path,
+        options: &OwnVenueOptions,
+        clock: SystemClock,
+    ) -> Result<Self, Failure> {
+        let journal = folder.join("journal");
+        let config = Config::parse(&config_text(&journal, options), "the venue of the experiment")?;
+        let running = venue::start(&config, clock)?;
+        Ok(Self { running, journal, users: options.users, symbols: options.symbols.clone() })
+    }
+
+    /// # Errors
+    /// The venue has none of this name.
+    pub fn address(&self, name: &str) -> Result<SocketAddr, Failure> {
+        let text = self.running.started()["addresses"][name].as_str();
+        text.and_then(|text| text.parse().ok())
+            .ok_or_else(|| Failure::runtime(format!("the venue has no address {name}")))
+    }
+
+    /// The report of its start.
+    pub fn started(&self) -> &Value {
+        self.running.started()
+    }
+
+    /// Every ring, since this was last asked.
+    pub fn rings(&self) -> Vec<RingReport> {
+        self.running.rings()
+    }
+
+    /// Messages of the feed that were published so far.
+    pub fn feed_messages(&self) -> u64 {
+        self.running.feed_messages()
+    }
+
+    /// Load of all its participants on all its symbols at this rate, until it is stopped.
+    ///
+    /// # Errors
+    /// The venue has no address for them.
+    pub fn load(&self, rate_per_second: u64) -> Result<LoadOptions, Failure> {
+        let server = self.address("order_entry")?;
+        let session = |number| LoadSession::Tcp { server, login: login(number) };
+        let symbol = |name: &String| LoadSymbol {
+            symbol: Symbol::new(name).expect("the configuration took it"),
+            mid: MID,
+            price_increment: PRICE_INCREMENT,
+        };
+        Ok(LoadOptions::new(
+            (1..=self.users).map(session).collect(),
+            self.symbols.iter().map(symbol).collect(),
+            rate_per_second,
+            NO_END_NS,
+        ))
+    }
+
+    /// Stops it, and replays its journal: the engine that its feed must agree with.
+    ///
+    /// # Errors
+    /// An agent failed, or the journal is not sound.
+    pub fn stop_and_replay(self) -> Result<Engine, Failure> {
+        let Self { running, journal, .. } = self;
+        running.stop()?;
+        let (storage, mut snapshots) = (Folder::new(&journal), Folder::new(&journal));
+        let mut follower = Follower::begin(&storage, &mut snapshots, u64::MAX, None)?;
+        while follower.poll(RECORDS_PER_STEP, u64::MAX, &mut |_| {})? > 0 {}
+        Ok(follower.into_engine())
+    }
+
+    /// # Errors
+    /// An agent failed.
+    pub fn stop(self) -> Result<Value, Failure> {
+        self.running.stop()
+    }
+}
+
+/// The login of a participant, by its number from 1.
+pub fn login(number: usize) -> LoginRequest {
+    LoginRequest::new(&user(number), &password(number)).expect("names fit their fields")
+}
+
+fn user(number: usize) -> String {
+    format!("user{number:02}")
+}
+
+fn password(number: usize) -> String {
+    format!("pass{number:02}")
+}
+
+pub(crate) fn config_text(journal: &Path, options: &OwnVenueOptions) -> String {
+    let OwnVenueOptions { symbols, users, market_data, layout } = options;
+    let has_group = market_data.lines().any(|line| line.starts_with("group ="));
+    let group = if has_group { "" } else { "group = \"127.0.0.1:0\"\n" };
+    let mut text = format!(
+        "[journal]\ndirectory = {journal:?}\n\
+         [order_entry]\naddress = \"127.0.0.1:0\"\n\
+         [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
+         [throttle]\nmessages_per_second = 0\nno_effect_per_second = 0\n\
+         [layout]\n{layout}\n\
+         [market_data]\n{group}re_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\n\
+         tcp = \"127.0.0.1:0\"\n{market_data}\n"
+    );
+    for symbol in symbols {
+        text += &format!("[[instruments]]\nsymbol = {symbol:?}\n");
+    }
+    for number in 1..=*users {
+        text += &format!(
+            "[[participants]]\nusername = {:?}\npassword = {:?}\nfirm = \"FIRM\"\n",
+            user(number),
+            password(number)
+        );
+    }
+    text
+}
