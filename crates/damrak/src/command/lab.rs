@@ -1,8 +1,10 @@
 //! `damrak lab`: experiments on venues of their own.
 //!
-//! `attack` is here; [`feed`] has the subscribers behind a network that loses.
+//! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`regression`] the delta streams in
+//! several layouts.
 
 mod feed;
+mod regression;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -22,7 +24,7 @@ const SHORT_QUIET: Duration = Duration::from_millis(200);
 /// Experiments on venues that are started for them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak lab attack --list\n  damrak lab attack --short\n  \
-                  damrak lab feed --messages 100000")]
+                  damrak lab feed --messages 100000\n  damrak lab regression")]
 pub struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -32,6 +34,7 @@ pub struct Arguments {
 enum What {
     Attack(AttackArguments),
     Feed(feed::Arguments),
+    Regression(regression::Arguments),
 }
 
 /// Attack a venue, and measure what honest clients see.
@@ -77,6 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Attack(arguments) => attack_venues(arguments),
         What::Feed(arguments) => feed::run(arguments),
+        What::Regression(arguments) => regression::run(arguments),
     }
 }
 
