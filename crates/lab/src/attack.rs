@@ -23,6 +23,7 @@ use std::{
 
 use client::participant::{self, ClientState};
 use market::{Price, Quantity, Side, TimeInForce};
+use os::SystemFiles;
 use venue::{clock::SystemClock, failure::Failure};
 use wire::moldudp64::Session;
 
@@ -317,12 +318,8 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
 
 /// A figure of the venue's memory in bytes, as the system has it; 0 if the venue has ended.
 fn memory(venue: &VenueProcess, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", venue.started["pid"]));
-    let kib = status.ok().and_then(|status| {
-        let line = status.lines().find(|line| line.starts_with(name))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    kib.unwrap_or(0) * 1024
+    let process = venue.started["pid"].to_string();
+    SystemFiles::of_this_machine().memory(&process, name).unwrap_or(0)
 }
 
 /// Bytes that records take in the journal, headers included.

@@ -1,7 +1,8 @@
 //! The machine on which figures were measured, as far as the operating system reports it.
 
-use std::{fs, thread};
+use std::thread;
 
+use os::{ProcessorTicks, SystemFiles};
 use serde_json::{Value, json};
 
 /// The machine's description, and its load at one moment.
@@ -11,30 +12,22 @@ pub struct Environment {
     processor_ticks: Option<ProcessorTicks>,
 }
 
-/// CPU time since boot, over all cores, in ticks of the kernel.
-#[derive(Clone, Copy, Debug)]
-struct ProcessorTicks {
-    all: u64,
-    /// Time that the hypervisor gave to other guests.
-    stolen: u64,
-}
-
 impl Environment {
     pub fn now() -> Self {
-        Self { load_average: load_average(), processor_ticks: processor_ticks() }
+        let files = SystemFiles::of_this_machine();
+        Self { load_average: load_average(&files), processor_ticks: files.processor_ticks() }
     }
 
     /// The machine and its load from `started` until now. Unknown values are null.
     pub fn since(&self, started: &Self) -> Value {
-        let stolen = self.processor_ticks.zip(started.processor_ticks).map(|(now, before)| {
-            let all = now.all.saturating_sub(before.all).max(1);
-            100.0 * now.stolen.saturating_sub(before.stolen) as f64 / all as f64
-        });
+        let files = SystemFiles::of_this_machine();
+        let ticks = self.processor_ticks.zip(started.processor_ticks);
+        let stolen = ticks.map(|(now, before)| now.since(before).stolen_percent());
         json!({
             "cores": thread::available_parallelism().ok().map(usize::from),
-            "processor": processor(),
-            "kernel": read("/proc/sys/kernel/osrelease"),
-            "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            "processor": processor(&files),
+            "kernel": files.text("proc/sys/kernel/osrelease"),
+            "governor": files.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             "load_average": [started.load_average, self.load_average],
             "stolen_percent": stolen,
             "rustc": env!("DAMRAK_RUSTC"),
@@ -61,24 +54,11 @@ pub fn machine_line(environment: &Value) -> String {
     )
 }
 
-fn read(path: &str) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+fn load_average(files: &SystemFiles) -> Option<f64> {
+    files.text("proc/loadavg")?.split(' ').next()?.parse().ok()
 }
 
-fn load_average() -> Option<f64> {
-    read("/proc/loadavg")?.split(' ').next()?.parse().ok()
-}
-
-fn processor() -> Option<String> {
-    let text = read("/proc/cpuinfo")?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-fn processor_ticks() -> Option<ProcessorTicks> {
-    let text = read("/proc/stat")?;
-    let line = text.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user already.
-    Some(ProcessorTicks { all: ticks.iter().take(8).sum(), stolen: *ticks.get(7)? })
+fn processor(files: &SystemFiles) -> Option<String> {
+    let name = files.line("proc/cpuinfo", "model name")?;
+    Some(name.trim_start_matches(':').trim().to_owned())
 }

@@ -25,7 +25,7 @@ pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use free_space::free_bytes;
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
-pub use system_files::SystemFiles;
+pub use system_files::{ProcessorTicks, SystemFiles};
 pub use thread::{
     InstructionCounter, lower_priority, pin_to_core, process_cpu_ns, thread_core_wait_ns,
     thread_cpu_ns, thread_page_faults, wake_promptly,

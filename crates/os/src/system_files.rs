@@ -11,6 +11,32 @@ pub struct SystemFiles {
     root: PathBuf,
 }
 
+/// CPU time since boot, over all cores, in ticks of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorTicks {
+    /// All of it.
+    pub all: u64,
+    /// Time that the hypervisor gave to other guests.
+    pub stolen: u64,
+}
+
+impl ProcessorTicks {
+    /// The ticks from `before` until these.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            all: self.all.saturating_sub(before.all),
+            stolen: self.stolen.saturating_sub(before.stolen),
+        }
+    }
+
+    /// The stolen share, in percent.
+    #[must_use]
+    pub fn stolen_percent(self) -> f64 {
+        100.0 * self.stolen as f64 / self.all.max(1) as f64
+    }
+}
+
 impl SystemFiles {
     /// Those of this machine.
     pub fn of_this_machine() -> Self {
@@ -58,6 +84,21 @@ impl SystemFiles {
         };
         let limits: Vec<u64> = line.split_whitespace().map_while(limit).collect();
         Some(limits.into_iter())
+    }
+
+    /// A figure of a process's memory in bytes, by its name with the colon, as `VmRSS:`; the process by its number
+    /// or as `self`.
+    pub fn memory(&self, process: &str, name: &str) -> Option<u64> {
+        let line = self.line(&format!("proc/{process}/status"), name)?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    }
+
+    /// CPU time since boot.
+    pub fn processor_ticks(&self) -> Option<ProcessorTicks> {
+        let line = self.line("proc/stat", "cpu ")?;
+        let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        // user, nice, system, idle, iowait, irq, softirq, steal; guest time is in user already.
+        Some(ProcessorTicks { all: ticks.iter().take(8).sum(), stolen: *ticks.get(7)? })
     }
 
     /// A list of cores, as `0-3,8`.
@@ -129,6 +170,26 @@ pub fn mask(cores: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Guest time is counted once, and the share of an interval is that of its ticks.
+    #[test]
+    fn stolen_time_is_a_share_of_an_interval() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        let files = SystemFiles::under(root.path());
+        assert_eq!(files.processor_ticks(), None);
+        let mut readings =
+            ["cpu  100 0 0 700 0 0 0 200 50 0\ncpu0 1\n", "cpu  150 0 0 725 0 0 0 225 90 0\n"]
+                .map(|text| {
+                    std::fs::write(root.path().join("proc/stat"), text).unwrap();
+                    files.processor_ticks().unwrap()
+                })
+                .into_iter();
+        let (before, now) = (readings.next().unwrap(), readings.next().unwrap());
+        assert_eq!(before, ProcessorTicks { all: 1_000, stolen: 200 });
+        assert_eq!(before.stolen_percent(), 20.0);
+        assert_eq!(now.since(before).stolen_percent(), 25.0);
+    }
 
     /// Lists and masks of cores are read as they are written.
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! Invariant: every shape is compared with the same normal book.
 
-use std::{fs, hint::black_box};
+use std::hint::black_box;
 
 use engine::{
     Engine, PREFETCH_MAX,
@@ -16,7 +16,7 @@ use market::{
     CancelOrder, Command, EnterOrder, Event, Input, OrderKey, Price, Quantity, SessionId, Side,
     Symbol, Timestamp,
 };
-use os::{thread_cpu_ns, thread_page_faults};
+use os::{SystemFiles, thread_cpu_ns, thread_page_faults};
 use proof::rng::Rng;
 use serde::Serialize;
 
@@ -466,7 +466,5 @@ fn shuffle(names: &mut [u64], rng: &mut Rng) {
 }
 
 fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+    SystemFiles::of_this_machine().memory("self", "VmRSS:")
 }

@@ -246,11 +246,9 @@ fn siblings(files: &SystemFiles, _: &Needs) -> Finding {
 }
 
 fn steal(files: &SystemFiles, _: &Needs) -> Finding {
-    let found = files.line("proc/stat", "cpu ").and_then(|line| {
-        let ticks: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        // user, nice, system, idle, iowait, irq, softirq, steal
-        let percent = 100.0 * ticks.get(7)? / ticks.iter().take(8).sum::<f64>().max(1.0);
-        Some((percent < STEAL_PERCENT_MAX, format!("{percent:.1} % since boot")))
+    let found = files.processor_ticks().map(|ticks| {
+        let percent = ticks.stolen_percent();
+        (percent < STEAL_PERCENT_MAX, format!("{percent:.1} % since boot"))
     });
     judged(
         "steal",
