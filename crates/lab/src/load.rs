@@ -40,7 +40,7 @@ use crate::{
 };
 use client::participant::ClientError;
 
-pub use null_venue::NullVenue;
+pub use null_venue::{Faults, NullVenue};
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
 pub use search::RateSearch;
 pub use slo::{Slo, SloResult};

@@ -8,6 +8,7 @@ mod full_disk_venue;
 mod late_join;
 mod layouts;
 mod ledger;
+mod load;
 mod operator;
 mod order_run;
 mod patience;

@@ -41,25 +41,28 @@ const HISTORY_BYTES: usize = 8 << 20;
 const IDLE_TURNS_MAX: u32 = 100;
 const IDLE_WAIT_MAX: Duration = Duration::from_micros(50);
 
+/// A venue with a permitted rate makes up for time without work, for at most this long, in nanoseconds.
+const SPARE_TIME_NS_MAX: u64 = 10_000_000;
+
 /// How the venue misbehaves. Messages are counted over all sessions, from 1.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
+pub struct Faults {
     /// From this message on it answers nothing.
-    pub(super) mute_from: Option<u64>,
+    pub mute_from: Option<u64>,
     /// From this message on it closes every connection from which one comes.
-    pub(super) close_from: Option<u64>,
+    pub close_from: Option<u64>,
     /// It loses one in this many of the datagrams that it should send.
-    pub(super) lose_sent: Option<u64>,
+    pub lose_sent: Option<u64>,
     /// It loses one in this many of the datagrams that it receives.
-    pub(super) lose_received: Option<u64>,
+    pub lose_received: Option<u64>,
     /// The first number of every session, as if it had a history.
-    pub(super) first_user_ref_num: u32,
+    pub first_user_ref_num: u32,
     /// While time is in this range, in nanoseconds, it does nothing.
-    pub(super) stalled_ns: Range<u64>,
-    /// It takes this many requests a second at most, and leaves the others in its connections.
-    pub(super) per_second_max: Option<u64>,
+    pub stalled_ns: Range<u64>,
+    /// It takes this many requests a second at most, at least 1, and leaves the others in its connections.
+    pub per_second_max: Option<u64>,
     /// It rejects every order.
-    pub(super) rejects_all: bool,
+    pub rejects_all: bool,
 }
 
 /// A running null venue; stops when dropped.
@@ -85,7 +88,11 @@ impl NullVenue {
             .expect("up to 99,999 sessions have short names")
     }
 
-    pub(super) fn with_faults(
+    /// As [`start`](Self::start), a venue that misbehaves.
+    ///
+    /// # Errors
+    /// A socket cannot be opened.
+    pub fn with_faults(
         faults: Faults,
         mut now_ns: impl FnMut() -> u64 + Send + 'static,
     ) -> io::Result<Self> {
@@ -155,8 +162,8 @@ pub(super) struct Desk {
     /// The message that is being answered.
     message: Vec<u8>,
     received: u64,
-    /// When the first message came, from which the permitted rate counts.
-    first_ns: Option<u64>,
+    /// When the permitted rate allows the next message.
+    free_ns: u64,
 }
 
 struct Connection {
@@ -212,7 +219,7 @@ impl Replies {
 impl Desk {
     pub(super) fn new(faults: Faults) -> Self {
         let (connections, accounts) = (Vec::new(), BTreeMap::new());
-        Self { faults, connections, accounts, message: Vec::new(), received: 0, first_ns: None }
+        Self { faults, connections, accounts, message: Vec::new(), received: 0, free_ns: 0 }
     }
 
     pub(super) fn connect(&mut self, stream: Box<dyn Stream>, now_ns: u64) {
@@ -236,17 +243,18 @@ impl Desk {
     }
 
     /// True while the permitted rate allows another request.
-    fn has_time(&mut self, now_ns: u64) -> bool {
-        let Some(per_second) = self.faults.per_second_max else { return true };
-        let elapsed_ns = now_ns - *self.first_ns.get_or_insert(now_ns);
-        let allowed = u128::from(elapsed_ns) * u128::from(per_second) / 1_000_000_000;
-        u128::from(self.received) <= allowed
+    fn has_time(&self, now_ns: u64) -> bool {
+        now_ns >= self.free_ns
     }
 
-    /// Counts a message; false if the venue shall not answer it.
-    fn takes_message(&mut self) -> bool {
+    /// Counts a message and the time that it takes; gives its number.
+    fn count_message(&mut self, now_ns: u64) -> u64 {
         self.received += 1;
-        self.faults.mute_from.is_none_or(|mute_from| self.received < mute_from)
+        if let Some(per_second) = self.faults.per_second_max {
+            let from_ns = self.free_ns.max(now_ns.saturating_sub(SPARE_TIME_NS_MAX));
+            self.free_ns = from_ns + 1_000_000_000 / per_second;
+        }
+        self.received
     }
 
     fn turn_connection(&mut self, connection: &mut Connection, now_ns: u64) -> bool {
@@ -314,8 +322,7 @@ impl Desk {
                     connection.server.reject(LoginRejectReason::NotAuthorized, now_ns);
                 }
                 ServerHappening::Message(message) => {
-                    self.received += 1;
-                    let number = self.received;
+                    let number = self.count_message(now_ns);
                     if self.faults.close_from.is_some_and(|close_from| number >= close_from) {
                         return Err(ErrorKind::ConnectionAborted.into());
                     }
@@ -379,7 +386,8 @@ impl Datagrams {
                 continue;
             }
             for message in messages_of(datagram) {
-                if desk.takes_message() {
+                let number = desk.count_message(now_ns);
+                if desk.faults.mute_from.is_none_or(|mute_from| number < mute_from) {
                     let (account, _) = self.accounts.entry(peer).or_default();
                     account.open(desk.faults.first_user_ref_num);
                     account.take(message, desk.faults.rejects_all);

@@ -15,7 +15,7 @@ use client::participant::TcpClient;
 use crate::latency::Percentiles;
 
 use super::{
-    null_venue::{Desk, Faults, Stream},
+    null_venue::{Desk, Stream},
     *,
 };
 

@@ -10,7 +10,7 @@ use std::{
 
 use market::Text;
 
-use super::{null_venue::Faults, *};
+use super::*;
 use client::participant;
 
 const MILLIS: u64 = 1_000_000;
