@@ -17,6 +17,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
   itch_decode  PyPI itchfeed           ITCH 5.0, the recorded feed
   report       PyPI playwright, Chromium  the page of two loads
   capture      tshark                  SoupBinTCP and MoldUDP64, on the wire
+  latency      tshark                  the latencies of a load and those on the wire
 """
 
 import argparse
@@ -35,6 +36,7 @@ import time
 import capture
 import every_kind
 import fix_script
+import latency
 import recording
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,6 +44,7 @@ START_SECONDS = 20.0
 STOP_SECONDS = 20.0
 CHECK_SECONDS = 120.0
 FEED_SECONDS = 8
+LATENCY_RUNS = 5
 # What the trading of the clients must have left in the feed: system events, directory, attributed
 # and other orders, executions, deletions.
 FEED_KINDS = "SRAFED"
@@ -49,6 +52,10 @@ FEED_KINDS = "SRAFED"
 
 class Failed(Exception):
     """Why a check did not hold."""
+
+
+class Skipped(Exception):
+    """Why a check says nothing here."""
 
 
 def feed_command(damrak, addresses, file):
@@ -75,10 +82,11 @@ def join_command(damrak, addresses, file):
 class Venue:
     """A running `damrak serve`."""
 
-    def __init__(self, damrak, work):
+    def __init__(self, damrak, work, durability="written"):
         work.mkdir(parents=True, exist_ok=True)
         config = work / "venue.toml"
         text = (HERE / "venue.toml").read_text().replace("@JOURNAL@", str(work / "journal"))
+        text = text.replace("@DURABILITY@", durability)
         config.write_text(text)
         self.errors = open(work / "venue.stderr", "w+")
         self.process = subprocess.Popen(
@@ -278,6 +286,8 @@ class Run:
         started = time.monotonic()
         try:
             check(*arguments)
+        except Skipped as why:
+            self.skip(name, why)
         except (Failed, fix_script.Failed, RuntimeError, OSError, ValueError, subprocess.SubprocessError) as failure:
             print(f"FAILED: {name}: {failure}", flush=True)
             self.failed.append(name)
@@ -299,6 +309,10 @@ class Run:
 
         self.attempt("recording", self.recording)
         self.attempt("every_kind", self.every_kind)
+        if why_no_capture is None:
+            self.attempt("latency", self.latency)
+        else:
+            self.skip("latency", why_no_capture)
         venue = Venue(self.damrak, self.work)
         try:
             self.ouch42(venue, why_no_capture)
@@ -368,6 +382,45 @@ class Run:
             stdin=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS,
         )
         outcome_of([sys.executable, str(HERE / "report_page.py"), page, picture])
+
+    def latency(self):
+        """A load at a low rate, and a capture of it. The venue syncs its journal, so an answer takes far longer than
+        the way between a process and the packet. A run in which the generator lacked a core, or the capture
+        packets, is repeated."""
+        venue = Venue(self.damrak, self.work / "latency", durability="synced")
+        try:
+            for attempt in range(LATENCY_RUNS):
+                packets = str(self.work / f"latency-{attempt}.pcapng")
+                folder = self.work / f"latency-{attempt}"
+                tshark = capture.record(packets, venue.port("order_entry"), [])
+                try:
+                    subprocess.run(
+                        [
+                            self.damrak, "load", "--to", venue.addresses["order_entry"],
+                            "--session", "user03:password03", "--symbols", "AAPL", "--rate", "200/s", "--for", "5s",
+                            "--no-floor", "--out", str(folder),
+                        ],
+                        stdin=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS,
+                    )
+                finally:
+                    time.sleep(0.5)
+                    capture.stop(tshark)
+                load = json.loads((folder / "load.json").read_text())
+                try:
+                    outcome = latency.compare(packets, venue.port("order_entry"), load)
+                except latency.Incomplete as incomplete:
+                    why = str(incomplete)
+                    continue
+                print(json.dumps(outcome), flush=True)
+                if "why" not in outcome:
+                    venue.stop()
+                    return
+                why = outcome["why"]
+                if not outcome.get("is_disturbed"):
+                    raise Failed(why)
+            raise Skipped(f"the machine is too busy, in {LATENCY_RUNS} runs; in the last one {why}")
+        finally:
+            venue.kill()
 
     def ouch42(self, venue, why_no_capture):
         """OUCH 4.2 by plain sockets, twice in a row; tshark reads what was sent."""
