@@ -27,8 +27,8 @@ BOUNDARY_NS = 20_000
 # The generator keeps latencies to three digits.
 DIGITS = 0.998
 QUANTILES = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
-# The share of time without a core from which on the generator's figures say more of the machine.
-CORE_WAIT_SHARE_MAX = 0.05
+# The share of time without a core from which on the generator warns, because its figures say more of the machine.
+CORE_WAIT_SHARE_MAX = 0.01
 
 
 class Incomplete(Exception):

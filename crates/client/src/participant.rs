@@ -1,13 +1,14 @@
-//! The participant's end of the wire: OUCH 5.0 clients over TCP and UDP.
+//! The participant's end of the wire: OUCH 5.0 clients over TCP and UDP, and the messages of a FIX client.
 //!
 //! Start at [`TcpClient`] (SoupBinTCP) and [`UdpClient`] (raw messages up, MoldUDP64 down). Both
 //! are turned by their owner: `poll` does one turn of reading, delivers the sequenced messages in
 //! order and returns. The functions [`enter`] to [`query_account`] make the messages to send, and
 //! [`collect`] reads a session's whole history.
 //!
-//! Invariant: nothing here blocks but [`TcpClient::connect`], [`collect`] and [`collect_udp`], which
+//! Invariant: nothing here blocks but [`TcpClient::connect`], [`connect_tcp`], [`collect`] and [`collect_udp`], which
 //! say how long, and nothing grows: what is to be written has a bound, and [`ClientError::Full`] is its answer.
 
+mod fix;
 mod tcp;
 mod udp;
 
@@ -26,7 +27,10 @@ use wire::{
 
 use ring::Clock;
 
-pub use tcp::{ClientState, TcpClient};
+pub use fix::{
+    FixFrames, FixWriter, Garbled, replaced as fix_replaced, side_code as fix_side_code,
+};
+pub use tcp::{ClientState, TcpClient, connect_tcp};
 pub use udp::{DatagramSocket, UdpClient, UdpClientReport};
 
 /// Why a client cannot go on, or not now.

@@ -136,6 +136,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     }
 }
 
+/// Options that take a user with a password.
+const LOGIN_OPTIONS: [&str; 2] = ["--session", "--fix"];
+
 /// The command line as a shell reads it, without the passwords.
 fn command_line() -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+{}".contains(c);
@@ -144,18 +147,24 @@ fn command_line() -> String {
         false => format!("'{}'", word.replace('\'', "'\\''")),
     };
     let mut words = vec!["damrak".to_owned()];
-    let mut is_session = false;
+    let mut is_login = false;
     for word in std::env::args().skip(1) {
-        let word = match word.strip_prefix("--session=").or(is_session.then_some(word.as_str())) {
-            Some(session) => {
-                let option = if is_session { "" } else { "--session=" };
-                let user = session.split_once(':').map_or(session, |(user, _)| user);
+        let option = LOGIN_OPTIONS
+            .iter()
+            .find(|option| word.strip_prefix(**option).is_some_and(|rest| rest.starts_with('=')));
+        let login = match option {
+            Some(option) => Some((format!("{option}="), &word[option.len() + 1..])),
+            None => is_login.then_some((String::new(), word.as_str())),
+        };
+        let shown = match login {
+            Some((option, login)) => {
+                let user = login.split_once(':').map_or(login, |(user, _)| user);
                 format!("{option}{user}:PASSWORD")
             }
-            None => word,
+            None => word.clone(),
         };
-        is_session = word == "--session";
-        words.push(quoted(word));
+        is_login = LOGIN_OPTIONS.contains(&&*word);
+        words.push(quoted(shown));
     }
     words.join(" ")
 }

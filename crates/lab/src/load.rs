@@ -1,4 +1,4 @@
-//! Open-loop OUCH load: requests go out when they are due, whether or not earlier ones were answered.
+//! Open-loop load, by OUCH or FIX: requests go out when they are due, whether or not earlier ones were answered.
 //!
 //! Start at [`run`]. Latency is counted from the time at which a request was due: where the sender
 //! or the venue stalls, every request that had to wait shows it, and those without an answer count with
@@ -8,6 +8,7 @@
 //! which the report lists with the reason; memory is bounded by the options.
 
 mod exchange;
+mod fix_link;
 mod link;
 mod mix;
 mod null_venue;
@@ -30,6 +31,7 @@ use std::{
 use market::{Price, Symbol};
 use ring::Clock;
 use wire::{
+    fix::Version,
     ouch,
     soupbintcp::{LoginRequest, Timers},
 };
@@ -40,6 +42,7 @@ use crate::{
 };
 use client::participant::ClientError;
 
+pub use fix_link::FixLogin;
 pub use null_venue::{Faults, NullVenue};
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
 pub use search::RateSearch;
@@ -71,6 +74,21 @@ pub enum LoadSession {
         /// Our address, by which the venue knows the session.
         local: SocketAddr,
     },
+    /// Numbers of both sides begin anew with the Logon.
+    Fix { server: SocketAddr, login: FixLogin },
+}
+
+impl LoadSession {
+    /// The protocol of its requests.
+    pub fn protocol(&self) -> &'static str {
+        match self {
+            Self::Tcp { .. } | Self::Udp { .. } => "OUCH 5.0",
+            Self::Fix { login, .. } => match login.version {
+                Version::Fix42 => "FIX 4.2",
+                Version::Fix44 => "FIX 4.4",
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,6 +264,8 @@ pub enum FailureReason {
     Malformed(#[from] ouch::Malformed),
     #[error("the session's order numbers are used up")]
     NumbersUsedUp,
+    #[error("FIX: {0}")]
+    Fix(String),
 }
 
 /// Runs the load of `options` on its threads. Returns when all requests are sent and answered or given
@@ -314,12 +334,15 @@ pub fn run(
 const FLOOR_NS_MAX: u64 = 1_000_000_000;
 
 /// Runs the same load on a null venue, for a second at most: what the generator, the machine and loopback
-/// take of every latency.
+/// take of every latency. `None` for a load with sessions over FIX, which the null venue does not speak.
 pub fn floor(
     options: &LoadOptions,
     clock: &(impl Clock + Clone + 'static),
     stop: &AtomicBool,
-) -> Result<LoadReport, LoadError> {
+) -> Result<Option<LoadReport>, LoadError> {
+    if options.sessions.iter().any(|session| matches!(session, LoadSession::Fix { .. })) {
+        return Ok(None);
+    }
     let venue_clock = clock.clone();
     let venue = NullVenue::start(move || venue_clock.now_ns()).map_err(LoadError::NullVenue)?;
     let sessions = options.sessions.iter().enumerate().map(|(index, session)| match session {
@@ -329,6 +352,7 @@ pub fn floor(
         LoadSession::Udp { .. } => {
             LoadSession::Udp { server: venue.udp, local: (Ipv4Addr::LOCALHOST, 0).into() }
         }
+        LoadSession::Fix { .. } => unreachable!("there is none, see above"),
     });
     let options = LoadOptions {
         sessions: sessions.collect(),
@@ -339,7 +363,15 @@ pub fn floor(
         on_answer: None,
         ..options.clone()
     };
-    run(&options, clock, stop, &mut |_| {})
+    run(&options, clock, stop, &mut |_| {}).map(Some)
+}
+
+/// The protocols of the sessions, each once.
+fn protocols(sessions: &[LoadSession]) -> Vec<&'static str> {
+    let mut names: Vec<_> = sessions.iter().map(LoadSession::protocol).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 impl LoadReport {
@@ -349,6 +381,7 @@ impl LoadReport {
             pacing: options.pacing,
             rate_per_second: (options.pacing == Loop::Open).then_some(options.rate_mean()),
             session_count: options.sessions.len(),
+            protocols: protocols(&options.sessions),
             late_ns: options.late_ns,
             outstanding_max: options.outstanding_max,
             stream_names,

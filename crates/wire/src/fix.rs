@@ -18,7 +18,7 @@ mod time;
 pub use builder::{Builder, LENGTH_MAX as BUILDER_LEN_MAX};
 pub use message::{FIELDS_MAX, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
 pub use note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, RequestNote};
-pub use refusal::Refusal;
+pub use refusal::{Refusal, reject_text};
 pub use reports::{ReportedOrder, Reports, SendMessage};
 pub use request::Intake;
 pub use session::{Acceptor, FixHappening, FixTimeout, FixTimers};

@@ -69,15 +69,23 @@ impl TcpClient {
         timers: Timers,
         now_ns: u64,
     ) -> Result<Self, ClientError> {
-        let open = || -> io::Result<TcpStream> {
-            let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
-            stream.set_nodelay(true)?;
-            stream.set_nonblocking(true)?;
-            Ok(stream)
-        };
-        let stream = open().map_err(|source| ClientError::Connect { address, source })?;
+        let stream = connect_tcp(address)?;
         Ok(Self::over(stream, login, timers, now_ns))
     }
+}
+
+/// A nonblocking connection. Waits for it, at most 3 s.
+///
+/// # Errors
+/// [`ClientError::Connect`].
+pub fn connect_tcp(address: SocketAddr) -> Result<TcpStream, ClientError> {
+    let open = || -> io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(stream)
+    };
+    open().map_err(|source| ClientError::Connect { address, source })
 }
 
 impl<S: Read + Write> TcpClient<S> {

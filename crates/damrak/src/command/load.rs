@@ -1,4 +1,4 @@
-//! `damrak load`: open-loop load on a venue over the wire.
+//! `damrak load`: open-loop load on a venue, by OUCH or FIX.
 
 use std::{
     fs,
@@ -18,14 +18,16 @@ use lab::{
     environment::{Environment, machine_line},
     latency::{Latency, Percentiles},
     load::{
-        FailureReason, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol,
-        Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, SessionFailure, Slo, SloResult, reject_name,
+        FailureReason, FixLogin, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession,
+        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, SessionFailure, Slo, SloResult,
+        reject_name,
     },
     schedule::Arrivals,
 };
-use market::{Price, Symbol};
+use market::{Price, Symbol, Text};
 use serde_json::{Value, json};
 use wire::{
+    fix::Version,
     itch,
     soupbintcp::{LoginRejectReason, LoginRequest},
 };
@@ -41,7 +43,7 @@ use venue::{
     failure::{ExitCode, Failure},
 };
 
-/// Send OUCH load to a venue and measure its answers.
+/// Send orders by OUCH or FIX to a venue and measure its answers.
 ///
 /// Open loop: each request is due at a fixed time, whether or not those before it were answered, and
 /// latency counts from that time. A stall shows in every request that had to wait for it, and a request
@@ -52,14 +54,15 @@ use venue::{
     damrak load --udp 127.0.0.1:26404 --pack 8 --rate 80k/s --json\n  \
     damrak load --rate 20k/s --slo 'p99<200us,loss==0'\n  \
     damrak load --rate 10k/s --for 2s --slo 'p99<1ms,loss==0' --find-max\n  \
-    damrak load --connections 3 --rate 1k/s..100k/s\n\n\
+    damrak load --connections 3 --rate 1k/s..100k/s\n  \
+    damrak load --fix ALICE:alice --fix-version 4.2 --rate 1k/s\n\n\
     Exit codes of its own:\n  5  an objective of --slo was not met\n  \
     6  the venue rejected every order")]
 pub struct Arguments {
     /// Order entry over SoupBinTCP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26400")]
     to: SocketAddr,
-    /// A session over SoupBinTCP; may be repeated. Without any, and without --udp: user01.
+    /// A session over SoupBinTCP; may be repeated. Without any, and without --udp and --fix: user01.
     #[arg(long, value_name = "USER:PASSWORD")]
     session: Vec<String>,
     /// Order entry over UDP.
@@ -68,10 +71,22 @@ pub struct Arguments {
     /// A session over UDP, named by its local address; may be repeated.
     #[arg(long, value_name = "LOCAL ADDRESS")]
     udp: Vec<SocketAddr>,
+    /// Order entry by FIX.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26402")]
+    to_fix: SocketAddr,
+    /// A session by FIX; may be repeated. Its Logon resets the numbers of both sides.
+    #[arg(long, value_name = "USER:PASSWORD")]
+    fix: Vec<String>,
+    /// The version of FIX: 4.2 or 4.4.
+    #[arg(long, value_name = "VERSION", default_value = "4.4", value_parser = fix_version)]
+    fix_version: Version,
+    /// CompID of the venue, its order_entry_fix.comp_id.
+    #[arg(long, value_name = "COMP ID", default_value = "DAMRAK")]
+    fix_venue: String,
     /// Most requests in a datagram; requests that are due together share one.
     #[arg(long, default_value_t = 1)]
     pack: usize,
-    /// Number of connections: `{}` in --session becomes 01, 02, …, and each --udp address is followed by the
+    /// Number of connections: `{}` in --session and --fix becomes 01, 02, …, and each --udp address is followed by the
     /// next ports. Without --session: user{}:password{}.
     #[arg(long, value_name = "N", default_value_t = 1)]
     connections: u16,
@@ -215,7 +230,7 @@ impl Laboratory<'_> {
     fn single(&self, rate: u64, ramp_to: Option<u64>) -> Result<(), Failure> {
         let mut measured = self.measure(rate, ramp_to)?;
         if !self.arguments.no_floor && !self.stop.load(Ordering::Relaxed) {
-            measured.floor = Some(self.floor(rate, ramp_to)?);
+            measured.floor = self.floor(rate, ramp_to)?;
         }
         if let Some(folder) = &self.arguments.out {
             write_distributions(folder, &measured.report)?;
@@ -316,7 +331,7 @@ impl Laboratory<'_> {
         Ok(Measured { report, intervals, environment, results, floor: None })
     }
 
-    fn floor(&self, rate: u64, ramp_to: Option<u64>) -> Result<LoadReport, Failure> {
+    fn floor(&self, rate: u64, ramp_to: Option<u64>) -> Result<Option<LoadReport>, Failure> {
         let options = self.options(rate, ramp_to);
         lab::load::floor(&options, &self.clock, &self.stop).map_err(|error| {
             Failure::runtime(anyhow::Error::new(error).context("cannot measure the floor"))
@@ -446,6 +461,7 @@ impl Laboratory<'_> {
         let address = |(_, session): &(String, LoadSession)| match session {
             LoadSession::Tcp { server, .. } => format!("tcp {server}"),
             LoadSession::Udp { server, .. } => format!("udp {server}"),
+            LoadSession::Fix { server, .. } => format!("fix {server}"),
         };
         let mut addresses: Vec<String> = self.named.iter().map(address).collect();
         addresses.sort_unstable();
@@ -484,6 +500,7 @@ impl Laboratory<'_> {
             ("sent_per_second", json!(report.sent_per_second())),
             ("answered_per_second", json!(report.answered_per_second())),
             ("sessions", json!(report.session_count)),
+            ("protocols", json!(report.protocols)),
             ("symbols", self.symbols.iter().map(|symbol| symbol.symbol.to_string()).collect()),
             ("seed", json!(self.arguments.seed)),
             ("seconds", json!(report.elapsed_ns as f64 / 1e9)),
@@ -538,33 +555,22 @@ fn floor_figures(floor: &LoadReport) -> Value {
 /// The sessions by name.
 fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession)>, Failure> {
     let default = ["user{}:password{}".to_owned()];
-    let texts: &[String] = match (&arguments.session[..], &arguments.udp[..]) {
-        ([], []) => &default,
-        (texts, _) => texts,
+    let has_other = !arguments.udp.is_empty() || !arguments.fix.is_empty();
+    let texts: &[String] = match &arguments.session[..] {
+        [] if !has_other => &default,
+        texts => texts,
     };
     if arguments.connections == 0 {
         return Err(Failure::usage("--connections 0: at least 1"));
     }
-    let numbers = 1..=arguments.connections;
     let mut sessions = Vec::new();
-    for text in texts {
-        if !text.contains("{}") && arguments.connections > 1 {
-            return Err(Failure::usage(format!(
-                "--session {text:?} with --connections needs {{}} where the number goes"
-            )));
-        }
-        for number in numbers.clone() {
-            let text = text.replace("{}", &format!("{number:02}"));
-            let (username, password) = text.split_once(':').ok_or_else(|| {
-                Failure::usage(format!("--session {text:?} is not USER:PASSWORD"))
-            })?;
-            let login = LoginRequest::new(username, password).ok_or_else(|| {
-                Failure::usage(format!(
-                    "--session {text:?}: a user has up to 6 characters, a password up to 10"
-                ))
-            })?;
-            sessions.push((username.to_owned(), LoadSession::Tcp { server: arguments.to, login }));
-        }
+    for (text, username, password) in logins("--session", texts, arguments.connections)? {
+        let login = LoginRequest::new(&username, &password).ok_or_else(|| {
+            Failure::usage(format!(
+                "--session {text:?}: a user has up to 6 characters, a password up to 10"
+            ))
+        })?;
+        sessions.push((username, LoadSession::Tcp { server: arguments.to, login }));
     }
     for first in &arguments.udp {
         for offset in 0..arguments.connections {
@@ -579,7 +585,52 @@ fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession)>, Failure
                 .push((local.to_string(), LoadSession::Udp { server: arguments.to_udp, local }));
         }
     }
+    for (text, username, password) in logins("--fix", &arguments.fix, arguments.connections)? {
+        let short = |text: &str| Text::new(text).filter(|text| !text.is_blank());
+        let login = short(&username).zip(Text::new(&password)).zip(short(&arguments.fix_venue));
+        let ((client, password), venue) = login.ok_or_else(|| {
+            Failure::usage(format!(
+                "--fix {text:?} to {:?}: a CompID has up to 16 characters, and so has a password",
+                arguments.fix_venue
+            ))
+        })?;
+        let login = FixLogin { version: arguments.fix_version, client, password, venue };
+        sessions.push((username, LoadSession::Fix { server: arguments.to_fix, login }));
+    }
     Ok(sessions)
+}
+
+/// Each `USER:PASSWORD` with the number of each connection put in: the text, the user, the password.
+fn logins(
+    option: &str,
+    texts: &[String],
+    connections: u16,
+) -> Result<Vec<(String, String, String)>, Failure> {
+    let mut logins = Vec::new();
+    for text in texts {
+        if !text.contains("{}") && connections > 1 {
+            return Err(Failure::usage(format!(
+                "{option} {text:?} with --connections needs {{}} where the number goes"
+            )));
+        }
+        for number in 1..=connections {
+            let text = text.replace("{}", &format!("{number:02}"));
+            let (username, password) = text
+                .split_once(':')
+                .ok_or_else(|| Failure::usage(format!("{option} {text:?} is not USER:PASSWORD")))?;
+            let (username, password) = (username.to_owned(), password.to_owned());
+            logins.push((text, username, password));
+        }
+    }
+    Ok(logins)
+}
+
+fn fix_version(text: &str) -> Result<Version, String> {
+    match text {
+        "4.2" => Ok(Version::Fix42),
+        "4.4" => Ok(Version::Fix44),
+        _ => Err(format!("{text:?} is neither 4.2 nor 4.4")),
+    }
 }
 
 /// The symbols of the stock directory in a snapshot of the books, taken by the first session over TCP.
@@ -591,7 +642,7 @@ fn stock_directory(
     const QUIET_NS: u64 = 5_000_000_000;
     let login = sessions.iter().find_map(|(_, session)| match session {
         LoadSession::Tcp { login, .. } => Some(*login),
-        LoadSession::Udp { .. } => None,
+        LoadSession::Udp { .. } | LoadSession::Fix { .. } => None,
     });
     let login =
         login.ok_or_else(|| Failure::usage("--snapshot needs a --session to log in with"))?;

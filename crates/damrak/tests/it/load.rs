@@ -4,7 +4,7 @@ use lab::load::{Faults, NullVenue};
 use serde_json::{Value, json};
 use venue::clock::SystemClock;
 
-use super::program::{damrak, stderr};
+use super::program::{Venue, config, damrak, stderr};
 
 /// A venue that takes half of the rate asked: the run says so and ends with 5. A slow machine makes its latencies
 /// only longer and its rates only lower, so nothing here depends on speed.
@@ -29,7 +29,7 @@ fn half_of_the_rate_asked_is_exit_code_5() {
         "--for",
         "1s",
         "--slo",
-        "answered>=1500/s,p99<200ms,max<10h",
+        "answered>=1500/s,p99<200ms,max<3600s",
         "--out",
         out.to_str().unwrap(),
     ]);
@@ -46,4 +46,45 @@ fn half_of_the_rate_asked_is_exit_code_5() {
     assert!(latency("max") >= 900_000_000, "{load}");
     assert!(latency("p50") >= 400_000_000, "{load}");
     assert!(folder.path().join("figures/load.json").exists());
+}
+
+/// A load by FIX: every request is answered as by OUCH, in both versions, and a second run begins anew.
+#[test]
+fn load_by_fix_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(
+        folder.path(),
+        "[order_entry_fix]\naddress = \"127.0.0.1:0\"\ncomp_id = \"VENUE\"\n\
+         [[participants]]\nusername = \"ALICE\"\npassword = \"alice\"\nprotocol = \"fix\"\nfirm = \"FIRM\"\n",
+    );
+    let (_venue, started) = Venue::start(&path, &[]);
+    let address = started["addresses"]["order_entry_fix"].as_str().unwrap().to_owned();
+    let load = |more: &[&str]| {
+        let start = ["load", "--json", "--to-fix", &address, "--fix", "ALICE:alice"];
+        let output = damrak(&[&start[..], &["--fix-venue", "VENUE", "--for", "1s"], more].concat());
+        let figures: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output, figures)
+    };
+    for version in ["4.2", "4.4"] {
+        let (output, figures) = load(&["--fix-version", version, "--rate", "1k/s"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let count = |name: &str| figures[name].as_u64().unwrap();
+        assert_eq!(count("requests"), 1_000, "{figures}");
+        assert_eq!(count("replies") + count("superfluous"), 1_000, "{figures}");
+        for name in ["unanswered", "unexpected", "duplicates", "rejected"] {
+            assert_eq!(count(name), 0, "{name}: {figures}");
+        }
+        assert_eq!(count("accepted"), count("enters"), "{figures}");
+        for name in ["fills", "shares", "canceled", "replaced"] {
+            assert!(count(name) > 0, "{name}: {figures}");
+        }
+        assert_eq!(figures["protocols"], json!([format!("FIX {version}")]));
+        assert_eq!(figures["floor"], Value::Null);
+        assert!(!figures["command"].as_str().unwrap().contains(":alice"), "{figures}");
+    }
+    let (output, figures) = load(&["--symbols", "NOPE", "--rate", "100/s"]);
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    assert_eq!(figures["rejects"]["invalid symbol"], figures["rejected"], "{figures}");
+    assert_eq!(damrak(&["load", "--fix", "ALICE"]).status.code(), Some(2));
+    assert_eq!(damrak(&["load", "--fix", "A:b", "--fix-version", "5"]).status.code(), Some(2));
 }

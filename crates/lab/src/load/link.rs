@@ -1,13 +1,15 @@
-//! The connection of a session: SoupBinTCP or UDP behind one interface.
+//! The connection of a session: SoupBinTCP, UDP or FIX behind one interface.
 //!
 //! Invariant: no call blocks but [`open`], which waits for a TCP connection as long as the client does.
 
 use std::io::{Read, Write};
 
-use client::participant::{ClientError, ClientState, DatagramSocket, TcpClient, UdpClient};
+use client::participant::{
+    ClientError, ClientState, DatagramSocket, TcpClient, UdpClient, connect_tcp,
+};
 use wire::soupbintcp::LoginRequest;
 
-use super::{FailureReason, LoadOptions, LoadSession};
+use super::{FailureReason, LoadOptions, LoadSession, fix_link::FixLink};
 
 /// What a session needs of its connection.
 pub(super) trait Link: Send {
@@ -18,7 +20,7 @@ pub(super) trait Link: Send {
         on_message: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<usize, FailureReason>;
     /// Hands a message to the connection; [`flush`](Self::flush) sends it.
-    fn send(&mut self, message: &[u8], now_ns: u64) -> Result<(), ClientError>;
+    fn send(&mut self, message: &[u8], now_ns: u64) -> Result<(), FailureReason>;
     fn flush(&mut self) -> Result<(), ClientError>;
     /// True if messages can be sent.
     fn is_open(&self) -> bool;
@@ -50,6 +52,9 @@ pub(super) fn open(
         LoadSession::Udp { server, local } => {
             Box::new(UdpClient::bind(local, server, None, options.requests_per_datagram)?)
         }
+        LoadSession::Fix { server, login } => {
+            Box::new(FixLink::over(connect_tcp(server)?, &login, now_ns))
+        }
     })
 }
 
@@ -67,8 +72,8 @@ impl<S: Read + Write + Send> Link for TcpClient<S> {
         }
     }
 
-    fn send(&mut self, message: &[u8], now_ns: u64) -> Result<(), ClientError> {
-        self.send(message, now_ns)
+    fn send(&mut self, message: &[u8], now_ns: u64) -> Result<(), FailureReason> {
+        Ok(self.send(message, now_ns)?)
     }
 
     fn flush(&mut self) -> Result<(), ClientError> {
@@ -112,8 +117,8 @@ impl<S: DatagramSocket + Send> Link for UdpClient<S> {
         if self.is_ended() { Err(FailureReason::Ended) } else { Ok(delivered) }
     }
 
-    fn send(&mut self, message: &[u8], _now_ns: u64) -> Result<(), ClientError> {
-        self.send(message)
+    fn send(&mut self, message: &[u8], _now_ns: u64) -> Result<(), FailureReason> {
+        Ok(self.send(message)?)
     }
 
     fn flush(&mut self) -> Result<(), ClientError> {

@@ -106,6 +106,8 @@ pub struct LoadReport {
     pub sent_ns_span: u64,
     pub answered_ns_span: u64,
     pub session_count: usize,
+    /// The protocols of the sessions, each once.
+    pub protocols: Vec<&'static str>,
     /// The names that the venue gave the reply streams, each once.
     pub stream_names: Vec<String>,
     pub late_ns: u64,
@@ -200,10 +202,11 @@ impl fmt::Display for LoadReport {
         }
         writeln!(
             f,
-            "   sent {}/s   answered {}/s   sessions {}   OUCH 5.0",
+            "   sent {}/s   answered {}/s   sessions {}   {}",
             grouped(self.sent_per_second()),
             grouped(self.answered_per_second()),
-            self.session_count
+            self.session_count,
+            self.protocols.join(", ")
         )?;
         for warning in self.warnings() {
             writeln!(f, "warning: {warning}")?;
@@ -316,6 +319,7 @@ mod tests {
             duration_ns: 30_000_000_000,
             elapsed_ns: 30_000_100_000,
             session_count: 2,
+            protocols: vec!["OUCH 5.0"],
             counts: LoadCounts {
                 enters: 5_999_000,
                 cancels: 1_000,

@@ -163,7 +163,7 @@ impl Session {
         if self.tracker.outstanding() == 0 {
             self.received_ns = now_ns;
         }
-        Ok(self.link.send(message, now_ns)?)
+        self.link.send(message, now_ns)
     }
 
     pub(super) fn flush(&mut self) -> Result<(), FailureReason> {

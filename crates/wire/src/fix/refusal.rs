@@ -133,7 +133,7 @@ pub(super) const fn order_reject_code(reason: RejectReason, version: Version) ->
 
 /// A rejection by the engine in words.
 #[must_use]
-pub(super) const fn reject_text(reason: RejectReason) -> &'static str {
+pub const fn reject_text(reason: RejectReason) -> &'static str {
     match reason {
         RejectReason::MarketClosed => "market closed",
         RejectReason::EntryDisabled => "order entry disabled for the firm",
