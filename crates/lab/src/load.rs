@@ -43,7 +43,7 @@ use crate::{
 use client::participant::ClientError;
 
 pub use fix_link::FixLogin;
-pub use null_venue::{Faults, NullVenue};
+pub use null_venue::{NullVenue, NullVenueFaults};
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
 pub use search::RateSearch;
 pub use slo::{Slo, SloResult};

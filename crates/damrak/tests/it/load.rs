@@ -1,6 +1,6 @@
 //! `damrak load` as a user meets it, on a venue of known speed.
 
-use lab::load::{Faults, NullVenue};
+use lab::load::{NullVenue, NullVenueFaults};
 use serde_json::{Value, json};
 use venue::clock::SystemClock;
 
@@ -11,7 +11,7 @@ use super::program::{Venue, config, damrak, stderr};
 #[test]
 fn half_of_the_rate_asked_is_exit_code_5() {
     const PER_SECOND: u64 = 1_000;
-    let faults = Faults { per_second_max: Some(PER_SECOND), ..Faults::default() };
+    let faults = NullVenueFaults { per_second_max: Some(PER_SECOND), ..NullVenueFaults::default() };
     let clock = SystemClock::start();
     let venue = NullVenue::with_faults(faults, move || ring::Clock::now_ns(&clock)).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ const SPARE_TIME_NS_MAX: u64 = 10_000_000;
 
 /// How the venue misbehaves. Messages are counted over all sessions, from 1.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
+pub struct NullVenueFaults {
     /// From this message on it answers nothing.
     pub mute_from: Option<u64>,
     /// From this message on it closes every connection from which one comes.
@@ -79,7 +79,7 @@ impl NullVenue {
     /// # Errors
     /// A socket cannot be opened.
     pub fn start(now_ns: impl FnMut() -> u64 + Send + 'static) -> io::Result<Self> {
-        Self::with_faults(Faults::default(), now_ns)
+        Self::with_faults(NullVenueFaults::default(), now_ns)
     }
 
     /// A login that the venue takes.
@@ -93,7 +93,7 @@ impl NullVenue {
     /// # Errors
     /// A socket cannot be opened.
     pub fn with_faults(
-        faults: Faults,
+        faults: NullVenueFaults,
         mut now_ns: impl FnMut() -> u64 + Send + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -156,7 +156,7 @@ impl Stream for TcpStream {}
 
 /// The sessions of the venue over SoupBinTCP.
 pub(super) struct Desk {
-    faults: Faults,
+    faults: NullVenueFaults,
     connections: Vec<Connection>,
     accounts: BTreeMap<String, Account>,
     /// The message that is being answered.
@@ -217,7 +217,7 @@ impl Replies {
 }
 
 impl Desk {
-    pub(super) fn new(faults: Faults) -> Self {
+    pub(super) fn new(faults: NullVenueFaults) -> Self {
         let (connections, accounts) = (Vec::new(), BTreeMap::new());
         Self { faults, connections, accounts, message: Vec::new(), received: 0, free_ns: 0 }
     }

@@ -71,7 +71,7 @@ impl Write for Wire {
 impl Stream for Wire {}
 
 /// Runs a load of one session, and gives its report and the median latency of each interval.
-fn simulate(faults: Faults, change: impl Fn(&mut LoadOptions)) -> (LoadReport, Vec<u64>) {
+fn simulate(faults: NullVenueFaults, change: impl Fn(&mut LoadOptions)) -> (LoadReport, Vec<u64>) {
     let symbol = LoadSymbol {
         symbol: Symbol::new("AAA").unwrap(),
         mid: Price(1_000_000),
@@ -111,15 +111,15 @@ fn simulate(faults: Faults, change: impl Fn(&mut LoadOptions)) -> (LoadReport, V
     (report, medians)
 }
 
-fn stalled() -> Faults {
+fn stalled() -> NullVenueFaults {
     let stalled_ns = START_NS + 300 * MILLIS..START_NS + 400 * MILLIS;
-    Faults { stalled_ns, ..Faults::default() }
+    NullVenueFaults { stalled_ns, ..NullVenueFaults::default() }
 }
 
 /// A venue that answers at once: every request is on time, and the latency is one step.
 #[test]
 fn quick_venue_is_no_limit() {
-    let (report, _) = simulate(Faults::default(), |_| {});
+    let (report, _) = simulate(NullVenueFaults::default(), |_| {});
     assert_eq!(report.counts.requests(), 10_000, "{report}");
     assert_eq!((report.sent_per_second(), report.answered_per_second()), (10_000, 10_000));
     assert!(report.scheduled.percentiles().max_ns <= 2 * STEP_NS, "{report}");
@@ -158,7 +158,7 @@ fn stall_hides_in_a_closed_loop() {
 /// as long as the load lasts, and requests that were never sent or answered count.
 #[test]
 fn venue_at_half_the_rate_is_the_limit() {
-    let faults = Faults { per_second_max: Some(5_000), ..Faults::default() };
+    let faults = NullVenueFaults { per_second_max: Some(5_000), ..NullVenueFaults::default() };
     let (report, medians) = simulate(faults, |options| {
         options.duration_ns = 4 * SECOND;
         options.grace_ns = 100 * MILLIS;
@@ -197,7 +197,7 @@ fn limit_of_outstanding_requests_is_reported() {
 /// A venue that rejects everything is no venue that was measured, and the report says so.
 #[test]
 fn rejected_orders_are_named() {
-    let faults = Faults { rejects_all: true, ..Faults::default() };
+    let faults = NullVenueFaults { rejects_all: true, ..NullVenueFaults::default() };
     let (report, _) = simulate(faults, |_| {});
     assert!(report.is_all_rejected(), "{report}");
     let text = report.to_string();

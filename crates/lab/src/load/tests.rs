@@ -75,7 +75,7 @@ impl Clock for TurnClock {
     }
 }
 
-fn start(faults: Faults) -> (Arc<TurnClock>, NullVenue) {
+fn start(faults: NullVenueFaults) -> (Arc<TurnClock>, NullVenue) {
     let clock = Arc::new(TurnClock {
         now_ns: AtomicU64::new(1_700_000_000_000_000_000),
         is_read: AtomicBool::new(false),
@@ -95,7 +95,8 @@ fn run_quietly(options: &LoadOptions, clock: &TurnClock) -> Result<LoadReport, L
 #[test]
 fn every_request_is_accounted_for() {
     for threads in [1, 2] {
-        let (clock, venue) = start(Faults { first_user_ref_num: 700, ..Faults::default() });
+        let (clock, venue) =
+            start(NullVenueFaults { first_user_ref_num: 700, ..NullVenueFaults::default() });
         let sessions = vec![tcp(&venue, "TCP1"), tcp(&venue, "TCP2"), udp(&venue), udp(&venue)];
         let mut options = options(sessions);
         options.threads = threads;
@@ -124,7 +125,8 @@ fn every_request_is_accounted_for() {
 /// Replies that get lost on the way are asked for again; none is missing in the end.
 #[test]
 fn lost_replies_are_recovered() {
-    let (clock, venue) = start(Faults { lose_sent: Some(7), ..Faults::default() });
+    let (clock, venue) =
+        start(NullVenueFaults { lose_sent: Some(7), ..NullVenueFaults::default() });
     let report = run_quietly(&options(vec![udp(&venue)]), &clock).unwrap();
     assert!(report.failures.is_empty(), "{report}");
     assert_eq!(report.counts.requests(), 2_000);
@@ -135,7 +137,8 @@ fn lost_replies_are_recovered() {
 /// Requests that get lost on the way are counted as unanswered, and cost nothing else.
 #[test]
 fn lost_requests_are_counted() {
-    let (clock, venue) = start(Faults { lose_received: Some(10), ..Faults::default() });
+    let (clock, venue) =
+        start(NullVenueFaults { lose_received: Some(10), ..NullVenueFaults::default() });
     let report = run_quietly(&options(vec![udp(&venue)]), &clock).unwrap();
     let counts = &report.counts;
     assert!(report.failures.is_empty(), "{report}");
@@ -148,7 +151,8 @@ fn lost_requests_are_counted() {
 /// A venue that stops answering costs its sessions, with the reason, and never a hang.
 #[test]
 fn silent_venue_is_given_up() {
-    let (clock, venue) = start(Faults { mute_from: Some(300), ..Faults::default() });
+    let (clock, venue) =
+        start(NullVenueFaults { mute_from: Some(300), ..NullVenueFaults::default() });
     let mut options = options(vec![tcp(&venue, "TCP1"), udp(&venue)]);
     options.silence_ns_max = 300 * MILLIS;
     options.duration_ns = 60_000 * MILLIS;
@@ -166,7 +170,8 @@ fn silent_venue_is_given_up() {
 /// A venue that closes a connection costs that session; the others go on.
 #[test]
 fn closed_connection_costs_one_session() {
-    let (clock, venue) = start(Faults { close_from: Some(500), ..Faults::default() });
+    let (clock, venue) =
+        start(NullVenueFaults { close_from: Some(500), ..NullVenueFaults::default() });
     let report = run_quietly(&options(vec![tcp(&venue, "TCP1"), udp(&venue)]), &clock).unwrap();
     assert_eq!(report.failures.len(), 1, "{report}");
     assert_eq!(report.failures[0].session, 0);
@@ -177,7 +182,7 @@ fn closed_connection_costs_one_session() {
 /// A rejected login and an address without a venue are errors before any request is sent.
 #[test]
 fn unreachable_venue_is_an_error() {
-    let (clock, venue) = start(Faults::default());
+    let (clock, venue) = start(NullVenueFaults::default());
     let wrong = LoginRequest { password: Text::new("WRONG").unwrap(), ..login("TCP1") };
     let mut refused = options(vec![LoadSession::Tcp { server: venue.tcp, login: wrong }]);
     let error = run_quietly(&refused, &clock).unwrap_err();
@@ -198,7 +203,7 @@ fn unreachable_venue_is_an_error() {
 /// A run that is asked to stop ends early and still waits for the answers to what it sent.
 #[test]
 fn run_can_be_stopped() {
-    let (clock, venue) = start(Faults::default());
+    let (clock, venue) = start(NullVenueFaults::default());
     let mut options = options(vec![tcp(&venue, "TCP1")]);
     options.duration_ns = 3_600_000 * MILLIS;
     options.progress_ns = 50 * MILLIS;
@@ -221,7 +226,7 @@ fn run_can_be_stopped() {
 /// What the observer was handed is what a client that comes back collects, over TCP and UDP.
 #[test]
 fn observed_messages_can_be_collected_again() {
-    let (clock, venue) = start(Faults::default());
+    let (clock, venue) = start(NullVenueFaults::default());
     let local = free_address();
     let mut options =
         options(vec![tcp(&venue, "TCP1"), LoadSession::Udp { server: venue.udp, local }]);
@@ -269,7 +274,7 @@ fn observed_messages_can_be_collected_again() {
 /// handed the newest message again.
 #[test]
 fn second_run_goes_on_with_the_numbers() {
-    let (clock, venue) = start(Faults::default());
+    let (clock, venue) = start(NullVenueFaults::default());
     let options = options(vec![tcp(&venue, "TCP1")]);
     for _ in 0..2 {
         let report = run_quietly(&options, &clock).unwrap();
