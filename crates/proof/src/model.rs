@@ -480,10 +480,10 @@ impl Model {
 
     /// Cancels orders, at most so many at once. (24.1, 24.2)
     fn cancel_in_steps(&mut self, keys: Vec<OrderKey>, reason: CancelReason) {
-        let was_empty = self.pending.is_empty() && self.stuck.is_empty();
+        let was_empty = !self.has_cancels_left();
         for key in keys {
             let place = self.place_of(key).expect("it was found live");
-            if !self.orders[place].leaving && !self.orders[place].is_done() {
+            if !self.is_leaving(&self.orders[place]) && !self.orders[place].is_done() {
                 self.orders[place].leaving = true;
                 self.pending.push_back((key, reason));
             }
@@ -493,16 +493,27 @@ impl Model {
         }
     }
 
+    /// Does any order wait to be canceled? (24.1)
+    fn has_cancels_left(&self) -> bool {
+        !self.pending.is_empty() || !self.stuck.is_empty() || self.first_expired().is_some()
+    }
+
     /// The orders whose turn it is; one may be done by now. (24.1, 24.4)
     fn cancel_portion(&mut self) {
         for _ in 0..CANCELS_MAX {
             let stuck = if self.auctions.is_empty() { self.stuck.pop_front() } else { None };
-            let next = stuck.or_else(|| self.pending.pop_front());
+            let expired = || Some((self.first_expired()?, CancelReason::Expired));
+            let next = stuck.or_else(expired).or_else(|| self.pending.pop_front());
             let Some((key, reason)) = next else { return };
             let place = self.place_of(key).filter(|place| !self.orders[*place].is_done());
-            match place.map(|place| self.orders[place]) {
+            match place {
                 // 27.16
-                Some(order) if self.is_stuck(&order) => self.stuck.push_back((key, reason)),
+                Some(place) if self.is_stuck(&self.orders[place]) => {
+                    if !self.stuck.iter().any(|(it, _)| *it == key) {
+                        self.orders[place].leaving = true;
+                        self.stuck.push_back((key, reason));
+                    }
+                }
                 Some(_) => self.cancel_all_of(key, reason),
                 None => {}
             }
@@ -515,7 +526,7 @@ impl Model {
         if !self.is_stuck(&self.orders[place]) {
             return self.cancel_all_of(key, reason);
         }
-        if !self.orders[place].leaving {
+        if !self.is_leaving(&self.orders[place]) {
             self.orders[place].leaving = true;
             self.stuck.push_back((key, reason));
         }
@@ -524,7 +535,7 @@ impl Model {
     /// A cancel of an order whose auction trades in steps. (27.16)
     fn answer_in_auction(&mut self, place: usize, too_much: u64) {
         let order = self.orders[place];
-        if order.leaving {
+        if self.is_leaving(&order) {
             return;
         }
         let is_pending = too_much == order.leaves().0;

@@ -235,11 +235,9 @@ impl Engine {
         if !self.is_in_auction(slot) {
             return self.cancel_all(slot, reason, emit);
         }
-        let Self { pool, auction_line, hash, .. } = self;
-        let order = &mut pool[slot].order;
-        if !order.is_leaving {
-            order.is_leaving = true;
-            auction_line.held.push(PendingCancel { key: order.key, reason }, hash);
+        if !self.is_leaving(slot) {
+            let key = self.pool[slot].order.key;
+            self.hold_cancel(slot, PendingCancel { key, reason });
         }
     }
 
@@ -333,11 +331,10 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         debug_assert!(matches!(self.cause, CommandKind::Cancel | CommandKind::Modify));
-        let order = &self.pool[slot].order;
-        if order.is_leaving {
+        if self.is_leaving(slot) {
             return;
         }
-        let key = order.key;
+        let key = self.pool[slot].order.key;
         if is_whole {
             self.cancel_when_possible(slot, CancelReason::User, emit);
         }

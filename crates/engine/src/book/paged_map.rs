@@ -1,5 +1,5 @@
 //! A sorted map in pages, for entries that miss the fast index: levels outside the window of a
-//! ladder, by rank; long-lived orders of a session, by number.
+//! ladder, by rank; long-lived orders of a session, by number; what expires, by moment.
 //!
 //! A lookup is a binary search over the first keys of the pages and one within a page; adding and
 //! removing move at most one page. So an order far from the market costs little more than one at
@@ -8,14 +8,15 @@
 //! Invariant: keys ascend, and a page in use is never empty.
 
 use alloc::{boxed::Box, vec::Vec};
+use core::fmt::Debug;
 
 /// Values by key, ascending, up to `LEN` in a page. Empty pages are reused.
 #[derive(Debug)]
-pub(crate) struct PagedMap<V, const LEN: usize> {
+pub(crate) struct PagedMap<V, const LEN: usize, K = u32> {
     /// Pages in key order.
-    directory: Vec<Entry>,
+    directory: Vec<Entry<K>>,
     /// Boxed, so that a new page moves none.
-    pages: Vec<Box<Page<V, LEN>>>,
+    pages: Vec<Box<Page<V, LEN, K>>>,
     /// Unused pages.
     free: Vec<u32>,
     len: usize,
@@ -23,28 +24,28 @@ pub(crate) struct PagedMap<V, const LEN: usize> {
 
 /// The position of a page in key order.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Entry<K> {
     /// The page's first key.
-    first: u32,
+    first: K,
     page: u32,
 }
 
 /// Up to `LEN` values by key, ascending. In use it has at least one.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Page<V, const LEN: usize> {
+struct Page<V, const LEN: usize, K> {
     len: usize,
-    keys: [u32; LEN],
+    keys: [K; LEN],
     values: [V; LEN],
 }
 
-impl<V, const LEN: usize> Default for PagedMap<V, LEN> {
+impl<V, const LEN: usize, K> Default for PagedMap<V, LEN, K> {
     fn default() -> Self {
         Self { directory: Vec::new(), pages: Vec::new(), free: Vec::new(), len: 0 }
     }
 }
 
-impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
+impl<V: Copy, const LEN: usize, K: Copy + Ord + Default + Debug> PagedMap<V, LEN, K> {
     /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -57,19 +58,19 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     }
 
     /// The lowest key.
-    pub(crate) fn first_key(&self) -> Option<u32> {
+    pub(crate) fn first_key(&self) -> Option<K> {
         self.directory.first().map(|entry| entry.first)
     }
 
     /// The value of the lowest key.
-    pub(crate) fn first(&self) -> Option<(u32, V)> {
+    pub(crate) fn first(&self) -> Option<(K, V)> {
         let page = &self.pages[self.directory.first()?.page as usize];
         Some((page.keys[0], page.values[0]))
     }
 
     /// The first value at or after `key`.
     #[inline]
-    pub(crate) fn at_or_after(&self, key: u32) -> Option<(u32, V)> {
+    pub(crate) fn at_or_after(&self, key: K) -> Option<(K, V)> {
         // A caller that follows the market asks for the first value.
         match self.directory.first() {
             Some(entry) if entry.first < key => self.after_first(key),
@@ -77,7 +78,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         }
     }
 
-    fn after_first(&self, key: u32) -> Option<(u32, V)> {
+    fn after_first(&self, key: K) -> Option<(K, V)> {
         let place = self.place(key).unwrap_or(0);
         for entry in self.directory.get(place..)?.iter().take(2) {
             let page = &self.pages[entry.page as usize];
@@ -90,7 +91,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     }
 
     /// The last key below `key`.
-    pub(crate) fn last_before(&self, key: u32) -> Option<u32> {
+    pub(crate) fn last_before(&self, key: K) -> Option<K> {
         let place = self.directory.partition_point(|entry| entry.first < key).checked_sub(1)?;
         let page = self.page(place);
         Some(page.keys[page.index(key) - 1])
@@ -98,21 +99,21 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
 
     /// Memory allocated, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.directory.capacity() * size_of::<Entry>()
-            + self.pages.len() * size_of::<Page<V, LEN>>()
+        self.directory.capacity() * size_of::<Entry<K>>()
+            + self.pages.len() * size_of::<Page<V, LEN, K>>()
             + self.pages.capacity() * size_of::<usize>()
             + self.free.capacity() * size_of::<u32>()
     }
 
     /// The value of a key.
-    pub(crate) fn get(&self, key: u32) -> Option<V> {
+    pub(crate) fn get(&self, key: K) -> Option<V> {
         let page = self.page(self.place(key)?);
         let index = page.find(key)?;
         Some(page.values[index])
     }
 
     /// The value of a key, mutable.
-    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
         let place = self.place(key)?;
         let page = &mut self.pages[self.directory[place].page as usize];
         let index = page.find(key)?;
@@ -120,7 +121,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     }
 
     /// Adds a value; the key has none yet.
-    pub(crate) fn insert(&mut self, key: u32, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         let mut place = match self.place(key) {
             Some(place) => place,
             None => self.open_front(key, value),
@@ -130,7 +131,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         }
         let page = self.page_mut(place);
         let index = page.index(key);
-        assert!(index == page.len || page.keys[index] != key, "key {key} has a value already");
+        assert!(index == page.len || page.keys[index] != key, "key {key:?} has a value already");
         page.insert(index, key, value);
         self.directory[place].first = self.page(place).keys[0];
         self.len += 1;
@@ -140,7 +141,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     ///
     /// # Panics
     /// The key has no value.
-    pub(crate) fn remove(&mut self, key: u32) -> V {
+    pub(crate) fn remove(&mut self, key: K) -> V {
         let place = self.place(key).expect("only a key that has a value is removed");
         let page = self.page_mut(place);
         let index = page.find(key).expect("only a key with a value is removed");
@@ -157,7 +158,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     }
 
     /// All, by key.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, V)> {
         self.directory.iter().flat_map(|entry| {
             let page = &self.pages[entry.page as usize];
             page.keys().iter().copied().zip(page.values.iter().copied())
@@ -183,7 +184,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
 
     /// The position of the page for a key; `None` if the key is before all pages.
     #[inline]
-    fn place(&self, key: u32) -> Option<usize> {
+    fn place(&self, key: K) -> Option<usize> {
         // Most keys are at one of the ends.
         if self.directory.last()?.first <= key {
             return Some(self.directory.len() - 1);
@@ -194,16 +195,16 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
         self.directory.partition_point(|entry| entry.first <= key).checked_sub(1)
     }
 
-    fn page(&self, place: usize) -> &Page<V, LEN> {
+    fn page(&self, place: usize) -> &Page<V, LEN, K> {
         &self.pages[self.directory[place].page as usize]
     }
 
-    fn page_mut(&mut self, place: usize) -> &mut Page<V, LEN> {
+    fn page_mut(&mut self, place: usize) -> &mut Page<V, LEN, K> {
         &mut self.pages[self.directory[place].page as usize]
     }
 
     /// The position of the page for a key before all others.
-    fn open_front(&mut self, key: u32, value: V) -> usize {
+    fn open_front(&mut self, key: K, value: V) -> usize {
         if self.directory.is_empty() {
             let page = self.take_page(value);
             self.directory.push(Entry { first: key, page });
@@ -212,7 +213,7 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     }
 
     /// Splits a full page; returns the page for `key`.
-    fn split(&mut self, place: usize, key: u32, value: V) -> usize {
+    fn split(&mut self, place: usize, key: K, value: V) -> usize {
         let taken = self.take_page(value);
         // A map that only grows at its end leaves full pages behind.
         let last = place + 1 == self.directory.len() && self.page(place).keys[LEN - 1] < key;
@@ -252,7 +253,11 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
             return page;
         }
         let page = u32::try_from(self.pages.len()).expect("pages are fewer than prices");
-        self.pages.push(Box::new(Page { len: 0, keys: [0; LEN], values: [filler; LEN] }));
+        self.pages.push(Box::new(Page {
+            len: 0,
+            keys: [K::default(); LEN],
+            values: [filler; LEN],
+        }));
         // Capacity for every page, so that freeing one never allocates.
         self.free.reserve(self.pages.len());
         page
@@ -264,14 +269,14 @@ impl<V: Copy, const LEN: usize> PagedMap<V, LEN> {
     }
 }
 
-impl<V: Copy, const LEN: usize> Page<V, LEN> {
-    fn keys(&self) -> &[u32] {
+impl<V: Copy, const LEN: usize, K: Copy + Ord> Page<V, LEN, K> {
+    fn keys(&self) -> &[K] {
         &self.keys[..self.len]
     }
 
     /// The index of a key, or where it belongs.
     #[inline]
-    fn index(&self, key: u32) -> usize {
+    fn index(&self, key: K) -> usize {
         let keys = self.keys();
         match keys {
             [first, ..] if key <= *first => 0,
@@ -282,12 +287,12 @@ impl<V: Copy, const LEN: usize> Page<V, LEN> {
 
     /// The index of a key that has a value.
     #[inline]
-    fn find(&self, key: u32) -> Option<usize> {
+    fn find(&self, key: K) -> Option<usize> {
         let index = self.index(key);
         (self.keys().get(index) == Some(&key)).then_some(index)
     }
 
-    fn insert(&mut self, index: usize, key: u32, value: V) {
+    fn insert(&mut self, index: usize, key: K, value: V) {
         self.keys.copy_within(index..self.len, index + 1);
         self.values.copy_within(index..self.len, index + 1);
         self.keys[index] = key;

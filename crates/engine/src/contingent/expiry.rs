@@ -1,10 +1,14 @@
-//! Expiries of GTT orders: one list for each second; and when work that is left over goes on.
+//! Expiries of GTT orders, by second and owner's name; and when work that is left over goes on.
 //!
-//! Invariant: every live good-till-time order that has not expired is in the list of its second.
+//! When a second begins, its orders wait to be canceled by being first here: none of them is looked
+//! at before its turn, see [`pending_cancels`](mod@crate::intake::pending_cancels).
+//!
+//! Invariant: every live good-till-time order is here, but one whose cancel is held back by an
+//! auction.
 
-use market::Timestamp;
+use market::{OrderKey, Timestamp};
 
-use super::instructions::{ContingentId, Contingents, List};
+use super::instructions::{ContingentId, Contingents};
 use crate::book::paged_map::PagedMap;
 
 pub(crate) const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -12,9 +16,11 @@ pub(crate) const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Expiry times. Adding and removing cost a search among them.
 #[derive(Debug)]
 pub(crate) struct Expiries {
-    /// The first order of each second since the epoch.
-    by_second: PagedMap<ContingentId, 64>,
-    /// The earliest of them, in nanoseconds; [`u64::MAX`] is none.
+    /// By second since the epoch, then session, channel and number.
+    by_moment: PagedMap<ContingentId, 64, (u32, OrderKey)>,
+    /// The last second that began: its orders and earlier ones wait to be canceled.
+    begun_s: u32,
+    /// The earliest second that has not begun, in nanoseconds; [`u64::MAX`] is none.
     expires_ns: u64,
     /// When work that is left over goes on; [`u64::MAX`] if none is.
     resumes_ns: u64,
@@ -24,8 +30,8 @@ pub(crate) struct Expiries {
 
 impl Default for Expiries {
     fn default() -> Self {
-        let by_second = PagedMap::default();
-        Self { by_second, expires_ns: u64::MAX, resumes_ns: u64::MAX, due_ns: u64::MAX }
+        let (by_moment, begun_s) = (PagedMap::default(), 0);
+        Self { by_moment, begun_s, expires_ns: u64::MAX, resumes_ns: u64::MAX, due_ns: u64::MAX }
     }
 }
 
@@ -47,81 +53,68 @@ impl Expiries {
         self.due_ns = self.expires_ns.min(self.resumes_ns);
     }
 
+    /// The earliest second that has not begun, in nanoseconds; [`u64::MAX`] is none.
+    fn earliest_ns(&self) -> u64 {
+        let next_s = self.begun_s.checked_add(1);
+        let next = next_s.and_then(|next| self.by_moment.at_or_after((next, OrderKey::default())));
+        next.map_or(u64::MAX, |((second, _), _)| u64::from(second) * NANOS_PER_SECOND)
+    }
+
     /// Finds the earliest expiry anew.
     fn settle(&mut self) {
-        let second = self.by_second.first_key();
-        self.expires_ns = second.map_or(u64::MAX, |it| u64::from(it) * NANOS_PER_SECOND);
+        self.expires_ns = self.earliest_ns();
         self.due_ns = self.expires_ns.min(self.resumes_ns);
     }
 
-    /// The first order of those that expire first.
-    pub(crate) fn first(&self) -> Option<ContingentId> {
-        self.by_second.first().map(|(_, id)| id)
+    /// The first of the orders that wait to be canceled because their second began.
+    pub(crate) fn first_begun(&self) -> Option<ContingentId> {
+        let ((second, _), id) = self.by_moment.first()?;
+        (second <= self.begun_s).then_some(id)
     }
 
-    /// True if orders expire in this second.
-    pub(super) fn has(&self, second: u32) -> bool {
-        self.by_second.get(second).is_some()
+    /// True if the second of an order began.
+    pub(crate) fn has_begun(&self, expires_s: u32) -> bool {
+        (1..=self.begun_s).contains(&expires_s)
     }
 
-    /// Ends the list of those that expire first; its orders are in no list then.
-    pub(crate) fn remove_first(&mut self) {
-        let first = self.by_second.first_key().expect("orders expire");
-        self.by_second.remove(first);
+    /// The seconds up to this time begin.
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        self.begun_s = u32::try_from(now_ns / NANOS_PER_SECOND).unwrap_or(u32::MAX);
         self.settle();
     }
 
-    /// Ends the lists up to this time, whose orders wait to be canceled.
-    pub(crate) fn remove_until(&mut self, now: Timestamp) {
-        while self.expires_ns <= now.0 {
-            self.remove_first();
-        }
-    }
-
-    /// Adds an order to the list of its second.
+    /// Adds an order.
     pub(super) fn add(contingents: &mut Contingents, id: ContingentId) {
-        let second = contingents[id].instructions.expires_s;
-        let head = contingents.expiries.by_second.get(second);
-        let first = contingents.push(List::Expiry, head.unwrap_or(ContingentId::NONE), id);
-        let expiries = &mut contingents.expiries;
-        match expiries.by_second.get_mut(second) {
-            Some(head) => *head = first,
-            None => expiries.by_second.insert(second, first),
-        }
-        expiries.settle();
+        let moment = contingents[id].moment();
+        contingents.expiries.by_moment.insert(moment, id);
+        contingents.expiries.settle();
     }
 
-    /// Removes an order from the list of its second, if that has not ended.
-    pub(super) fn remove(contingents: &mut Contingents, id: ContingentId) {
-        let second = contingents[id].instructions.expires_s;
-        let Some(head) = contingents.expiries.by_second.get(second) else { return };
-        let first = contingents.unlink(List::Expiry, head, id);
-        let expiries = &mut contingents.expiries;
-        match first.some() {
-            Some(_) => *expiries.by_second.get_mut(second).expect("it was found above") = first,
-            None => {
-                expiries.by_second.remove(second);
-            }
+    /// Removes an order, if it is here.
+    pub(crate) fn remove(contingents: &mut Contingents, id: ContingentId) {
+        let moment = contingents[id].moment();
+        if contingents.expiries.has(moment) {
+            contingents.expiries.by_moment.remove(moment);
+            contingents.expiries.settle();
         }
-        expiries.settle();
     }
 
-    /// Checks that the lists are consistent; returns how many orders are in them.
-    pub(super) fn check(contingents: &Contingents) -> usize {
-        let Self { by_second, expires_ns, resumes_ns, due_ns } = &contingents.expiries;
-        by_second.check();
-        let first = by_second.first_key().map(|second| u64::from(second) * NANOS_PER_SECOND);
-        assert_eq!(*expires_ns, first.unwrap_or(u64::MAX));
+    /// True if an order is here.
+    pub(crate) fn has(&self, moment: (u32, OrderKey)) -> bool {
+        self.by_moment.get(moment).is_some()
+    }
+
+    /// Number of orders.
+    pub(crate) fn len(&self) -> usize {
+        self.by_moment.len()
+    }
+
+    /// Checks that each order is here by its moment.
+    pub(super) fn check(contingents: &Contingents) {
+        let Self { by_moment, expires_ns, resumes_ns, due_ns, .. } = &contingents.expiries;
+        by_moment.check();
+        assert_eq!(*expires_ns, contingents.expiries.earliest_ns());
         assert_eq!(*due_ns, *expires_ns.min(resumes_ns));
-        let mut count = 0;
-        for (second, head) in by_second.iter() {
-            let mut next = head.some();
-            while let Some(id) = next {
-                assert_eq!(contingents[id].instructions.expires_s, second);
-                count += 1;
-                next = contingents.next(List::Expiry, id);
-            }
-        }
-        count
+        assert!(by_moment.iter().all(|(moment, id)| contingents[id].moment() == moment));
     }
 }

@@ -588,10 +588,9 @@ impl Engine {
         limit: Price,
     ) {
         let instructions = terms.instructions;
-        self.contingents.expire_at(id, instructions.expires_s);
+        self.contingents.expire_at(id, replacement.key, instructions.expires_s);
         let contingent = &mut self.contingents[id];
         contingent.limit = if instructions.pricing.is_pegged() { limit } else { Price::ZERO };
-        contingent.key = replacement.key;
         contingent.order_id = replacement.order_id;
         contingent.instructions = instructions;
         contingent.order_type = terms.order_type;

@@ -7,12 +7,11 @@
 //! makes it later. The engine stage passes [`Engine::due`] on to the sequencer, which makes a
 //! [`Command::Time`](market::Command) if no other command comes by then.
 
-use alloc::vec::Vec;
 use core::mem;
 
 use market::{CancelReason, CommandKind, Event, TimeInForce, Timestamp};
 
-use crate::{Engine, book::pool::Slot, contingent::instructions::List};
+use crate::{Engine, book::pool::Slot};
 
 /// No time.
 const NEVER_NS: u64 = u64::MAX;
@@ -38,7 +37,7 @@ impl Engine {
                 continue;
             }
             if self.contingents.expiries.due_ns() == due_ns {
-                self.expire_first(emit);
+                self.expire_first(due_ns, emit);
             } else {
                 self.pass_auctions(due_ns, emit);
             }
@@ -59,17 +58,12 @@ impl Engine {
         self.auctions_due_ns.min(self.contingents.expiries.due_ns())
     }
 
-    /// Expires the orders with the earliest expiry, by order id.
+    /// The orders with the earliest expiry wait to be canceled.
     #[cold]
-    fn expire_first(&mut self, emit: &mut dyn FnMut(Event)) {
-        let mut found = mem::take(&mut self.found);
-        let mut next = self.contingents.expiries.first();
-        while let Some(id) = next {
-            found.push(self.contingents[id].slot);
-            next = self.contingents.next(List::Expiry, id);
-        }
-        self.contingents.expiries.remove_first();
-        self.cancel_by_age(found, CancelReason::Expired, emit);
+    fn expire_first(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
+        let was_empty = !self.has_cancels_left();
+        self.contingents.expiries.begin(due_ns);
+        self.begin_cancels(was_empty, emit);
     }
 
     /// End of day: cancels day orders, by order id.
@@ -81,17 +75,7 @@ impl Engine {
             matches!(self.pool[slot].order.time_in_force, GoodTillCancel | GoodTillTime)
         };
         found.extend(live.map(|(_, slot)| slot).filter(|slot| !stays(*slot)));
-        self.cancel_by_age(found, CancelReason::EndOfDay, emit);
-    }
-
-    /// Cancels these orders, by order id.
-    fn cancel_by_age(
-        &mut self,
-        mut found: Vec<Slot>,
-        reason: CancelReason,
-        emit: &mut dyn FnMut(Event),
-    ) {
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
-        self.cancel_in_steps(found, reason, emit);
+        self.cancel_in_steps(found, CancelReason::EndOfDay, emit);
     }
 }

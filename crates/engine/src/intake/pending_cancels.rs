@@ -1,11 +1,12 @@
 //! Cancels in steps: a command that cancels many orders cancels a portion of them, and the rest
 //! before the next inputs, a portion each.
 //!
-//! Orders are canceled in the order in which they were found; until its turn an order is live like
-//! any other. [`Engine::due`] asks for an input while orders wait.
+//! Orders are canceled in the order in which they were found; those whose time is over come first,
+//! by expiry and owner's name, straight from the index of expiries. Until its turn an order is live
+//! like any other. [`Engine::due`] asks for an input while orders wait.
 //!
-//! Invariant: an order waits at most once. One that is entered later, as a replacement too, does
-//! not wait.
+//! Invariant: an order waits at most once, but one that waited already when its time was over. One
+//! that is entered later, as a replacement too, does not wait.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::mem;
@@ -16,7 +17,10 @@ use crate::{
     Engine,
     book::pool::Slot,
     contingent::{
-        expiry::NANOS_PER_SECOND, instructions::Contingent, linked::TRIGGERED_MAX, pegs::MOVES_MAX,
+        expiry::Expiries,
+        instructions::{Contingent, ContingentId, Contingents},
+        linked::TRIGGERED_MAX,
+        pegs::MOVES_MAX,
     },
     state::hash::{self, StateHash},
 };
@@ -123,16 +127,20 @@ impl Engine {
         reason: CancelReason,
         emit: &mut dyn FnMut(Event),
     ) {
-        let Self { pool, pending_cancels, auction_line, hash, .. } = self;
-        let was_empty = pending_cancels.is_empty() && auction_line.held.is_empty();
+        let was_empty = !self.has_cancels_left();
         for slot in found.drain(..) {
-            let order = &mut pool[slot].order;
-            if !order.is_leaving {
+            if !self.is_leaving(slot) {
+                let order = &mut self.pool[slot].order;
                 order.is_leaving = true;
-                pending_cancels.push(PendingCancel { key: order.key, reason }, hash);
+                self.pending_cancels.push(PendingCancel { key: order.key, reason }, &mut self.hash);
             }
         }
         self.found = found;
+        self.begin_cancels(was_empty, emit);
+    }
+
+    /// Cancels the first orders that wait for it, if none waited before.
+    pub(crate) fn begin_cancels(&mut self, was_empty: bool, emit: &mut dyn FnMut(Event)) {
         if was_empty {
             self.cancel_portion(emit);
         }
@@ -142,24 +150,74 @@ impl Engine {
     /// Cancels the first orders that wait for it.
     fn cancel_portion(&mut self, emit: &mut dyn FnMut(Event)) {
         for _ in 0..CANCELS_MAX {
-            let Some(pending) = self.next_pending_cancel() else { return };
-            let Some(slot) = self.find(pending.key) else { continue };
-            if self.is_in_auction(slot) {
-                self.auction_line.held.push(pending, &mut self.hash);
-            } else {
-                self.cancel_all(slot, pending.reason, emit);
+            let held = self.next_held_cancel();
+            if held.is_none()
+                && let Some(id) = self.contingents.expiries.first_begun()
+            {
+                let Contingent { slot, key, .. } = self.contingents[id];
+                let expired = PendingCancel { key, reason: CancelReason::Expired };
+                self.cancel_or_hold(slot, expired, emit);
+                continue;
+            }
+            let next = held.or_else(|| self.pending_cancels.pop(&mut self.hash));
+            let Some(pending) = next else { return };
+            if let Some(slot) = self.find(pending.key) {
+                self.cancel_or_hold(slot, pending, emit);
             }
         }
     }
 
-    /// The next order to cancel: once no auction is left, those that waited for one are first.
-    fn next_pending_cancel(&mut self) -> Option<PendingCancel> {
-        let Self { pending_cancels, auction_line, hash, .. } = self;
-        let held = if auction_line.is_empty() { auction_line.held.pop(hash) } else { None };
-        held.or_else(|| pending_cancels.pop(hash))
+    /// Cancels an order at its turn; one in an auction is held until that is over.
+    fn cancel_or_hold(&mut self, slot: Slot, pending: PendingCancel, emit: &mut dyn FnMut(Event)) {
+        if !self.is_in_auction(slot) {
+            self.cancel_all(slot, pending.reason, emit);
+        } else if !self.is_held_as_expired(slot) {
+            self.hold_cancel(slot, pending);
+        }
     }
 
-    /// How many orders wait to be canceled.
+    /// An order is canceled when no auction is left.
+    pub(crate) fn hold_cancel(&mut self, slot: Slot, pending: PendingCancel) {
+        self.pool[slot].order.is_leaving = true;
+        if let Some(id) = self.contingents.find(slot) {
+            Expiries::remove(&mut self.contingents, id);
+        }
+        self.auction_line.held.push(pending, &mut self.hash);
+    }
+
+    /// True if an auction holds back the cancel of an order whose time is over.
+    fn is_held_as_expired(&self, slot: Slot) -> bool {
+        self.expired(slot).is_some_and(|id| {
+            let Contingents { expiries, .. } = &self.contingents;
+            !expiries.has(self.contingents[id].moment())
+        })
+    }
+
+    /// The record of an order whose time is over.
+    pub(crate) fn expired(&self, slot: Slot) -> Option<ContingentId> {
+        let id = self.contingents.find(slot)?;
+        let expires_s = self.contingents[id].instructions.expires_s;
+        self.contingents.expiries.has_begun(expires_s).then_some(id)
+    }
+
+    /// True if an order waits to be canceled.
+    pub(crate) fn is_leaving(&self, slot: Slot) -> bool {
+        let order = &self.pool[slot].order;
+        order.is_leaving || order.is_contingent && self.expired(slot).is_some()
+    }
+
+    /// True if orders wait to be canceled.
+    pub(crate) fn has_cancels_left(&self) -> bool {
+        self.pending_cancel_count() != 0 || self.contingents.expiries.first_begun().is_some()
+    }
+
+    /// Once no auction is left, the next cancel that waited for one.
+    fn next_held_cancel(&mut self) -> Option<PendingCancel> {
+        let Self { auction_line, hash, .. } = self;
+        if auction_line.is_empty() { auction_line.held.pop(hash) } else { None }
+    }
+
+    /// How many orders wait to be canceled, but for those whose time is over.
     pub(crate) fn pending_cancel_count(&self) -> usize {
         self.pending_cancels.len() + self.auction_line.held.len()
     }
@@ -180,30 +238,29 @@ impl Engine {
 
     /// Marks the restored orders that wait to be canceled; the error is the field that is invalid.
     pub(crate) fn restore_pending_cancels(&mut self) -> Result<(), &'static str> {
-        let in_line = self.pending_cancels.iter().chain(self.auction_line.held.iter());
-        let in_line: Vec<_> = in_line.filter_map(|pending| self.find(pending.key)).collect();
-        for slot in in_line {
-            if mem::replace(&mut self.pool[slot].order.is_leaving, true) {
+        self.contingents.expiries.begin(self.timestamp.0);
+        let in_line = |line: &PendingCancels| -> Vec<_> {
+            line.iter().filter_map(|pending| self.find(pending.key)).collect()
+        };
+        let (pending, held) = (in_line(&self.pending_cancels), in_line(&self.auction_line.held));
+        for (index, slot) in held.iter().chain(&pending).enumerate() {
+            let is_twice = mem::replace(&mut self.pool[*slot].order.is_leaving, true);
+            if is_twice && (index < held.len() || self.expired(*slot).is_none()) {
                 return Err("key");
             }
         }
-        // An order leaves the list of its expiry when it begins to wait.
-        let is_missed = |id| {
-            let Contingent { slot, instructions, .. } = &self.contingents[id];
-            let expires_ns = u64::from(instructions.expires_s) * NANOS_PER_SECOND;
-            (1..=self.timestamp.0).contains(&expires_ns) && !self.pool[*slot].order.is_leaving
-        };
-        if self.contingents.iter().any(is_missed) {
-            return Err("expiry");
+        for slot in held {
+            if let Some(id) = self.contingents.find(slot) {
+                Expiries::remove(&mut self.contingents, id);
+            }
         }
-        self.contingents.expiries.remove_until(self.timestamp);
         self.plan_resumption();
         Ok(())
     }
 
     /// True if earlier commands left work over.
     pub(crate) fn has_left_over(&self) -> bool {
-        !self.pending_cancels.is_empty()
+        self.has_cancels_left()
             || self.contingents.has_triggered_left
             || self.contingents.pegs.is_behind()
             || self.auction_line.has_left()

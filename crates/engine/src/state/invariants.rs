@@ -96,7 +96,7 @@ impl Engine {
             session.check();
             for (key, slot) in session.iter_live() {
                 assert_eq!(self.pool[slot].order.key, key, "a number names its own order");
-                if !self.pool[slot].order.is_leaving {
+                if !self.is_leaving(slot) {
                     session.check_indexed(&self.pool[slot].order);
                 }
                 live_count += 1;
@@ -135,8 +135,10 @@ impl Engine {
         let in_line = in_line.filter_map(|pending| self.find(pending.key));
         let mut in_line: Vec<_> = in_line.collect();
         assert!(in_line.iter().all(|slot| self.pool[*slot].order.is_leaving));
-        let in_line_count = in_line.len();
         in_line.sort_unstable_by_key(|slot| slot.to_bits());
+        // One that waited already may be held as expired, too.
+        in_line.dedup_by(|one, other| one == other && self.expired(*one).is_some());
+        let in_line_count = in_line.len();
         in_line.dedup();
         let live = self.sessions.iter().flat_map(|it| it.iter_live());
         let leaving_count = live.filter(|(_, slot)| self.pool[*slot].order.is_leaving).count();
@@ -198,6 +200,7 @@ impl Engine {
         let mut for_quantity_count = 0;
         let mut triggered_count = 0;
         let mut for_auction_count = 0;
+        let mut expiring_count = 0;
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
             let order = &self.pool[contingent.slot].order;
@@ -232,9 +235,9 @@ impl Engine {
                 assert_eq!(self.contingents[partner_id].partner_id, id, "two are partners");
             }
             if contingent.instructions.expires_s != 0 {
-                let expires_ns = u64::from(contingent.instructions.expires_s) * 1_000_000_000;
-                let is_live = self.timestamp.0 < expires_ns || order.is_leaving;
-                assert!(is_live, "{contingent:?} has expired");
+                let is_listed = self.contingents.expiries.has(contingent.moment());
+                assert!(is_listed || order.is_leaving, "{contingent:?} expires");
+                expiring_count += usize::from(is_listed);
             }
             for_auction_count += usize::from(contingent.state == State::ForAuction);
             triggered_count += usize::from(contingent.state == State::Triggered);
@@ -245,6 +248,12 @@ impl Engine {
             if !contingent.is_resting() {
                 order.check();
             }
+        }
+        assert_eq!(expiring_count, self.contingents.expiries.len(), "each order expires once");
+        for pending in self.auction_line.held.iter() {
+            let id = self.find(pending.key).and_then(|slot| self.contingents.find(slot));
+            let moment = id.map(|id| self.contingents[id].moment());
+            assert!(!moment.is_some_and(|it| self.contingents.expiries.has(it)), "{pending:?}");
         }
         let triggers = self.triggers.iter();
         let triggered = triggers.map(|triggers| triggers.check(&self.contingents)).sum();

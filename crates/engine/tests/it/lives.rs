@@ -20,15 +20,15 @@ fn good_till_time_expires_before_the_next_input_acts() {
     );
 }
 
-/// Rule 23.2: those of one moment expire in the order of their acceptance, earlier moments first; what
+/// Rule 23.2: those of one moment expire by session, channel and number, earlier moments first; what
 /// waits outside the book expires too.
 #[test]
-fn orders_expire_by_moment_and_then_by_age() {
+fn orders_expire_by_moment_and_then_by_name() {
     check(
         "
         sell A1 5 @ 100 until 12            => accepted until 12, booked 5 @ 100
-        sell A2 5 @ 90 stop 95 until 11     => accepted stop 95 until 11
         sell B1 5 @ 101 hidden until 11     => accepted until 11, booked 5 @ 101 hidden
+        sell A2 5 @ 90 stop 95 until 11     => accepted stop 95 until 11
         buy A3 5 @ 90 until 12 after A1     => accepted until 12 after A1
         buy A4 5 @ 90 until 13 after A1     => accepted until 13 after A1
         sell A5 5 @ 102 until 11            => accepted until 11, booked 5 @ 102

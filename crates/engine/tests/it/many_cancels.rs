@@ -117,6 +117,27 @@ fn orders_expire_in_steps() {
     world.play(&format!("time 13 => {}", canceled(74..=80, "end-of-day")));
 }
 
+/// Rules 24.1, 24.4: orders whose time is over are canceled before those that wait by a command, also
+/// one that waits already: it is canceled as expired.
+#[test]
+fn what_expires_is_canceled_first() {
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=70));
+    world.play(&format!(
+        "
+        buy A71 2 @ 100 until 10    => accepted until 10, booked 2 @ 100
+        buy B1 2 @ 100 until 10     => accepted until 10, booked 2 @ 100
+        cut-off A                   => {}
+        time 10                     => {}
+        time 11                     => canceled A71 2 expired, canceled B1 2 expired, {}
+        ",
+        canceled(1..=32, "supervisory"),
+        canceled(33..=64, "supervisory"),
+        canceled(65..=70, "supervisory"),
+    ));
+    assert_eq!(world.engine().due(), None, "none waits");
+}
+
 /// Rules 24.1, 24.5: so do orders that the venue cancels, and its operators learn of all of them; an
 /// instrument's removal waits for nothing.
 #[test]

@@ -144,10 +144,30 @@ impl Model {
 
     /// Orders expire at the earliest moment of all, with what follows. (23.2)
     pub(super) fn expire_next(&mut self) {
-        let due = self.next_expiry_ns();
-        self.expired_ns = due.expect("an order expires");
-        self.cancel_by_age(CancelReason::Expired, |it| due == Some(it.expires_ns()));
+        let was_empty = !self.has_cancels_left();
+        self.expired_ns = self.next_expiry_ns().expect("an order expires");
+        if was_empty {
+            self.cancel_portion();
+        }
         self.follow();
+    }
+
+    /// Is its time over, and it is not yet canceled? One that is stuck is canceled as such. (23.1, 27.16)
+    fn has_expired(&self, order: &ModelOrder) -> bool {
+        (1..=self.expired_ns).contains(&order.expires_ns())
+            && !order.is_done()
+            && !self.stuck.iter().any(|(key, _)| *key == order.key)
+    }
+
+    /// The first of the orders whose time is over. (24.1)
+    pub(super) fn first_expired(&self) -> Option<OrderKey> {
+        let expired = self.orders.iter().filter(|it| self.has_expired(it));
+        expired.map(|it| (it.expires_ns(), it.key)).min().map(|(_, key)| key)
+    }
+
+    /// Does it wait to be canceled? (24.3)
+    pub(super) fn is_leaving(&self, order: &ModelOrder) -> bool {
+        order.leaving || self.has_expired(order)
     }
 
     /// Orders for the day end with it. (2.4)
@@ -419,8 +439,7 @@ impl Model {
                 self.is_line_left = !self.line.is_empty() || waits;
                 let is_left = self.is_line_left
                     || self.is_behind
-                    || !self.pending.is_empty()
-                    || !self.stuck.is_empty()
+                    || self.has_cancels_left()
                     || !self.auctions.is_empty();
                 self.left_since_ns = is_left.then(|| self.left_since_ns.unwrap_or(self.now_ns));
                 return;
