@@ -105,6 +105,8 @@ pub struct Model {
     is_line_left: bool,
     /// Are there pegged orders that an earlier command left? (36.12)
     is_behind: bool,
+    /// Were some that wait for quantity left over? (37.11)
+    is_check_left: bool,
     /// When a command last left anything that is still to be done.
     left_since_ns: Option<u64>,
     /// The last moment at which orders expired.

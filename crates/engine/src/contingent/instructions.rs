@@ -510,9 +510,7 @@ impl Contingents {
 
     /// Checks that indexes agree and that no effect is pending.
     pub(crate) fn check(&self) {
-        let is_pending = !self.noted.is_empty()
-            || self.pegs.is_pending()
-            || self.minimum_quantity_orders.is_pending();
+        let is_pending = !self.noted.is_empty() || self.pegs.is_pending();
         assert!(!is_pending, "all has followed from the command");
         let waits_for_auction = self.iter().any(|id| self[id].state == State::ForAuction);
         let has_triggered = !self.triggered.is_empty();

@@ -21,6 +21,7 @@ use crate::{
     book::pool::Slot,
     contingent::{
         instructions::{Contingent, ContingentId, List, State},
+        minimum_quantity::CHECKS_MAX,
         pegs::MOVES_MAX,
     },
     intake::classify::{EntryTerms, Proposal},
@@ -399,19 +400,23 @@ impl Engine {
         if self.contingents.is_pending() {
             let moves = if self.contingents.pegs.is_behind() { 0 } else { MOVES_MAX };
             let triggered = if self.contingents.has_triggered_left { 0 } else { TRIGGERED_MAX };
-            self.follow_all(triggered, moves, emit);
+            let is_behind = self.contingents.minimum_quantity_orders.is_behind;
+            let checks = if is_behind { 0 } else { CHECKS_MAX };
+            self.follow_all(triggered, moves, checks, emit);
         }
     }
 
-    /// As [`follow`](Self::follow), with this many triggered orders and moves of pegged orders.
+    /// As [`follow`](Self::follow), with this many triggered orders, moves of pegged orders and
+    /// tests of minimum-quantity orders.
     #[cold]
     pub(crate) fn follow_all(
         &mut self,
         triggered: usize,
         moves: usize,
+        checks: usize,
         emit: &mut dyn FnMut(Event),
     ) {
-        let (mut triggered_left, mut moves_left) = (triggered, moves);
+        let (mut triggered_left, mut moves_left, mut checks_left) = (triggered, moves, checks);
         loop {
             if let Some(id) = self.contingents.next_noted() {
                 self.follow_links(id, emit);
@@ -429,9 +434,12 @@ impl Engine {
             } else if self.compare_references() && moves_left != 0 {
                 moves_left -= 1;
                 self.follow_reference(emit);
-            } else if self.contingents.minimum_quantity_orders.is_pending() {
+            } else if checks_left != 0 && self.contingents.minimum_quantity_orders.is_pending() {
+                checks_left -= 1;
                 self.follow_minimum_quantity(emit);
             } else {
+                let quantity = &mut self.contingents.minimum_quantity_orders;
+                quantity.is_behind = quantity.is_pending();
                 let has_triggered = self.contingents.first_triggered().is_some();
                 self.contingents.has_triggered_left =
                     has_triggered || !self.auction_line.waiting.is_empty();

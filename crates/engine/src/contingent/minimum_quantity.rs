@@ -7,15 +7,16 @@
 //! Invariant: this ends, because an order that enters waits no more.
 //!
 //! A participant could make others pay for orders that wait and never enter. So at most
-//! [`WAITING_MAX`] may wait in an instrument, and each test counts at most [`COUNTED_MAX`] orders
-//! of the other side. An instrument where none waits pays nothing.
+//! [`WAITING_MAX`] may wait in an instrument, each test counts at most [`COUNTED_MAX`] orders of
+//! the other side, and a command tests at most [`CHECKS_MAX`]. What is left is tested before the
+//! next inputs act; [`Engine::due`] asks for one. An instrument where none waits pays nothing.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::mem;
 
 use market::{
-    CancelReason, Event, Instructions, InstrumentId, Lots, OrderId, OrderType, Phase, Quantity,
-    RestateReason, TimeInForce,
+    CancelReason, Event, Instructions, InstrumentId, Lots, OrderId, OrderKey, OrderType, Phase,
+    Quantity, RestateReason, TimeInForce,
 };
 
 use crate::{
@@ -23,6 +24,7 @@ use crate::{
     book::{Book, cross::Reach},
     contingent::instructions::{Contingent, ContingentId, State},
     order::Order,
+    state::hash::{self, StateHash},
     trading::self_match,
 };
 
@@ -31,6 +33,10 @@ const WAITING_MAX: usize = 64;
 
 /// The most orders of the other side that count for a minimum.
 const COUNTED_MAX: usize = 128;
+
+/// The most orders that are tested after a command, and as many again where an earlier command left
+/// some.
+pub(crate) const CHECKS_MAX: usize = 4;
 
 /// True if a minimum-quantity order waits outside the book until it can trade; any other is
 /// canceled.
@@ -51,13 +57,15 @@ pub(crate) fn waits_for_quantity(
 pub(crate) struct MinimumQuantityOrders {
     /// By instrument id less 1; later instruments never had any.
     books: Vec<Waiting>,
-    /// Instruments to test after this command, in the order in which they changed.
+    /// Instruments to test, in the order in which they changed.
     noted: VecDeque<InstrumentId>,
     /// The orders of one such instrument that are still to test, oldest first, each with its order
-    /// id at that time.
-    line: VecDeque<(ContingentId, OrderId)>,
+    /// id at that time. One may be done by now.
+    line: VecDeque<(OrderKey, OrderId)>,
     /// True while one of these two is not empty.
     is_pending: bool,
+    /// True if an earlier command left some.
+    pub(crate) is_behind: bool,
 }
 
 /// The waiting orders of one instrument.
@@ -72,7 +80,7 @@ impl MinimumQuantityOrders {
     /// Marks an instrument whose waiting orders may be able to trade.
     #[cold]
     fn note(&mut self, instrument_id: InstrumentId) {
-        let waiting = &mut self.books[usize::from(instrument_id.0) - 1];
+        let waiting = self.waiting_mut(instrument_id);
         if !waiting.is_noted {
             waiting.is_noted = true;
             self.noted.push_back(instrument_id);
@@ -86,20 +94,64 @@ impl MinimumQuantityOrders {
         self.is_pending
     }
 
-    /// The next order to test.
-    fn next(&mut self) -> Option<(ContingentId, OrderId)> {
-        let next = self.line.pop_front();
-        self.is_pending = next.is_some() || !self.noted.is_empty();
-        next
-    }
-
-    /// Adds the youngest waiting order; returns how many wait.
-    fn add(&mut self, instrument_id: InstrumentId, id: ContingentId) {
+    fn waiting_mut(&mut self, instrument_id: InstrumentId) -> &mut Waiting {
         let index = usize::from(instrument_id.0) - 1;
         if self.books.len() <= index {
             self.books.resize_with(index + 1, Waiting::default);
         }
-        let ids = &mut self.books[index].ids;
+        &mut self.books[index]
+    }
+
+    /// The next order to test.
+    fn next(&mut self) -> Option<(OrderKey, OrderId)> {
+        let next = self.line.pop_front();
+        self.is_pending = !self.line.is_empty() || !self.noted.is_empty();
+        next
+    }
+
+    /// The instruments to test, in that order.
+    pub(crate) fn noted(&self) -> impl Iterator<Item = InstrumentId> {
+        self.noted.iter().copied()
+    }
+
+    /// The orders of one more instrument that are still to test, in that order.
+    pub(crate) fn line(&self) -> impl Iterator<Item = (OrderKey, OrderId)> {
+        self.line.iter().copied()
+    }
+
+    /// Restores an instrument to test; false if it is there already.
+    pub(crate) fn restore_noted(&mut self, instrument_id: InstrumentId) -> bool {
+        let is_new = !self.waiting_mut(instrument_id).is_noted;
+        self.note(instrument_id);
+        self.is_behind = true;
+        is_new
+    }
+
+    /// Restores an order that is still to test.
+    pub(crate) fn restore_line(&mut self, key: OrderKey, order_id: OrderId) {
+        self.line.push_back((key, order_id));
+        (self.is_pending, self.is_behind) = (true, true);
+    }
+
+    /// Adds what is still to test to a state hash.
+    pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
+        for (instrument_id, place) in self.noted().zip(0..) {
+            sum.add(hash::mix([hash::NOTED_FOR_QUANTITY, place, u64::from(instrument_id.0)]));
+        }
+        for ((key, order_id), place) in self.line().zip(0..) {
+            sum.add(hash::mix([
+                hash::CHECK_FOR_QUANTITY,
+                place,
+                u64::from(key.session_id.0) << 40 | u64::from(key.channel) << 32,
+                u64::from(key.user_ref_num),
+                order_id.0,
+            ]));
+        }
+    }
+
+    /// Adds the youngest waiting order; returns how many wait.
+    fn add(&mut self, instrument_id: InstrumentId, id: ContingentId) {
+        let ids = &mut self.waiting_mut(instrument_id).ids;
         ids.reserve_exact(WAITING_MAX - ids.len());
         ids.push(id);
     }
@@ -118,10 +170,15 @@ impl MinimumQuantityOrders {
         waiting.map_or(&[], |waiting| &waiting.ids)
     }
 
-    /// Checks that nothing is left to test.
+    /// Checks that marks agree with what is left to test.
     pub(crate) fn check(&self) {
-        assert!(self.noted.is_empty() && self.line.is_empty() && !self.is_pending);
-        assert!(self.books.iter().all(|waiting| !waiting.is_noted));
+        let is_left = !self.noted.is_empty() || !self.line.is_empty();
+        assert_eq!((self.is_pending, self.is_behind), (is_left, is_left));
+        assert!(self.line.len() <= WAITING_MAX);
+        let is_noted = |id: &InstrumentId| self.books[usize::from(id.0) - 1].is_noted;
+        assert!(self.noted.iter().all(is_noted));
+        let noted = self.books.iter().filter(|waiting| waiting.is_noted).count();
+        assert_eq!(noted, self.noted.len(), "each instrument is marked once");
     }
 }
 
@@ -227,8 +284,10 @@ impl Engine {
         {
             self.line_up(instrument_id);
         }
-        let Some((id, order_id)) = self.contingents.minimum_quantity_orders.next() else { return };
-        let Contingent { state, slot, .. } = self.contingents[id];
+        let Some((key, order_id)) = self.contingents.minimum_quantity_orders.next() else { return };
+        let Some(slot) = self.find(key) else { return };
+        let Some(id) = self.contingents.find(slot) else { return };
+        let Contingent { state, .. } = self.contingents[id];
         if state != State::ForQuantity || self.contingents[id].order_id != order_id {
             return;
         }
@@ -248,7 +307,7 @@ impl Engine {
             &mut self.contingents.minimum_quantity_orders.books[usize::from(instrument_id.0) - 1];
         waiting.is_noted = false;
         let ids = self.contingents.minimum_quantity_orders.of(instrument_id).iter();
-        line.extend(ids.map(|id| (*id, self.contingents[*id].order_id)));
+        line.extend(ids.map(|id| (self.contingents[*id].key, self.contingents[*id].order_id)));
         self.contingents.minimum_quantity_orders.line = line;
     }
 

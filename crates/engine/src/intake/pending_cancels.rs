@@ -20,6 +20,7 @@ use crate::{
         expiry::Expiries,
         instructions::{Contingent, ContingentId, Contingents},
         linked::TRIGGERED_MAX,
+        minimum_quantity::CHECKS_MAX,
         pegs::MOVES_MAX,
     },
     state::hash::{self, StateHash},
@@ -223,11 +224,11 @@ impl Engine {
     }
 
     /// Goes on with what earlier commands left over: cancels, auctions, triggered orders, pegged
-    /// orders.
+    /// orders, tests of orders that wait for quantity.
     pub(crate) fn resume(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cancel_portion(emit);
         self.trade_in_auctions(emit);
-        self.follow_all(TRIGGERED_MAX, MOVES_MAX, emit);
+        self.follow_all(TRIGGERED_MAX, MOVES_MAX, CHECKS_MAX, emit);
     }
 
     /// What is left over goes on with the first input of a later nanosecond.
@@ -263,6 +264,7 @@ impl Engine {
         self.has_cancels_left()
             || self.contingents.has_triggered_left
             || self.contingents.pegs.is_behind()
+            || self.contingents.minimum_quantity_orders.is_behind
             || self.auction_line.has_left()
     }
 }

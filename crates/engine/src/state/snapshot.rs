@@ -78,6 +78,10 @@ pub enum Section {
     Auctions = 44,
     /// The orders that are canceled after them, likewise.
     HeldCancels = 45,
+    /// The instruments whose orders that wait for quantity are still to test, in that order.
+    NotedForQuantity = 46,
+    /// The orders of one more such instrument, in that order; one may be done.
+    ChecksForQuantity = 47,
     /// The state hash; one record, and the last.
     End = 255,
 }
@@ -96,6 +100,8 @@ impl Section {
         Self::PendingCancels,
         Self::Auctions,
         Self::HeldCancels,
+        Self::NotedForQuantity,
+        Self::ChecksForQuantity,
         Self::Trades,
         Self::Blocks,
         Self::Operators,
@@ -245,6 +251,12 @@ impl Engine {
         out.section(Section::HeldCancels, held.iter(), |out, pending| {
             out.write(&held.first());
             out.write(pending);
+        });
+        let quantity = &self.contingents.minimum_quantity_orders;
+        out.section(Section::NotedForQuantity, quantity.noted(), |out, id| out.write(&id));
+        out.section(Section::ChecksForQuantity, quantity.line(), |out, (key, order_id)| {
+            out.write(&key);
+            out.write(&order_id);
         });
         out.section(Section::Trades, self.trades.iter(), |out, (trade, is_busted)| {
             out.write(&trade);
@@ -508,6 +520,19 @@ impl Restoration {
                     let Engine { auction_line, hash, .. } = &mut self.engine;
                     let (first, pending) = (reader.read("place")?, reader.read("pending")?);
                     auction_line.held.restore(first, pending, hash).map_err(DecodeError::Field)?;
+                }
+                Section::NotedForQuantity => {
+                    let instrument_id: InstrumentId = reader.read("instrument")?;
+                    let is_known = (1..=self.engine.books.len()).contains(&instrument_id.0.into());
+                    let quantity = &mut self.engine.contingents.minimum_quantity_orders;
+                    if !is_known || !quantity.restore_noted(instrument_id) {
+                        return Err(DecodeError::Field("instrument"));
+                    }
+                }
+                Section::ChecksForQuantity => {
+                    let (key, order_id) = (reader.read("key")?, reader.read("order id")?);
+                    let quantity = &mut self.engine.contingents.minimum_quantity_orders;
+                    quantity.restore_line(key, order_id);
                 }
                 Section::End => self.expected = reader.read("hash")?,
             }

@@ -207,7 +207,8 @@ impl Engine {
     }
 
     /// The state hash, given the sum of the elements.
-    pub(crate) fn hash_with(&self, sum: StateHash) -> u64 {
+    pub(crate) fn hash_with(&self, mut sum: StateHash) -> u64 {
+        self.contingents.minimum_quantity_orders.add_hashes(&mut sum);
         sum.finish([
             self.sequence.0,
             self.timestamp.0,

@@ -1,6 +1,8 @@
 //! Minimum-quantity orders: section 37 of the rules.
 
-use crate::scenario::check;
+use std::ops::RangeInclusive;
+
+use crate::scenario::{World, check};
 
 /// Rule 37.1: it waits outside the book until enough can trade, and nobody meets it.
 #[test]
@@ -139,6 +141,31 @@ fn so_many_wait() {
         sell A68 5 @ 100                    => accepted, booked 5 @ 100, ready A1, trade A68 A1 5 @ 100
         "
     ));
+}
+
+/// Rule 37.11: a command tests four of those that wait, and the others are tested before the next
+/// inputs.
+#[test]
+fn four_are_tested_at_once() {
+    let large = |numbers: RangeInclusive<u32>| -> String {
+        numbers.map(|n| format!("buy A{n} 50 @ 100 minimum 40 => accepted\n")).collect()
+    };
+    let mut world = World::in_open_market();
+    world.play(&format!(
+        "
+        {}
+        buy A6 5 @ 100 all-or-none  => accepted all-or-none
+        {}
+        sell B1 5 @ 100             => accepted, booked 5 @ 100
+        ",
+        large(1..=5),
+        large(7..=10)
+    ));
+    assert!(world.engine().due().is_some(), "six are left");
+    world.play("time 0 => ready A6, trade B1 A6 5 @ 100");
+    assert!(world.engine().due().is_some(), "two are left");
+    world.play("time 0");
+    assert_eq!(world.engine().due(), None, "none is left");
 }
 
 /// Rule 37.7: it waits through an auction, and comes in after it; not when the day is over.

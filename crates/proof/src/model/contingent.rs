@@ -16,6 +16,9 @@ const MOVES_MAX: usize = 16;
 /// How many triggered orders act at once (20.12).
 const TRIGGERED_MAX: usize = 4;
 
+/// How many orders that wait for quantity are looked at (37.11).
+const CHECKS_MAX: usize = 4;
+
 /// How many children an order has (22.5).
 const CHILDREN_MAX: usize = 16;
 
@@ -402,6 +405,8 @@ impl Model {
         // 20.12
         let mut triggered_left = if self.is_line_left { 0 } else { TRIGGERED_MAX };
         let mut moves_left = if self.is_behind { 0 } else { MOVES_MAX };
+        // 37.11
+        let mut checks_left = if self.is_check_left { 0 } else { CHECKS_MAX };
         loop {
             if !self.noted.is_empty() {
                 let (key, has_executed) = self.noted.remove(0);
@@ -426,7 +431,8 @@ impl Model {
             {
                 moves_left -= 1;
                 self.move_order(key);
-            } else if self.look_at_minimums() {
+            } else if checks_left > 0 && self.look_at_minimums() {
+                checks_left -= 1;
             } else {
                 // A done order is no order any more. (6.9)
                 self.orders.retain(|order| !order.is_done());
@@ -437,7 +443,9 @@ impl Model {
                 });
                 let waits = self.orders.iter().any(|it| it.place == Place::Auction);
                 self.is_line_left = !self.line.is_empty() || waits;
+                self.is_check_left = !self.stirred.is_empty() || !self.minimum_line.is_empty();
                 let is_left = self.is_line_left
+                    || self.is_check_left
                     || self.is_behind
                     || self.has_cancels_left()
                     || !self.auctions.is_empty();

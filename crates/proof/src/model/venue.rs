@@ -335,6 +335,7 @@ impl Model {
         // 24.2, 36.12
         if self.left_since_ns.is_some_and(|since| since < self.now_ns) {
             (self.is_line_left, self.is_behind, self.left_since_ns) = (false, false, None);
+            self.is_check_left = false;
             self.cancel_portion();
             self.go_on_with_auctions();
             self.follow();
