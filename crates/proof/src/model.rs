@@ -510,15 +510,19 @@ impl Model {
             let place = self.place_of(key).filter(|place| !self.orders[*place].is_done());
             match place {
                 // 27.16
-                Some(place) if self.is_stuck(&self.orders[place]) => {
-                    if !self.stuck.iter().any(|(it, _)| *it == key) {
-                        self.orders[place].leaving = true;
-                        self.stuck.push_back((key, reason));
-                    }
-                }
+                Some(place) if self.is_stuck(&self.orders[place]) => self.hold_back(place, reason),
                 Some(_) => self.cancel_all_of(key, reason),
                 None => {}
             }
+        }
+    }
+
+    /// An order waits until its auction is over, once. (27.16)
+    fn hold_back(&mut self, place: usize, reason: CancelReason) {
+        let key = self.orders[place].key;
+        if !self.stuck.iter().any(|(it, _)| *it == key) {
+            self.orders[place].leaving = true;
+            self.stuck.push_back((key, reason));
         }
     }
 
