@@ -257,7 +257,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use market::{
-        AccountQuery, CancelOrder, EnterOrder, OrderKey, Price, Quantity, ReplaceOrder, Side,
+        AccountQuery, CancelOrder, EnterOrder, Note, OrderKey, Price, Quantity, ReplaceOrder, Side,
         Symbol,
     };
 
@@ -368,10 +368,11 @@ mod tests {
         };
         let query = Command::QueryAccount(AccountQuery { session_id: SessionId(1), channel: 0 });
         let mut gate = gate(throttle);
-        let commands = [query, cancel()];
+        let note = Command::Note(Note::new(SessionId(1), b"0").unwrap());
+        let commands = [query, cancel(), note];
         let mut passed = 0;
         for second in 0..10 {
-            while gate.check(&commands[passed % 2], second * SECOND) == Verdict::Pass {
+            while gate.check(&commands[passed % 3], second * SECOND) == Verdict::Pass {
                 passed += 1;
             }
         }

@@ -146,17 +146,17 @@ mod tests {
     #[test]
     fn the_fullest_origin_makes_room() {
         let mut strangers = Strangers::new(5, 3);
+        assert_eq!(strangers.add(id(9), ip("10.0.0.9")), None, "the oldest of all");
         for index in 0..3 {
             assert_eq!(strangers.add(id(index), ip("10.0.0.1")), None);
         }
         assert_eq!(strangers.add(id(3), ip("10.0.0.1")), Some(id(0)), "its share is 3");
         assert_eq!(strangers.add(id(4), ip("10.0.0.2")), None);
-        assert_eq!(strangers.add(id(5), ip("10.0.0.3")), None);
-        assert_eq!(strangers.add(id(6), ip("10.0.0.4")), Some(id(1)), "10.0.0.1 has the most");
-        assert_eq!(strangers.add(id(7), ip("10.0.0.5")), Some(id(2)));
-        assert_eq!(strangers.add(id(8), ip("10.0.0.6")), Some(id(3)), "all have one");
+        assert_eq!(strangers.add(id(5), ip("10.0.0.3")), Some(id(1)), "10.0.0.1 has the most");
+        assert_eq!(strangers.add(id(6), ip("10.0.0.4")), Some(id(2)));
+        assert_eq!(strangers.add(id(7), ip("10.0.0.5")), Some(id(9)), "all have one");
         strangers.remove(id(5));
-        assert_eq!(strangers.add(id(9), ip("10.0.0.4")), None);
+        assert_eq!(strangers.add(id(8), ip("10.0.0.4")), None);
         let held: usize = strangers.by_origin.values().sum();
         assert_eq!((held, strangers.by_age.len()), (5, 5));
     }

@@ -133,6 +133,8 @@ pub enum SessionEvent<'a> {
     /// It asks to log in: answer with [`ClientSession::accept`] or [`ClientSession::reject`].
     Login(Login),
     Message(&'a [u8]),
+    /// Something that the session protocol deals with itself: a step, and nothing else.
+    Taken,
     Logout,
 }
 

@@ -55,6 +55,7 @@ impl ClientSession for FixSession {
             }),
             FixHappening::Note(note) => SessionEvent::Message(self.note.insert(note).bytes()),
             FixHappening::Application(message) => SessionEvent::Message(message),
+            FixHappening::Taken => SessionEvent::Taken,
             FixHappening::Logout => SessionEvent::Logout,
         }))
     }

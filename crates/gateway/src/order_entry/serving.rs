@@ -171,6 +171,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                     Err(fault) => self.answer_malformed(connection, user, fault, now_ns),
                 }
             }
+            SessionEvent::Taken => {}
             SessionEvent::Logout => return Some(Served::Close(CloseReason::Logout)),
         }
         matches!(connection.stage, Stage::Closing { .. }).then_some(Served::Again)

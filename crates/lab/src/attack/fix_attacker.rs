@@ -90,6 +90,17 @@ impl<'a> FixAttacker<'a> {
         }
     }
 
+    /// Sends bytes that are no message, when the venue takes them.
+    pub(super) fn send_bytes(&mut self, bytes: &[u8]) {
+        while !self.target.is_over() {
+            if (self.stream.is_some() || self.log_on()) && self.write(bytes) {
+                return self.target.count(1, Effect::None);
+            }
+            self.stream = None;
+            thread::sleep(PAUSE);
+        }
+    }
+
     /// Waits until all messages before are answered: for the answer to a TestRequest.
     pub(super) fn settle(&mut self) {
         self.send("1", "112=settled|", Effect::None);

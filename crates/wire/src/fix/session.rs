@@ -116,6 +116,8 @@ pub enum FixHappening<'a> {
     Note(Note),
     /// A message of the application with the right number.
     Application(&'a [u8]),
+    /// A message of the session, or garbled bytes, were taken: nothing is to be done.
+    Taken,
     /// The session has ended in order: close the connection.
     Logout,
 }
@@ -179,51 +181,51 @@ impl Acceptor {
         Ok(())
     }
 
-    /// What the client asks for next; `None` until more arrives.
+    /// What the client asks for next; `None` until more arrives. Each call takes one message at most, so that
+    /// a caller that counts calls bounds the work.
     ///
     /// # Errors
     /// The first message is no Logon that can be answered: the connection is to be closed without a word.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<FixHappening<'_>>, &'static str> {
-        loop {
-            if let Some(note) = self.notes.pop_front() {
-                return Ok(Some(FixHappening::Note(note)));
-            }
-            match self.state {
-                State::LoggedOut if self.outgoing().is_empty() => {
-                    return Ok(Some(FixHappening::Logout));
-                }
-                State::Connected | State::LoggedOn => {}
-                _ => return Ok(None),
-            }
-            let unread = &self.incoming[self.taken..];
-            let start = self.taken;
-            match frame(unread) {
-                Framed::Partial => return Ok(None),
-                Framed::Garbled(len) => {
-                    self.taken += len;
-                    if self.state == State::Connected {
-                        return Err("the first message is no Logon");
-                    }
-                    continue;
-                }
-                Framed::Whole(len) => self.taken += len,
-            }
-            let whole = start..self.taken;
-            if self.state == State::Connected {
-                return self.first(whole).map(Some);
-            }
-            self.heard_ns = self.now_ns;
-            self.tested_ns = None;
-            // The buffer is lent while the message is looked at, so that the session can change.
-            let incoming = core::mem::take(&mut self.incoming);
-            let message = Message::read(&incoming[whole.clone()]);
-            let is_application = self.takes(&message);
-            self.incoming = incoming;
-            if is_application {
-                return Ok(Some(FixHappening::Application(&self.incoming[whole])));
-            }
+        if let Some(note) = self.notes.pop_front() {
+            return Ok(Some(FixHappening::Note(note)));
         }
+        match self.state {
+            State::LoggedOut if self.outgoing().is_empty() => {
+                return Ok(Some(FixHappening::Logout));
+            }
+            State::Connected | State::LoggedOn => {}
+            _ => return Ok(None),
+        }
+        let unread = &self.incoming[self.taken..];
+        let start = self.taken;
+        match frame(unread) {
+            Framed::Partial => return Ok(None),
+            Framed::Garbled(len) => {
+                self.taken += len;
+                return match self.state {
+                    State::Connected => Err("the first message is no Logon"),
+                    _ => Ok(Some(FixHappening::Taken)),
+                };
+            }
+            Framed::Whole(len) => self.taken += len,
+        }
+        let whole = start..self.taken;
+        if self.state == State::Connected {
+            return self.first(whole).map(Some);
+        }
+        self.heard_ns = self.now_ns;
+        self.tested_ns = None;
+        // The buffer is lent while the message is looked at, so that the session can change.
+        let incoming = core::mem::take(&mut self.incoming);
+        let message = Message::read(&incoming[whole.clone()]);
+        let is_application = self.takes(&message);
+        self.incoming = incoming;
+        Ok(Some(match is_application {
+            true => FixHappening::Application(&self.incoming[whole]),
+            false => self.notes.pop_front().map_or(FixHappening::Taken, FixHappening::Note),
+        }))
     }
 
     /// Reads the first message.

@@ -6,7 +6,8 @@ use market::{
     Quantity, SessionId, Shown, Side, Ticks, TimeInForce, TradeId, Traded,
 };
 use wire::fix::{
-    ClOrdId, CompId, FixNote, LogonNote, Message, Reports, RequestNote, Version, dictionary,
+    ClOrdId, CompId, FixHappening, FixNote, LogonNote, Message, Reports, RequestNote, Version,
+    dictionary,
 };
 
 use crate::{
@@ -43,6 +44,26 @@ fn silence_is_asked_about_and_ended() {
     let expected = [(10, "35=0"), (12, "35=1"), (22, "end")];
     let seen: Vec<_> = seen.iter().map(|(second, what)| (*second, &what[..])).collect();
     assert_eq!(seen, expected);
+}
+
+/// Each step takes one message of the session, or one piece of garbled bytes: what a client packs into one read
+/// costs it as many steps.
+#[test]
+fn each_step_takes_one_message() {
+    let mut world = World::new();
+    world.receive(&message(1, "A", "98=0|108=0|"));
+    let heartbeats = (2..=100).flat_map(|number| message(number, "0", ""));
+    // Beginnings of messages one within the other, each with a wrong sum: to sum all at once is quadratic.
+    let garbled = b"8=FIX.4.2\x019=1000\x0135=0\x01".repeat(100);
+    let bytes: Vec<u8> = heartbeats.chain(garbled).collect();
+    world.acceptor.receive(&bytes, START).unwrap();
+    let mut steps = 0;
+    while let Some(happening) = world.acceptor.next().unwrap() {
+        assert!(matches!(happening, FixHappening::Taken), "{happening:?}");
+        steps += 1;
+    }
+    assert_eq!(world.acceptor.expected(), 101);
+    assert!((99 + 50..=99 + 100).contains(&steps), "{steps}");
 }
 
 /// However numbers are mixed up, the venue's messages are numbered without a gap, every message that it

@@ -77,6 +77,7 @@ impl World {
                     let counted = number as u32;
                     self.take(FixNote::End { counted }.note(SESSION));
                 }
+                FixHappening::Taken => {}
                 FixHappening::Logout => self.is_over = true,
             }
             while let Some(number) = self.acceptor.resend_next() {

@@ -112,6 +112,15 @@ pub(super) const ROWS: &[Attack] = &[
         flood(it, |me| me.send("0", "", Nothing))
     }),
     free(
+        "fix-garbled",
+        "beginnings of messages one within the other, each with a sum to calculate",
+        "messages of a turn",
+        |it| {
+            let beginning = b"8=FIX.4.4\x019=8000\x0135=0\x01";
+            flood(it, |me| me.send_bytes(&beginning.repeat(700)))
+        },
+    ),
+    free(
         "fix-resends",
         "ResendRequests for all of a long history",
         "replies a turn; pages of the journal that wait",
