@@ -5,6 +5,7 @@
 
 mod tidy;
 mod ci;
+mod rivals;
 
 use std::{
     env,
@@ -18,6 +19,9 @@ usage: cargo x <command>
   ci [STEP…]   everything that must hold before a change lands, in order; or only the steps named
   ci --list    the steps of ci
   tidy         the rules of the repository: layers, unsafe, words, documents
+  rivals [rust] [java] [go] [melin] [--divisor N] [--runs N] [--write]
+               engines of others beside ours: builds those whose tools are here, says which are not,
+               compares the trades, prints a table; --write puts it into docs/performance.md
 
 example: cargo x ci fmt clippy tests
 exit codes: 0 ok, 1 a step or a rule failed, 2 usage";
@@ -35,6 +39,16 @@ fn main() -> ExitCode {
             Err(message) => usage(&message),
         },
         ["tidy"] => tidy::main(),
+        ["rivals", words @ ..] => match rivals::Options::parse(words) {
+            Ok(options) => match rivals::run(&options) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(message) => {
+                    eprintln!("{message}");
+                    ExitCode::FAILURE
+                }
+            },
+            Err(message) => usage(&message),
+        },
         ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             ExitCode::SUCCESS
