@@ -35,6 +35,8 @@ use wire::{
 };
 
 const SESSION: [u8; 10] = *b"0000000042";
+/// Enough for every message of a test.
+const STORE_BYTES: usize = 64 << 20;
 const START_NS: u64 = 1_767_346_200_000_000_000;
 
 /// The subscriber's socket: what it sends goes out as it is, what it receives is put in from outside.
@@ -113,10 +115,15 @@ struct Scene {
 
 impl Scene {
     fn new(seed: u64) -> Self {
-        Self::of_session(seed, SESSION, FakeStream::new())
+        Self::of_session(seed, SESSION, FakeStream::new(), STORE_BYTES)
     }
 
-    fn of_session(seed: u64, session: [u8; 10], snapshots: FakeStream) -> Self {
+    fn of_session(
+        seed: u64,
+        session: [u8; 10],
+        snapshots: FakeStream,
+        store_bytes_max: usize,
+    ) -> Self {
         let mut ring = Builder::new("outputs", 1 << 14);
         let taken = ring.gating("market data");
         let (outputs, _) = ring.build();
@@ -138,7 +145,7 @@ impl Scene {
             users: vec![Credentials::new("USER01", "SECRET").unwrap()],
             timers: Timers::default(),
             slow_client_timeout_ns: 10_000_000_000,
-            store_bytes_max: 64 << 20,
+            store_bytes_max,
             requests: RequestLimits { per_second: 0, total_per_second: 0, ..Default::default() },
             streams: Vec::new(),
         };
@@ -396,7 +403,68 @@ fn another_session_is_joined_anew() {
         assert_eq!(expected(&subscriber), scene.published() + 1);
         let book = subscriber.book().expect("it joined");
         assert_eq!(book_difference(&scene.engine, book), None);
-        scene = Scene::of_session(7, session, scene.snapshots);
+        scene = Scene::of_session(7, session, scene.snapshots, STORE_BYTES);
     }
     assert_eq!(subscriber.report().session_changes, 1, "{:?}", subscriber.report());
+}
+
+/// A subscriber joins a venue that has published more than ten times what its store holds. The end of the snapshot
+/// names the next message of the feed; the books are the engine's before that one, and after every command from
+/// there on, whether the venue trades during the snapshot or not.
+#[test]
+fn a_late_joiner_is_equal_from_its_first_message_on() {
+    const SMALL: usize = 32 << 10;
+    for (seed, trades_meanwhile) in [(31, false), (32, true)] {
+        let mut scene = Scene::of_session(seed, SESSION, FakeStream::new(), SMALL);
+        let mut bytes = 0;
+        // Whole pages are kept, so what the store holds is measured.
+        while bytes as u64 <= 10 * scene.server.counters().read().store_bytes.max(SMALL as u64) {
+            scene.trade();
+            scene.turn();
+            bytes +=
+                std::iter::from_fn(|| scene.feed.take()).map(|(_, it)| it.len()).sum::<usize>();
+        }
+        let before = scene.published();
+        let (feed, requests) = (Socket::default(), Socket::default());
+        let mut subscriber = scene.subscribe(&feed, &requests);
+        let (mut compared, mut during_snapshot) = (0, 0);
+        for _ in 0..10_000 {
+            scene.now_ns += 1_000;
+            scene.turn();
+            while let Some((_, datagram)) = scene.feed.take() {
+                feed.incoming.borrow_mut().push_back(datagram);
+            }
+            subscriber.poll(scene.now_ns, &mut |_| {}).unwrap();
+            let published = scene.published();
+            if !subscriber.is_live() {
+                if trades_meanwhile {
+                    scene.trade();
+                    during_snapshot += 1;
+                }
+                continue;
+            }
+            if expected(&subscriber) <= published {
+                // What came during the snapshot is taken with the next turn.
+                assert_eq!((trades_meanwhile, compared), (true, 0), "seed {seed}");
+                continue;
+            }
+            let (book, report) = (subscriber.book().unwrap(), subscriber.report());
+            let difference = book_difference(&scene.engine, book);
+            assert_eq!(difference, None, "seed {seed}, after message {published}");
+            let first = report.first_message.expect("it joined");
+            assert!(first > before && first + report.messages == published + 1, "{report:?}");
+            if compared == 0 && !trades_meanwhile {
+                assert_eq!((first, report.messages), (before + 1, 0));
+            }
+            compared += 1;
+            if compared == 2_000 {
+                break;
+            }
+            scene.trade();
+        }
+        assert_eq!(compared, 2_000, "seed {seed}: {:?}", subscriber.report());
+        assert_eq!(during_snapshot > 0, trades_meanwhile, "seed {seed}");
+        let JoinReport { snapshots, messages, .. } = subscriber.report();
+        assert!(snapshots == 1 && messages > 1_000, "seed {seed}: {snapshots} {messages}");
+    }
 }
