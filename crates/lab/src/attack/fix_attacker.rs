@@ -133,7 +133,6 @@ impl<'a> FixAttacker<'a> {
 
     /// Writes all of it; reads meanwhile, so that the venue can go on writing. False if the connection is over.
     fn write(&mut self, mut bytes: &[u8]) -> bool {
-        let mut buffer = [0; 16 << 10];
         while !bytes.is_empty() && !self.target.is_over() {
             let Some(stream) = &mut self.stream else { return false };
             match stream.write(bytes) {
@@ -142,13 +141,8 @@ impl<'a> FixAttacker<'a> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
                 Err(_) => return false,
             }
-            while self.reads {
-                match stream.read(&mut buffer) {
-                    Ok(0) => return false,
-                    Ok(_) => {}
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(_) => return false,
-                }
+            if self.reads && !is_drained(stream) {
+                return false;
             }
         }
         true
@@ -175,5 +169,17 @@ impl<'a> FixAttacker<'a> {
             unread.drain(..taken);
         }
         false
+    }
+}
+
+/// Reads all that has come; false if the connection is over.
+fn is_drained(stream: &mut TcpStream) -> bool {
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
     }
 }

@@ -57,7 +57,7 @@ fn of_resource(finding: ResourceFinding) -> Finding {
         ResourceState::Short => (State::Missing, "the venue does not start".into()),
     };
     let is_good = matches!(state, State::Good | State::Unknown);
-    let remedy = (!is_good).then(|| Remedy::Advice(remedy));
+    let remedy = (!is_good).then_some(Remedy::Advice(remedy));
     Finding { name, state, found, wanted: needed, lost, remedy }
 }
 

@@ -206,7 +206,7 @@ impl StreamLink {
 /// The venue's end of datagrams.
 pub enum VenueDatagrams {
     Memory(FakeDatagram),
-    Loopback(Udp, UnderWay),
+    Loopback(Box<Udp>, UnderWay),
 }
 
 impl VenueDatagrams {
@@ -214,7 +214,8 @@ impl VenueDatagrams {
         Ok(match transport {
             Transport::Memory => Self::Memory(FakeDatagram::new()),
             Transport::Loopback => {
-                Self::Loopback(Udp::bind(ANY_PORT, &UdpOptions::default())?, under_way.clone())
+                let udp = Udp::bind(ANY_PORT, &UdpOptions::default())?;
+                Self::Loopback(Box::new(udp), under_way.clone())
             }
         })
     }
