@@ -86,16 +86,24 @@ impl Expiries {
     /// Adds an order.
     pub(super) fn add(contingents: &mut Contingents, id: ContingentId) {
         let moment = contingents[id].moment();
-        contingents.expiries.by_moment.insert(moment, id);
-        contingents.expiries.settle();
+        let expiries = &mut contingents.expiries;
+        expiries.by_moment.insert(moment, id);
+        if !expiries.has_begun(moment.0) {
+            let expires_ns = u64::from(moment.0) * NANOS_PER_SECOND;
+            expiries.expires_ns = expiries.expires_ns.min(expires_ns);
+            expiries.due_ns = expiries.due_ns.min(expires_ns);
+        }
     }
 
     /// Removes an order, if it is here.
     pub(crate) fn remove(contingents: &mut Contingents, id: ContingentId) {
         let moment = contingents[id].moment();
-        if contingents.expiries.has(moment) {
-            contingents.expiries.by_moment.remove(moment);
-            contingents.expiries.settle();
+        let expiries = &mut contingents.expiries;
+        if expiries.has(moment) {
+            expiries.by_moment.remove(moment);
+            if !expiries.has_begun(moment.0) {
+                expiries.settle();
+            }
         }
     }
 

@@ -34,7 +34,7 @@ use crate::{
 
 /// The most pegged orders that move after a command, and as many again where an earlier command
 /// left some.
-pub const MOVES_MAX: usize = 16;
+pub const MOVES_MAX: usize = 4;
 
 /// The most pegged orders of an instrument, unless the venue sets another number.
 pub(crate) const PEGS_MAX: u32 = 1_024;

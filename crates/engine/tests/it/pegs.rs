@@ -351,10 +351,10 @@ fn each(range: std::ops::RangeInclusive<u32>, happens: impl Fn(u32) -> String) -
     range.map(happens).collect::<Vec<_>>().join(", ")
 }
 
-/// Rule 36.12: a command moves 16 at most; the rest go on before the next input acts, the oldest
+/// Rule 36.12: a command moves 4 at most; the rest go on before the next input acts, the oldest
 /// first, and no other moves before they have. The engine asks for that input.
 #[test]
-fn a_command_moves_sixteen() {
+fn a_command_moves_four() {
     let mut world = World::in_open_market();
     let enter = |number| {
         format!(
@@ -364,19 +364,19 @@ fn a_command_moves_sixteen() {
     };
     let moved =
         |price| move |number| format!("repriced A{number} @ {price}, booked 1 @ {price} hidden");
-    let entered: String = (1..=40).map(enter).collect();
+    let entered: String = (1..=10).map(enter).collect();
     world.play(&format!("{MARKET}{entered}"));
     assert_eq!(world.engine().due(), None, "each has its price");
 
-    let (first, second) = (each(1..=16, moved(101)), each(17..=32, moved(101)));
+    let (first, second) = (each(1..=4, moved(101)), each(5..=8, moved(101)));
     world.play(&format!("buy C3 1 @ 101 => accepted, booked 1 @ 101, {first}"));
     let last = world.engine().timestamp();
-    assert_eq!(world.engine().due(), Some(Timestamp(last.0 + 1)), "24 are left");
+    assert_eq!(world.engine().due(), Some(Timestamp(last.0 + 1)), "6 are left");
     world.play(&format!("sell B1 1 @ 105 => {second}, accepted, booked 1 @ 105"));
 
-    // 8 are left; then 40 have another price, and they are still the oldest.
-    let (third, fourth) = (each(33..=40, moved(101)), each(1..=16, moved(100)));
-    let (fifth, sixth) = (each(17..=32, moved(100)), each(33..=40, moved(100)));
+    // 2 are left; then 10 have another price, and they are still the oldest.
+    let (third, fourth) = (each(9..=10, moved(101)), each(1..=4, moved(100)));
+    let (fifth, sixth) = (each(5..=8, moved(100)), each(9..=10, moved(100)));
     world.play(&format!("cancel C3 => {third}, canceled C3 1, {fourth}"));
     world.play(&format!("time 0 => {fifth}"));
     assert!(world.engine().due().is_some());
@@ -388,7 +388,7 @@ fn a_command_moves_sixteen() {
 /// price is right again, nothing is left.
 #[test]
 fn an_order_left_over_keeps_its_price() {
-    let entered: String = (1..=18)
+    let entered: String = (1..=6)
         .map(|number| {
             format!(
                 "buy A{number} 1 @ 150 hidden peg primary => accepted peg primary, repriced \
@@ -396,22 +396,22 @@ fn an_order_left_over_keeps_its_price() {
             )
         })
         .collect();
-    let down = each(1..=16, |number| format!("repriced A{number} @ 99, booked 1 @ 99 hidden"));
+    let down = each(1..=4, |number| format!("repriced A{number} @ 99, booked 1 @ 99 hidden"));
     check_in_market(&format!(
         "
         {entered}
         buy C3 9 @ 99                   => accepted, booked 9 @ 99
         cancel C1                       => canceled C1 9, {down}
         # What was left moves before the next command acts.
-        sell B1 1 @ 100 ioc             => repriced A17 @ 99, booked 1 @ 99 hidden, repriced A18 @ 99, booked 1 @ 99 hidden, accepted, canceled B1 1 ioc
+        sell B1 1 @ 100 ioc             => repriced A5 @ 99, booked 1 @ 99 hidden, repriced A6 @ 99, booked 1 @ 99 hidden, accepted, canceled B1 1 ioc
         "
     ));
-    let suspended = each(1..=16, |number| format!("suspended A{number}"));
+    let suspended = each(1..=4, |number| format!("suspended A{number}"));
     check_in_market(&format!(
         "
         {entered}
         sell B1 9 @ 100                 => accepted, trade C1 B1 9 @ 100, {suspended}
-        cancel A17                      => suspended A17, suspended A18, canceled A17 1
+        cancel A5                       => suspended A5, suspended A6, canceled A5 1
         "
     ));
 }

@@ -11,7 +11,7 @@ use market::{
 use super::{Model, ModelOrder, PRICE_MAX, SECOND_NS, is_price, same_side_of_book};
 
 /// How many pegged orders are moved after a command (36.12).
-const MOVES_MAX: usize = 16;
+const MOVES_MAX: usize = 4;
 
 /// How many triggered orders act at once (20.12).
 const TRIGGERED_MAX: usize = 4;
