@@ -70,7 +70,7 @@ enum Verb {
     Demo(demo::Arguments),
     Serve(serve::Arguments),
     Ctl(ctl::Arguments),
-    Load(load::Arguments),
+    Load(Box<load::Arguments>),
     Feed(Box<feed::Arguments>),
     Journal(journal::Arguments),
     Recover(recover::Arguments),
