@@ -15,8 +15,7 @@ use crate::{
     operator, pipeline,
 };
 
-/// Program, threads, directories, and what the allocator has ready: measured with the least configuration,
-/// and a third more.
+/// Program, threads, directories, and what the allocator has ready: an estimate.
 const PROGRAM_BYTES: u64 = 96 << 20;
 
 /// A stream of replies keeps its newest chunks, whatever the bound of its store.
