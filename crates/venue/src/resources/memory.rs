@@ -307,7 +307,8 @@ mod tests {
         let plenty = Some(100 * GIB);
         let good = MemoryOffer { total: plenty, available: plenty, ..MemoryOffer::default() };
         assert_eq!(needs.judge(&good).state, ResourceState::Enough);
-        let limits: [(&str, fn(u64) -> MemoryOffer); 3] = [
+        type OfferOf = fn(u64) -> MemoryOffer;
+        let limits: [(&str, OfferOf); 3] = [
             ("ulimit -v", |bytes| MemoryOffer { address_space: Some(bytes), ..good_offer() }),
             ("memory.max", |bytes| MemoryOffer { control_group: Some(bytes), ..good_offer() }),
             ("in all", |bytes| MemoryOffer { total: Some(bytes), ..good_offer() }),
