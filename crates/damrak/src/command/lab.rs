@@ -1,10 +1,11 @@
 //! `damrak lab`: experiments on venues of their own.
 //!
 //! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`regression`] the delta streams in
-//! several layouts.
+//! several layouts, [`stalled`] subscribers that stop reading.
 
 mod feed;
 mod regression;
+mod stalled;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -35,6 +36,7 @@ enum What {
     Attack(AttackArguments),
     Feed(feed::Arguments),
     Regression(regression::Arguments),
+    Stalled(stalled::Arguments),
 }
 
 /// Attack a venue, and measure what honest clients see.
@@ -81,6 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Attack(arguments) => attack_venues(arguments),
         What::Feed(arguments) => feed::run(arguments),
         What::Regression(arguments) => regression::run(arguments),
+        What::Stalled(arguments) => stalled::run(arguments),
     }
 }
 

@@ -1,0 +1,93 @@
+//! `damrak lab stalled`: the throughput of a venue with and without subscribers that stop reading.
+//!
+//! Invariant: each figure is that of a pair of runs in turns.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lab::{
+    crash_trial::prepare_folder,
+    environment::{Environment, machine_line},
+    stalled::{self, CHANGE_PPM_MAX, StalledOptions, StalledOutcome},
+};
+use serde_json::json;
+use venue::{clock::SystemClock, config::Span, failure::Failure};
+
+use super::super::output::{grouped, print_json, print_line};
+
+/// Compare the throughput of a venue with and without subscribers that stop reading.
+///
+/// Pairs of runs in turns, each on a venue of its own under a load that waits for its answers: one run alone, one beside
+/// subscribers of the feed over TCP, or of snapshots, that read nothing after their login. The median of the changes
+/// counts. Load, venue and subscribers share the machine, so the figures mean something only where nothing else runs.
+/// Exit code 4 with --strict if the median is a loss of more than 2 %.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  damrak lab stalled\n  damrak lab stalled --pairs 9 --for 5s --strict --json"
+)]
+pub(super) struct Arguments {
+    /// Pairs of runs for each kind of subscriber.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
+    pairs: u8,
+    /// How long each run is under load.
+    #[arg(long = "for", value_name = "TIME", default_value = "3s")]
+    duration: Span,
+    /// Subscribers that stop reading.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u8).range(1..=31))]
+    subscribers: u8,
+    /// Fail if the throughput falls by more than 2 %.
+    #[arg(long)]
+    strict: bool,
+    /// Folder for the files; those of an earlier run are removed.
+    #[arg(long, value_name = "FOLDER", default_value = "stalled-out")]
+    out: PathBuf,
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `damrak lab stalled`.
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    prepare_folder(&arguments.out, "lab stalled", || ())?;
+    let options = StalledOptions {
+        pairs: arguments.pairs.into(),
+        duration: arguments.duration.0,
+        subscribers: arguments.subscribers.into(),
+    };
+    let started = Environment::now();
+    let outcomes = stalled::run(&options, &arguments.out, SystemClock::start())?;
+    let environment = Environment::now().since(&started);
+    if arguments.json {
+        print_json(&json!({
+            "schema": "damrak/lab-stalled/1",
+            "subscribers": arguments.subscribers,
+            "outcomes": outcomes.iter().map(StalledOutcome::json).collect::<Vec<_>>(),
+            "environment": environment,
+        }))?;
+    } else {
+        for outcome in &outcomes {
+            print_line(&text(outcome))?;
+        }
+        print_line(&machine_line(&environment))?;
+    }
+    let worse = outcomes.iter().filter(|it| it.change_ppm() < -CHANGE_PPM_MAX);
+    let worse: Vec<_> = worse.map(|it| it.stalled.as_str()).collect();
+    match worse.is_empty() || !arguments.strict {
+        true => Ok(()),
+        false => Err(Failure::verification(format!(
+            "the venue is more than 2 % slower beside stalled subscribers of: {}",
+            worse.join(", ")
+        ))),
+    }
+}
+
+fn text(outcome: &StalledOutcome) -> String {
+    let pairs = outcome.pairs.iter();
+    let pairs = pairs.map(|(without, with)| format!("{}>{}", grouped(*without), grouped(*with)));
+    let change = outcome.change_ppm() as f64 / 10_000.0;
+    format!(
+        "{:<14} {change:+.1} %   answered/s, without>with: {}",
+        outcome.stalled.as_str(),
+        pairs.collect::<Vec<_>>().join("  ")
+    )
+}

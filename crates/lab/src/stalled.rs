@@ -1,0 +1,227 @@
+//! Whether subscribers that stop reading change the throughput of a venue: pairs of runs, one with them and one
+//! without, in turns.
+//!
+//! Start at [`run`].
+//!
+//! Invariant: the runs of a pair differ in the subscribers and in nothing else.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use client::participant::{ClientState, TcpClient};
+use serde_json::{Value, json};
+use socket2::SockRef;
+use venue::{clock::SystemClock, failure::Failure};
+use wire::soupbintcp::{LoginRequest, Timers};
+
+use crate::{
+    attack::anyhow_text,
+    crash_trial::unusable,
+    load::{self, Loop},
+    own_venue::{OwnVenue, OwnVenueOptions, login},
+};
+
+/// Requests of a participant without an answer.
+const OUTSTANDING: usize = 256;
+/// What is asked of the system as room for bytes that a subscriber does not read.
+const RECEIVE_BUFFER_BYTES: usize = 4096;
+/// How long a login may take; it is a bound of the harness, and nothing is judged by it.
+const LOGIN_WITHIN: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(1);
+/// Millionths by which the throughput may change.
+pub const CHANGE_PPM_MAX: i64 = 20_000;
+
+/// Who stops reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stalled {
+    /// Subscribers of the feed over TCP, from its first message on.
+    Feed,
+    /// Clients of the snapshot service.
+    Snapshot,
+}
+
+impl Stalled {
+    pub const ALL: [Self; 2] = [Self::Feed, Self::Snapshot];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Feed => "feed over TCP",
+            Self::Snapshot => "snapshot",
+        }
+    }
+
+    const fn address(self) -> &'static str {
+        match self {
+            Self::Feed => "feed_tcp",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct StalledOptions {
+    /// Pairs of runs for each kind.
+    pub pairs: usize,
+    /// How long each run is under load.
+    pub duration: Duration,
+    /// Subscribers that stop reading.
+    pub subscribers: usize,
+}
+
+/// Answered requests a second in each run of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StalledOutcome {
+    pub stalled: Stalled,
+    /// Without and with the subscribers.
+    pub pairs: Vec<(u64, u64)>,
+}
+
+impl StalledOutcome {
+    /// The median of the changes of the pairs, in millionths; below 0 the subscribers cost something.
+    pub fn change_ppm(&self) -> i64 {
+        let change = |(without, with): &(u64, u64)| {
+            (*with as i64 - *without as i64) * 1_000_000 / (*without).max(1) as i64
+        };
+        let mut changes: Vec<i64> = self.pairs.iter().map(change).collect();
+        changes.sort_unstable();
+        let middle = changes.len() / 2;
+        match changes.len() {
+            0 => 0,
+            count if count % 2 == 1 => changes[middle],
+            _ => i64::midpoint(changes[middle - 1], changes[middle]),
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "stalled": self.stalled.as_str(),
+            "answered_per_second": self.pairs.iter().map(|(without, with)| {
+                json!({ "without": without, "with": with })
+            }).collect::<Vec<_>>(),
+            "change_ppm_median": self.change_ppm(),
+        })
+    }
+}
+
+/// Runs the pairs of each kind, in venues in `folder`.
+///
+/// # Errors
+/// A venue does not start, or the load fails.
+pub fn run(
+    options: &StalledOptions,
+    folder: &Path,
+    clock: SystemClock,
+) -> Result<Vec<StalledOutcome>, Failure> {
+    let mut outcomes: Vec<_> =
+        Stalled::ALL.map(|stalled| StalledOutcome { stalled, pairs: Vec::new() }).into();
+    for pair in 0..options.pairs {
+        for outcome in &mut outcomes {
+            let one = |with: bool| one(options, with.then_some(outcome.stalled), folder, clock);
+            // The first run of a pair is now the one, now the other: a machine that gets slower favors neither.
+            let (without, with) = if pair.is_multiple_of(2) {
+                let without = one(false)?;
+                (without, one(true)?)
+            } else {
+                let with = one(true)?;
+                (one(false)?, with)
+            };
+            outcome.pairs.push((without, with));
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Answered requests a second of one run.
+fn one(
+    options: &StalledOptions,
+    stalled: Option<Stalled>,
+    folder: &Path,
+    clock: SystemClock,
+) -> Result<u64, Failure> {
+    let folder = folder.join("venue");
+    fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
+    let symbols = ["AAPL", "MSFT"].map(str::to_owned).to_vec();
+    let settings = OwnVenueOptions { symbols, users: 2, ..OwnVenueOptions::default() };
+    let venue = OwnVenue::start(&folder, &settings, clock)?;
+    let mut load = venue.load(1)?;
+    load.pacing = Loop::Closed { outstanding: OUTSTANDING };
+    load.duration_ns = options.duration.as_nanos() as u64;
+    load.live_orders_max = 10_000;
+    let stop = AtomicBool::new(false);
+    let place = stalled.map(|it| venue.address(it.address())).transpose()?;
+    let report = thread::scope(|scope| {
+        let stop = &stop;
+        let held = place
+            .map(|address| scope.spawn(move || hold(address, options.subscribers, stop, clock)));
+        let report = load::run(&load, &clock, &AtomicBool::new(false), &mut |_| {});
+        stop.store(true, Ordering::Relaxed);
+        let held = held.map(|held| held.join().unwrap_or_else(|it| std::panic::resume_unwind(it)));
+        held.unwrap_or(Ok(())).map(|()| report)
+    })?;
+    venue.stop()?;
+    fs::remove_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
+    let report = report.map_err(|error| Failure::runtime(anyhow_text(&error)))?;
+    match report.failures.first() {
+        Some(failure) => Err(Failure::runtime(format!("the load ended early: {failure}"))),
+        None => Ok(report.answered_per_second()),
+    }
+}
+
+/// Keeps this many subscribers logged in that read nothing after the login.
+fn hold(
+    address: SocketAddr,
+    count: usize,
+    stop: &AtomicBool,
+    clock: SystemClock,
+) -> Result<(), Failure> {
+    let open = (0..count).map(|_| log_in(address, clock)).collect::<Result<Vec<_>, _>>()?;
+    while !stop.load(Ordering::Relaxed) {
+        thread::sleep(PAUSE);
+    }
+    drop(open);
+    Ok(())
+}
+
+fn log_in(address: SocketAddr, clock: SystemClock) -> Result<TcpClient, Failure> {
+    let refused = |what: String| Failure::runtime(format!("a subscriber at {address}: {what}"));
+    let stream = TcpStream::connect(address).map_err(|error| refused(error.to_string()))?;
+    let sized = SockRef::from(&stream).set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
+    sized.and_then(|()| stream.set_nonblocking(true)).map_err(|it| refused(it.to_string()))?;
+    let login = LoginRequest { sequence_number: Some(1), ..login(1) };
+    let mut client = TcpClient::over(stream, login, Timers::default(), clock.now_ns());
+    let begun = clock.since_start();
+    // A snapshot may be over with the first bytes.
+    while client.state() == ClientState::Connecting {
+        client.poll(clock.now_ns(), &mut |_, _| {}).map_err(|it| refused(anyhow_text(&it)))?;
+        if let ClientState::Rejected(reason) = client.state() {
+            return Err(refused(format!("login rejected: {reason}")));
+        }
+        if clock.since_start() - begun > LOGIN_WITHIN {
+            return Err(refused("no answer to the login".to_owned()));
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The change is the median of the pairs; one bad run decides nothing.
+    #[test]
+    fn the_change_is_the_median_of_the_pairs() {
+        let of = |pairs: &[(u64, u64)]| {
+            StalledOutcome { stalled: Stalled::Feed, pairs: pairs.to_vec() }.change_ppm()
+        };
+        assert_eq!(of(&[]), 0);
+        assert_eq!(of(&[(1_000, 990), (1_000, 100), (1_000, 1_010)]), -10_000);
+        assert_eq!(of(&[(1_000, 1_020), (1_000, 1_000)]), 10_000);
+    }
+}
