@@ -105,6 +105,13 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// Steps that take long and run only where they are named.
+const BY_NAME: &[Step] = &[Step {
+    name: "kill-twin",
+    shows: "kills find a venue that replies too early, which is built for that",
+    run: twins::kill_twin,
+}];
+
 /// Features beside the default ones, which clippy checks separately. Every build of the program uses
 /// these, so that it is built once.
 const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres"];
@@ -126,15 +133,22 @@ pub fn list() {
     for step in STEPS {
         println!("{:<10} {}", step.name, step.shows);
     }
+    for step in BY_NAME {
+        println!("{:<10} {}; only by name", step.name, step.shows);
+    }
 }
 
-/// The steps with these names, in their own order; all if none is named.
+/// The steps with these names, in their own order; if none is named, all but those that run by name only.
 pub fn select(names: &[&str]) -> Result<Vec<&'static Step>, String> {
-    if let Some(unknown) = names.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
-        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+    let all = || STEPS.iter().chain(BY_NAME);
+    if let Some(unknown) = names.iter().find(|name| all().all(|step| step.name != **name)) {
+        let known: Vec<&str> = all().map(|step| step.name).collect();
         return Err(format!("ci has no step `{unknown}`; it has: {}", known.join(", ")));
     }
-    Ok(STEPS.iter().filter(|step| names.is_empty() || names.contains(&step.name)).collect())
+    Ok(match names {
+        [] => STEPS.iter().collect(),
+        names => all().filter(|step| names.contains(&step.name)).collect(),
+    })
 }
 
 /// `cargo x ci`.
@@ -797,6 +811,7 @@ mod tests {
         let names = |steps: Vec<&Step>| steps.iter().map(|step| step.name).collect::<Vec<_>>();
         assert_eq!(names(select(&["tests", "fmt"]).unwrap()), ["fmt", "tests"]);
         assert_eq!(select(&[]).unwrap().len(), STEPS.len());
+        assert_eq!(select(&["kill-twin", "fmt"]).unwrap().len(), 2);
     }
 
     fn summary() -> Value {
