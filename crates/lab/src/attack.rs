@@ -24,7 +24,10 @@ use std::{
 use client::participant::{self, ClientState};
 use market::{Price, Quantity, Side, TimeInForce};
 use os::SystemFiles;
-use venue::{clock::SystemClock, failure::Failure};
+use venue::{
+    clock::SystemClock,
+    failure::{Failure, causes},
+};
 use wire::moldudp64::Session;
 
 use crate::{
@@ -326,15 +329,8 @@ fn memory(venue: &VenueProcess, name: &str) -> u64 {
 fn journal_bytes(folder: &Path) -> Result<u64, Failure> {
     let mut storage = journal::Folder::new(folder);
     let report = journal::verify(&mut storage, &mut |_| Ok::<(), std::convert::Infallible>(()))
-        .map_err(|error| Failure::verification(anyhow_text(&error)))?;
+        .map_err(|error| Failure::verification(causes(&error)))?;
     Ok(report.segments.iter().map(|segment| segment.end).sum())
-}
-
-pub(crate) fn anyhow_text(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", anyhow_text(source)),
-        None => error.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 mod relay;
 
 use std::{
-    fs,
     net::Ipv4Addr,
     path::Path,
     sync::{
@@ -27,12 +26,13 @@ use client::subscriber::{
 use market::Text;
 use proof::{audit::book_difference, lossy_link::LossCounts};
 use serde_json::{Value, json};
-use venue::{clock::SystemClock, failure::Failure};
+use venue::{
+    clock::SystemClock,
+    failure::{Failure, causes},
+};
 use wire::moldudp64::ReceiverLimits;
 
 use crate::{
-    attack::anyhow_text,
-    crash_trial::unusable,
     load::{self, Loop},
     own_venue::{OwnVenue, OwnVenueOptions, login},
 };
@@ -122,7 +122,6 @@ pub fn run(
 ) -> Result<FeedTrial, Failure> {
     let mut relay = Relay::bind(LINES, options.seed << 16).map_err(no_socket)?;
     let folder = folder.join("venue");
-    fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
     let mut venue = OwnVenue::start(&folder, &venue_options(&relay)?, clock)?;
     let before = venue.feed_messages();
     let receivers = SUBSCRIPTIONS.iter().enumerate();
@@ -232,7 +231,7 @@ fn publish(
         signals.is_late.fetch_or(messages >= options.messages / 2, Ordering::Relaxed);
         enough.fetch_or(messages >= options.messages, Ordering::Relaxed);
     });
-    let report = report.map_err(|error| Failure::runtime(anyhow_text(&error)))?;
+    let report = report.map_err(|error| Failure::runtime(causes(&error)))?;
     if let Some(failure) = report.failures.first() {
         return Err(Failure::runtime(format!("the load ended early: {failure}")));
     }
@@ -281,14 +280,14 @@ fn follow(
     let mut subscriber: FeedSubscriber = match FeedSubscriber::start(channel, start, clock.now_ns())
     {
         Ok(subscriber) => subscriber,
-        Err(error) => return Followed::failed(anyhow_text(&error)),
+        Err(error) => return Followed::failed(causes(&error)),
     };
     let mut fruitless = 0;
     let book = loop {
         let polled = subscriber.poll(clock.now_ns(), &mut |_| {});
         let (last, receiver) = (last.load(Ordering::Relaxed), datagrams(&subscriber));
         match polled {
-            Err(error) => break Err(anyhow_text(&error)),
+            Err(error) => break Err(causes(&error)),
             Ok(0) if last > 0 && subscriber.is_live() && receiver.expected() > last => {
                 break Ok(());
             }

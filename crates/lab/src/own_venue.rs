@@ -3,6 +3,7 @@
 //! Invariant: it is the venue of `damrak serve`, started by the same function from the same configuration.
 
 use std::{
+    fs,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -15,7 +16,10 @@ use serde_json::Value;
 use venue::{Running, clock::SystemClock, config::Config, failure::Failure, follower::Follower};
 use wire::soupbintcp::LoginRequest;
 
-use crate::load::{LoadOptions, LoadSession, LoadSymbol};
+use crate::{
+    crash_trial::unusable,
+    load::{LoadOptions, LoadSession, LoadSymbol},
+};
 
 /// 150.00, in ticks.
 const MID: Price = Price(1_500_000);
@@ -29,7 +33,7 @@ const RECORDS_PER_STEP: usize = 10_000;
 /// A venue that runs.
 pub struct OwnVenue {
     running: Running,
-    journal: PathBuf,
+    folder: PathBuf,
     users: usize,
     symbols: Vec<String>,
 }
@@ -47,19 +51,25 @@ pub struct OwnVenueOptions {
 }
 
 impl OwnVenue {
-    /// Starts it with its files in `folder`, which must be empty or hold a venue of before.
+    /// Starts it with its files in `folder`, which is made, is empty, or holds a venue of before.
     ///
     /// # Errors
-    /// The configuration is wrong, or the venue does not start.
+    /// The folder cannot be made, the configuration is wrong, or the venue does not start.
     pub fn start(
         folder: &Path,
         options: &OwnVenueOptions,
         clock: SystemClock,
     ) -> Result<Self, Failure> {
+        fs::create_dir_all(folder).map_err(|error| unusable(folder, &error))?;
         let journal = folder.join("journal");
         let config = Config::parse(&config_text(&journal, options), "the venue of the experiment")?;
         let running = venue::start(&config, clock)?;
-        Ok(Self { running, journal, users: options.users, symbols: options.symbols.clone() })
+        Ok(Self {
+            running,
+            folder: folder.to_owned(),
+            users: options.users,
+            symbols: options.symbols.clone(),
+        })
     }
 
     /// # Errors
@@ -110,18 +120,23 @@ impl OwnVenue {
     /// # Errors
     /// An agent failed, or the journal is not sound.
     pub fn stop_and_replay(self) -> Result<Engine, Failure> {
-        let Self { running, journal, .. } = self;
+        let Self { running, folder, .. } = self;
         running.stop()?;
+        let journal = folder.join("journal");
         let (storage, mut snapshots) = (Folder::new(&journal), Folder::new(&journal));
         let mut follower = Follower::begin(&storage, &mut snapshots, u64::MAX, None)?;
         while follower.poll(RECORDS_PER_STEP, u64::MAX, &mut |_| {})? > 0 {}
         Ok(follower.into_engine())
     }
 
+    /// Stops it, and removes its files.
+    ///
     /// # Errors
-    /// An agent failed.
-    pub fn stop(self) -> Result<Value, Failure> {
-        self.running.stop()
+    /// An agent failed, or the files cannot be removed.
+    pub fn stop_and_remove(self) -> Result<(), Failure> {
+        let Self { running, folder, .. } = self;
+        running.stop()?;
+        fs::remove_dir_all(&folder).map_err(|error| unusable(&folder, &error))
     }
 }
 

@@ -10,7 +10,6 @@ mod setting;
 mod verdict;
 
 use std::{
-    fs,
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -19,11 +18,12 @@ use std::{
 
 use ring::RingReport;
 use serde_json::{Value, json};
-use venue::{clock::SystemClock, failure::Failure};
+use venue::{
+    clock::SystemClock,
+    failure::{Failure, causes},
+};
 
 use crate::{
-    attack::anyhow_text,
-    crash_trial::unusable,
     load::{self, LoadReport, RateSearch},
     own_venue::OwnVenue,
 };
@@ -217,10 +217,8 @@ fn one(
     folder: &Path,
     clock: SystemClock,
 ) -> Result<Trial, Failure> {
-    let folder = folder.join("venue");
-    fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
     let setting = Setting::new(streams, layout, instruments)?;
-    let venue = OwnVenue::start(&folder, &setting.options, clock)?;
+    let venue = OwnVenue::start(&folder.join("venue"), &setting.options, clock)?;
     let groups = venue.started()["layout"].as_str().unwrap_or_default().to_owned();
     let mut load = venue.load(rate_per_second)?;
     load.duration_ns = duration.as_nanos() as u64;
@@ -237,10 +235,9 @@ fn one(
         let samples = sample(&venue, &over, clock);
         (loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), samples)
     });
-    let report = report.map_err(|error| Failure::runtime(anyhow_text(&error)))?;
+    let report = report.map_err(|error| Failure::runtime(causes(&error)))?;
     let after = venue.rings();
-    venue.stop()?;
-    fs::remove_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
+    venue.stop_and_remove()?;
     Ok(Trial {
         layout: layout.name.clone(),
         instruments,

@@ -6,7 +6,6 @@
 //! Invariant: the runs of a pair differ in the subscribers and in nothing else.
 
 use std::{
-    fs,
     net::{SocketAddr, TcpStream},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -17,12 +16,13 @@ use std::{
 use client::participant::{ClientState, TcpClient};
 use serde_json::{Value, json};
 use socket2::SockRef;
-use venue::{clock::SystemClock, failure::Failure};
+use venue::{
+    clock::SystemClock,
+    failure::{Failure, causes},
+};
 use wire::soupbintcp::{LoginRequest, Timers};
 
 use crate::{
-    attack::anyhow_text,
-    crash_trial::unusable,
     load::{self, Loop},
     own_venue::{OwnVenue, OwnVenueOptions, login},
 };
@@ -144,11 +144,9 @@ fn one(
     folder: &Path,
     clock: SystemClock,
 ) -> Result<u64, Failure> {
-    let folder = folder.join("venue");
-    fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
     let symbols = ["AAPL", "MSFT"].map(str::to_owned).to_vec();
     let settings = OwnVenueOptions { symbols, users: 2, ..OwnVenueOptions::default() };
-    let venue = OwnVenue::start(&folder, &settings, clock)?;
+    let venue = OwnVenue::start(&folder.join("venue"), &settings, clock)?;
     let mut load = venue.load(1)?;
     load.pacing = Loop::Closed { outstanding: OUTSTANDING };
     load.duration_ns = options.duration.as_nanos() as u64;
@@ -164,9 +162,8 @@ fn one(
         let held = held.map(|held| held.join().unwrap_or_else(|it| std::panic::resume_unwind(it)));
         held.unwrap_or(Ok(())).map(|()| report)
     })?;
-    venue.stop()?;
-    fs::remove_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
-    let report = report.map_err(|error| Failure::runtime(anyhow_text(&error)))?;
+    venue.stop_and_remove()?;
+    let report = report.map_err(|error| Failure::runtime(causes(&error)))?;
     match report.failures.first() {
         Some(failure) => Err(Failure::runtime(format!("the load ended early: {failure}"))),
         None => Ok(report.answered_per_second()),
@@ -198,7 +195,7 @@ fn log_in(address: SocketAddr, clock: SystemClock) -> Result<TcpClient, Failure>
     let begun = clock.since_start();
     // A snapshot may be over with the first bytes.
     while client.state() == ClientState::Connecting {
-        client.poll(clock.now_ns(), &mut |_, _| {}).map_err(|it| refused(anyhow_text(&it)))?;
+        client.poll(clock.now_ns(), &mut |_, _| {}).map_err(|it| refused(causes(&it)))?;
         if let ClientState::Rejected(reason) = client.state() {
             return Err(refused(format!("login rejected: {reason}")));
         }

@@ -66,7 +66,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// The error and what caused it, in one line.
-pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
