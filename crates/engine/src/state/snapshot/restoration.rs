@@ -1,0 +1,520 @@
+//! An engine from the sections of a snapshot.
+//!
+//! Invariant: sections come in the order of [`Section::ALL`], a value that no engine writes is refused with its
+//! field, and the restored state has the hash that the last section names.
+
+use alloc::vec::Vec;
+
+use market::{
+    AddInstrument, AddSession, Conditions, DecodeError, InstrumentId, Lots, OperatorDecline,
+    OperatorOutcome, OrderId, OrderKey, OrderType, PastTrade, Phase, Price, Pricing, TimeInForce,
+    bytes::ByteReader,
+};
+
+use super::{AFTER_AUCTION, ContingentRecord, OrderRecord, Section, StateError};
+use crate::{
+    Engine, OPERATORS_MAX, QUANTITY_LIMIT, auction::trading_status::TradingStatus,
+    book::pool::Slot, contingent::instructions::Contingent, contingent::instructions::State,
+    contingent::instructions::Turn, contingent::pegs::PEGS_LIMIT, operator::requests::LastCommand,
+    operator::venue_commands::BLOCKS_MAX, operator::venue_commands::auctions_held_hash,
+    operator::venue_commands::block_hash, order::ForAuction, order::Order, order::OrderTerms,
+    order::PRICE_MAX,
+};
+
+/// An engine that is being restored, section by section.
+#[derive(Debug)]
+pub struct Restoration {
+    engine: Engine,
+    /// Sections come in the order of [`Section::ALL`].
+    last: Option<Section>,
+    /// The restored orders by key.
+    live: Vec<(OrderKey, Slot)>,
+    /// The last restored order; the next one of its level follows it.
+    elder: Option<Slot>,
+    expected: u64,
+    /// The place of the next triggered order.
+    next_place: u64,
+}
+
+impl Default for Restoration {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Restoration {
+    /// A restoration before the first section.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            engine: Engine::new(),
+            last: None,
+            live: Vec::new(),
+            elder: None,
+            expected: 0,
+            next_place: 0,
+        }
+    }
+
+    /// Restores a section.
+    ///
+    /// # Errors
+    /// The bytes are not from [`Engine::snapshot`]; discard the restoration.
+    pub fn section(&mut self, section: Section, bytes: &[u8]) -> Result<(), StateError> {
+        let once = [Section::Exchange, Section::End].contains(&section);
+        let fits = match self.last {
+            None => section == Section::Exchange,
+            Some(last) => last.place() < section.place() || (last == section && !once),
+        };
+        if !fits {
+            return Err(StateError::Order { section });
+        }
+        self.last = Some(section);
+        self.records(section, bytes).map_err(|error| StateError::Record { section, error })
+    }
+
+    fn records(&mut self, section: Section, bytes: &[u8]) -> Result<(), DecodeError> {
+        let mut reader = ByteReader::new(bytes);
+        while !reader.is_empty() {
+            match section {
+                Section::Exchange => self.exchange(&mut reader)?,
+                Section::Instruments => self.instrument(&mut reader)?,
+                Section::Sessions => self.session(&mut reader)?,
+                Section::Money => self.engine.restore_money(&mut reader)?,
+                Section::Orders => self.order(&mut reader, true)?,
+                Section::Trades => self.trade(&mut reader)?,
+                Section::Blocks => self.block(&mut reader)?,
+                Section::Operators => self.last_command(&mut reader)?,
+                Section::HeldSettings => self.held_setting(&mut reader)?,
+                Section::LastTrades => self.last_trade(&mut reader)?,
+                Section::Waiting => self.order(&mut reader, false)?,
+                Section::Triggered => self.triggered(&mut reader)?,
+                Section::PendingCancels => {
+                    let Engine { pending_cancels, hash, .. } = &mut self.engine;
+                    let (first, pending) = (reader.read("place")?, reader.read("pending")?);
+                    pending_cancels.restore(first, pending, hash).map_err(DecodeError::Field)?;
+                }
+                Section::Auctions => {
+                    let (first, uncrossing) = (reader.read("place")?, reader.read("auction")?);
+                    self.engine.restore_auction(first, uncrossing).map_err(DecodeError::Field)?;
+                }
+                Section::HeldCancels => {
+                    let Engine { auction_line, hash, .. } = &mut self.engine;
+                    let (first, pending) = (reader.read("place")?, reader.read("pending")?);
+                    auction_line.held.restore(first, pending, hash).map_err(DecodeError::Field)?;
+                }
+                Section::NotedForQuantity => {
+                    let instrument_id: InstrumentId = reader.read("instrument")?;
+                    let is_known = (1..=self.engine.books.len()).contains(&instrument_id.0.into());
+                    let quantity = &mut self.engine.contingents.minimum_quantity_orders;
+                    if !is_known || !quantity.restore_noted(instrument_id) {
+                        return Err(DecodeError::Field("instrument"));
+                    }
+                }
+                Section::ChecksForQuantity => {
+                    let (key, order_id) = (reader.read("key")?, reader.read("order id")?);
+                    let quantity = &mut self.engine.contingents.minimum_quantity_orders;
+                    quantity.restore_line(key, order_id);
+                }
+                Section::End => self.expected = reader.read("hash")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the engine after the last section.
+    ///
+    /// # Errors
+    /// The last section is missing, two orders have one key, a session exceeds its maximum of
+    /// orders, or the state hash differs.
+    pub fn finish(self) -> Result<Engine, StateError> {
+        let Self { mut engine, last, mut live, expected, next_place, .. } = self;
+        if last != Some(Section::End) {
+            return Err(StateError::Unfinished);
+        }
+        // Numbers of a session are added in ascending order.
+        live.sort_unstable_by_key(|(key, _)| *key);
+        if live.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(Section::Orders.field("key"));
+        }
+        for (key, slot) in live {
+            // More than its maximum, if that was lowered.
+            engine.sessions.owner_mut(key).add_live(key, slot);
+        }
+        engine.money.restore_issued()?;
+        engine.refresh_auctions();
+        let tied = |field| Section::Waiting.field(field);
+        let contingents: Vec<_> = engine.contingents.iter().collect();
+        for id in contingents {
+            engine.restore_links(id).map_err(tied)?;
+        }
+        engine.contingents.next_place = next_place;
+        engine.compare_references();
+        let pending = |field| Section::PendingCancels.field(field);
+        engine.restore_pending_cancels().map_err(pending)?;
+        let found = engine.state_hash();
+        if found != expected {
+            return Err(StateError::Hash { expected, found });
+        }
+        Ok(engine)
+    }
+
+    fn exchange(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let engine = &mut self.engine;
+        engine.sequence = from.read("sequence")?;
+        engine.timestamp = from.read("timestamp")?;
+        if let Some(event) = from.read("day")? {
+            engine.day.advance(event);
+        }
+        engine.order_id_last = from.read("order id")?;
+        engine.trade_id_last = from.read("trade id")?;
+        engine.orders_accepted = from.read("orders accepted")?;
+        engine.auctions_held = from.read("auctions")?;
+        engine.hash.add(auctions_held_hash(engine.auctions_held));
+        if engine.trade_id_last.0 < engine.auctions_held {
+            return Err(DecodeError::Field("auctions"));
+        }
+        if engine.order_id_last.0 < engine.orders_accepted {
+            return Err(DecodeError::Field("orders accepted"));
+        }
+        Ok(())
+    }
+
+    fn instrument(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let add: AddInstrument = from.read("instrument")?;
+        let count = self.engine.books.len();
+        self.engine.add_instrument(&add, &mut |_| ());
+        if self.engine.books.len() == count {
+            return Err(DecodeError::Field("instrument"));
+        }
+        let trading = read_trading(from)?;
+        if trading.is_removed {
+            self.engine.symbols.remove(&add.symbol);
+        }
+        let instrument_id = InstrumentId(self.engine.books.len() as u16);
+        self.engine.change_trading(instrument_id, |it| *it = trading);
+        self.engine.books[usize::from(instrument_id.0) - 1].sharing = trading.sharing();
+        if trading.phase.is_auction() {
+            self.engine.auctions.push(instrument_id);
+        }
+        Ok(())
+    }
+
+    fn trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let trade: PastTrade = from.read("trade")?;
+        let is_busted = from.read("is busted")?;
+        let engine = &mut self.engine;
+        let is_later = engine.trades.last_id() < trade.trade_id;
+        if !is_later || engine.trade_id_last < trade.trade_id {
+            return Err(DecodeError::Field("trade id"));
+        }
+        let instrument = usize::from(trade.instrument_id.0);
+        if instrument == 0 || engine.books.len() < instrument {
+            return Err(DecodeError::Field("instrument"));
+        }
+        if PRICE_MAX < trade.price || QUANTITY_LIMIT < trade.quantity {
+            return Err(DecodeError::Field("price and quantity"));
+        }
+        engine.trades.add_past(&trade, is_busted, &mut engine.hash);
+        Ok(())
+    }
+
+    fn block(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let scope = from.read("scope")?;
+        let engine = &mut self.engine;
+        if engine.blocks.last().is_some_and(|last| scope <= *last)
+            || engine.blocks.len() == BLOCKS_MAX
+        {
+            return Err(DecodeError::Field("block"));
+        }
+        engine.blocks.push(scope);
+        engine.hash.add(block_hash(&scope));
+        Ok(())
+    }
+
+    fn last_command(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let last: LastCommand = from.read("operator")?;
+        if let OperatorOutcome::Declined(
+            OperatorDecline::NumberUsed(_) | OperatorDecline::TooManyOperators,
+        ) = last.outcome
+        {
+            return Err(DecodeError::Field("outcome"));
+        }
+        let engine = &mut self.engine;
+        let operators = &mut engine.operators.last;
+        if operators.last().is_some_and(|before| last.operator <= before.operator)
+            || operators.len() == OPERATORS_MAX
+            || engine.sequence < last.sequence
+        {
+            return Err(DecodeError::Field("operator"));
+        }
+        operators.push(last);
+        engine.hash.add(last.hash());
+        Ok(())
+    }
+
+    fn held_setting(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let setting = from.read("setting")?;
+        let engine = &mut self.engine;
+        if engine.operators.held.last().is_some_and(|before| setting <= *before) {
+            return Err(DecodeError::Field("setting"));
+        }
+        engine.operators.held.push(setting);
+        engine.hash.add(setting.hash());
+        Ok(())
+    }
+
+    fn session(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let add: AddSession = from.read("session")?;
+        let mut added = None;
+        self.engine.add_session(&add, &mut |event| added = event.session_id());
+        let session_id = added.ok_or(DecodeError::Field("session"))?;
+        for _ in 0..from.read::<u16>("channels")? {
+            let (channel, user_ref_num) = (from.read("channel")?, from.read("last number")?);
+            let key = OrderKey { session_id, channel, user_ref_num };
+            if !self.engine.consume(key) {
+                return Err(DecodeError::Field("last number"));
+            }
+        }
+        for _ in 0..from.read::<u16>("firms")? {
+            let firm = from.read("firm that may not enter")?;
+            let Engine { sessions, hash, .. } = &mut self.engine;
+            let session = sessions.get_mut(session_id).expect("it was added above");
+            if !session.switch_entry(firm, false, hash) {
+                return Err(DecodeError::Field("firm that may not enter"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores the turn of an order that was triggered; it was restored in the stop book.
+    fn triggered(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let (next_place, key, turn): (u64, OrderKey, Turn) =
+            (from.read("next place")?, from.read("key")?, from.read("turn")?);
+        let Engine { contingents, triggers, pool, hash, .. } = &mut self.engine;
+        let id = contingents.iter().find(|id| contingents[*id].key == key);
+        let id = id.filter(|id| contingents[*id].state == State::ForTrigger);
+        let id = id.ok_or(DecodeError::Field("key"))?;
+        if turn.place < contingents.next_place || next_place <= turn.place {
+            return Err(DecodeError::Field("place"));
+        }
+        let Contingent { slot, instrument_id, .. } = contingents[id];
+        let triggers = &mut triggers[usize::from(instrument_id.0) - 1];
+        triggers.remove(contingents, hash, pool[slot].order.side, id);
+        contingents.next_place = turn.place;
+        contingents.line_up(id, turn.trigger, hash);
+        contingents.has_triggered_left = true;
+        self.next_place = next_place;
+        Ok(())
+    }
+
+    fn last_trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        let (instrument_id, last): (InstrumentId, _) =
+            (from.read("instrument")?, from.read("last")?);
+        let Engine { triggers, hash, .. } = &mut self.engine;
+        let triggers =
+            usize::from(instrument_id.0).checked_sub(1).and_then(|it| triggers.get_mut(it));
+        let triggers = triggers.ok_or(DecodeError::Field("instrument"))?;
+        if last == 0 || triggers.last() != 0 {
+            return Err(DecodeError::Field("last trade"));
+        }
+        triggers.restore_last(hash, last);
+        Ok(())
+    }
+
+    /// Restores an order, in the book or outside.
+    fn order(&mut self, from: &mut ByteReader<'_>, is_resting: bool) -> Result<(), DecodeError> {
+        let record: OrderRecord = from.read("order")?;
+        let OrderRecord { order_id, key, instrument_id, side, display, iceberg, .. } = record;
+        let (waits, contingent) = (record.for_auction, record.contingent);
+        let price = record.price.price();
+        let [quantity, executed, canceled, prevented] =
+            [record.quantity, record.executed, record.canceled, record.prevented]
+                .map(Lots::quantity);
+
+        let engine = &mut self.engine;
+        let used = engine.sessions.get(key.session_id).is_some_and(|it| !it.is_unused(key));
+        if !used || key.user_ref_num == 0 {
+            return Err(DecodeError::Field("key"));
+        }
+        let book = usize::from(instrument_id.0).checked_sub(1).and_then(|it| engine.books.get(it));
+        let book = book.ok_or(DecodeError::Field("instrument"))?;
+        let priced = match is_resting {
+            true => price != Price::ZERO || waits == ForAuction::No,
+            false => contingent.is_some_and(|it| {
+                it.order_type == OrderType::Limit && !it.instructions.pricing.is_pegged()
+            }),
+        };
+        if PRICE_MAX < price || book.is_price(price) != priced {
+            return Err(DecodeError::Field("price"));
+        }
+        let gone = executed.0 + canceled.0 + prevented.0;
+        if book.quantity_max() < quantity || quantity.0 <= gone {
+            return Err(DecodeError::Field("quantity"));
+        }
+        if order_id == OrderId(0) || engine.order_id_last < order_id {
+            return Err(DecodeError::Field("order id"));
+        }
+        let in_order = book.trading.phase == Phase::Continuous && waits == ForAuction::No;
+        if is_resting && in_order && book.would_cross(side, Some(price)) {
+            return Err(DecodeError::Field("price"));
+        }
+        let mut order = Order::new(OrderTerms {
+            order_id,
+            key,
+            price,
+            quantity,
+            executed,
+            prevented,
+            instrument_id,
+            group_id: record.group_id,
+            firm: record.firm,
+            side,
+            display,
+            capacity: record.capacity,
+            customer_type: record.customer_type,
+            conditions: Conditions {
+                self_match_prevention: record.self_match_prevention,
+                self_match_group: record.self_match_group,
+                post_only: record.post_only,
+                minimum_quantity: Lots::ZERO,
+            },
+            time_in_force: record.time_in_force,
+            is_contingent: contingent.is_some(),
+        });
+        order.reduce(canceled);
+        order.is_iceberg = iceberg.is_some();
+        order.set_for_auction(waits);
+        let parts = iceberg.is_none_or(|it| {
+            let shown = it.shown.quantity();
+            display.is_displayed()
+                && waits == ForAuction::No
+                && !shown.is_zero()
+                && shown <= order.leaves()
+                && it.shown_quantity != Lots::ZERO
+        });
+        if !parts {
+            return Err(DecodeError::Field("iceberg"));
+        }
+        if !is_resting && (contingent.is_none() || iceberg.is_some()) {
+            return Err(DecodeError::Field("instructions"));
+        }
+        if !is_resting {
+            engine.money.restore_order(&order)?;
+            let slot = engine.pool.add(|| order, Slot::NONE);
+            engine.hash.add(order.hash());
+            self.live.push((key, slot));
+            return self
+                .restore_contingent(slot, contingent, is_resting)
+                .map_err(DecodeError::Field);
+        }
+        // Auction-only orders are together, displayed or not.
+        let level = |it: &Order| {
+            let auction = it.for_auction().time_in_force();
+            let displayed = auction.is_none() && it.display.is_displayed();
+            (it.instrument_id, it.side.is_buy(), it.price(), displayed, auction)
+        };
+        let elder = self.elder.map(|slot| &engine.pool[slot].order);
+        if elder.is_some_and(|it| level(it) == level(&order) && order.order_id <= it.order_id) {
+            return Err(DecodeError::Field("order id"));
+        }
+        engine.money.restore_order(&order)?;
+        let slot = engine.rest(&order);
+        if let Some(iceberg) = iceberg {
+            engine.icebergs.insert(slot, &order, iceberg, &mut engine.hash);
+        }
+        self.elder = Some(slot);
+        self.live.push((key, slot));
+        self.restore_contingent(slot, contingent, is_resting).map_err(DecodeError::Field)
+    }
+
+    /// Restores the instructions of the order in a slot; the error is the invalid field.
+    fn restore_contingent(
+        &mut self,
+        slot: Slot,
+        record: Option<ContingentRecord>,
+        is_resting: bool,
+    ) -> Result<(), &'static str> {
+        let Some(record) = record else { return Ok(()) };
+        let ContingentRecord { order_type, minimum_quantity, instructions, mark } = record;
+        let engine = &mut self.engine;
+        let order = engine.pool[slot].order;
+        let is_triggered = instructions.pricing.is_triggered();
+        let is_pegged = instructions.pricing.is_pegged();
+        let state = match (is_resting, instructions.parent) {
+            (true, 0) if !is_triggered => State::Resting,
+            (false, 0) if is_triggered => State::ForTrigger,
+            (false, 0) if is_pegged => State::ForReference,
+            (false, 0) if mark == AFTER_AUCTION => State::ForAuction,
+            (false, 0) => State::ForQuantity,
+            (false, parent) if parent != 0 => State::ForParent,
+            _ => return Err("parent"),
+        };
+        let is_good_till_time = order.time_in_force == TimeInForce::GoodTillTime;
+        if is_good_till_time != (instructions.expires_s != 0) {
+            return Err("expiry");
+        }
+        let trail_fits = match instructions.pricing {
+            Pricing::TrailingStop => {
+                0 < instructions.offset && instructions.trigger.price() <= PRICE_MAX
+            }
+            _ => is_pegged || instructions.offset == 0,
+        };
+        let limit = Price(if is_pegged { mark.into() } else { 0 });
+        let limit_fits = match order_type {
+            OrderType::Limit => engine.book_of(&order).is_price(limit),
+            _ => limit == Price::ZERO,
+        };
+        if is_pegged
+            && (!limit_fits
+                || order.display.is_displayed()
+                || order.for_auction() != ForAuction::No)
+        {
+            return Err("limit");
+        }
+        if !trail_fits
+            || (state == State::ForTrigger
+                && instructions.pricing != Pricing::TrailingStop
+                && mark != 0)
+        {
+            return Err("offset");
+        }
+        let mut contingent = Contingent::new(&order, instructions, order_type, minimum_quantity);
+        contingent.limit = limit;
+        let Engine { contingents, triggers, hash, .. } = engine;
+        let id = contingents.add(contingent);
+        if state == State::ForTrigger {
+            let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
+            triggers.restore(contingents, hash, order.side, id, mark);
+        }
+        contingents.place(id, slot, state, &order, hash);
+        if state == State::ForAuction {
+            engine.auction_line.waiting.insert(order.order_id, order.key);
+            engine.contingents.has_triggered_left = true;
+        }
+        if state == State::ForQuantity
+            && !engine.restore_waiting_for_quantity(order.instrument_id, id)
+        {
+            return Err("quantity");
+        }
+        Ok(())
+    }
+}
+
+fn read_trading(from: &mut ByteReader<'_>) -> Result<TradingStatus, DecodeError> {
+    let mut trading: TradingStatus = from.read("trading status")?;
+    trading.settle();
+    if PEGS_LIMIT < trading.pegs_max || PEGS_LIMIT < trading.session_pegs_max {
+        return Err(DecodeError::Field("pegs"));
+    }
+    if trading.time_share > 1_000_000 {
+        return Err(DecodeError::Field("time share"));
+    }
+    if PRICE_MAX < trading.reference_price || PRICE_MAX < trading.price_last {
+        return Err(DecodeError::Field("reference price"));
+    }
+    if trading.is_removed && trading.phase != Phase::Closed {
+        return Err(DecodeError::Field("phase"));
+    }
+    Ok(trading)
+}
