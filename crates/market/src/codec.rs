@@ -396,4 +396,444 @@ fn read_terms(groups: Groups, from: &mut ByteReader<'_>) -> Result<ReplaceTerms,
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    extern crate std;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        AccountId, AccountSetting, Allocation, AssetId, BustReason, Capacity, CustomerType,
+        DeclineReason, Display, InstrumentId, Lots, MoneyClass, Note, OrderId, OrderType, Phase,
+        Price, Pricing, Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, SplitMix64,
+        Symbol, SystemEvent, Text, Ticks, TimeInForce, TradeId, Units, VenueDeclineReason,
+    };
+
+    /// A random value of a type, with every variant and every optional field now and then.
+    trait Sample: Sized {
+        fn sample(random: &mut SplitMix64) -> Self;
+    }
+
+    /// The whole type from one expression.
+    macro_rules! sampled_by {
+        ($random:ident: $($name:ty = $value:expr;)*) => {$(
+            impl Sample for $name {
+                fn sample($random: &mut SplitMix64) -> Self {
+                    $value
+                }
+            }
+        )*};
+    }
+
+    sampled_by! { random:
+        u8 = random.next_u64() as u8;
+        u16 = random.next_u64() as u16;
+        u32 = random.next_u64() as u32;
+        i32 = random.next_u64() as i32;
+        u64 = random.next_u64();
+        bool = random.below(2) == 0;
+        Units = Units::new(u128::from(random.next_u64()) << 64 | u128::from(random.next_u64()));
+        EnterOrder = EnterOrder {
+            key: Sample::sample(random),
+            side: Sample::sample(random),
+            order_type: Sample::sample(random),
+            time_in_force: Sample::sample(random),
+            display: Sample::sample(random),
+            quantity: Sample::sample(random),
+            price: Sample::sample(random),
+            symbol: Sample::sample(random),
+            attributes: OrderAttributes {
+                client_order_id: maybe(random, ClientOrderId::BLANK),
+                ..maybe(random, OrderAttributes::default())
+            },
+            conditions: maybe(random, Conditions::NONE),
+            instructions: maybe(random, Instructions::NONE),
+        };
+        OrderAttributes = OrderAttributes {
+            client_order_id: ClientOrderId::BLANK,
+            firm: Sample::sample(random),
+            capacity: Sample::sample(random),
+            customer_type: Sample::sample(random),
+            group_id: Sample::sample(random),
+            shares_located: Sample::sample(random),
+            locate_broker: Sample::sample(random),
+        };
+        ReplaceTerms = ReplaceTerms {
+            side: Sample::sample(random),
+            order_type: Sample::sample(random),
+            time_in_force: Sample::sample(random),
+            display: Sample::sample(random),
+            quantity: Sample::sample(random),
+            price: Sample::sample(random),
+            client_order_id: maybe(random, ClientOrderId::BLANK),
+            shares_located: Sample::sample(random),
+            locate_broker: maybe(random, Firm::BLANK),
+            conditions: Sample::sample(random),
+            instructions: Sample::sample(random),
+        };
+    }
+
+    /// The default of a group, or a value.
+    fn maybe<T: Sample>(random: &mut SplitMix64, default: T) -> T {
+        if random.below(2) == 0 { default } else { Sample::sample(random) }
+    }
+
+    impl<T: Sample> Sample for Option<T> {
+        fn sample(random: &mut SplitMix64) -> Self {
+            (random.below(2) == 0).then(|| Sample::sample(random))
+        }
+    }
+
+    impl<const N: usize> Sample for Text<N> {
+        fn sample(random: &mut SplitMix64) -> Self {
+            let printable = [(); N].map(|()| b' ' + random.below(95) as u8);
+            Self::from_bytes(printable).unwrap()
+        }
+    }
+
+    impl Sample for Note {
+        fn sample(random: &mut SplitMix64) -> Self {
+            let bytes = [(); Self::LEN_MAX].map(|()| Sample::sample(random));
+            let len = random.below(Self::LEN_MAX as u64 + 1) as usize;
+            Self::new(Sample::sample(random), &bytes[..len]).unwrap()
+        }
+    }
+
+    macro_rules! sampled_newtypes {
+        ($($name:ident)*) => {$(
+            impl Sample for $name {
+                fn sample(random: &mut SplitMix64) -> Self {
+                    Self(Sample::sample(random))
+                }
+            }
+        )*};
+    }
+
+    sampled_newtypes! {
+        AccountId AssetId InstrumentId Lots OrderId Price Quantity SessionId Ticks TradeId
+    }
+
+    macro_rules! sampled_codes {
+        ($($name:ident)*) => {$(
+            impl Sample for $name {
+                fn sample(random: &mut SplitMix64) -> Self {
+                    Self::ALL[random.below(Self::ALL.len() as u64) as usize]
+                }
+            }
+        )*};
+    }
+
+    sampled_codes! {
+        AccountSetting Allocation BustReason Capacity CustomerType DeclineReason Display MoneyClass
+        OrderType Phase Pricing RejectReason SelfMatchPrevention Side SystemEvent TimeInForce
+        VenueDeclineReason
+    }
+
+    macro_rules! sampled_structs {
+        ($($name:ident { $($field:ident),* })*) => {$(
+            impl Sample for $name {
+                fn sample(random: &mut SplitMix64) -> Self {
+                    Self { $($field: Sample::sample(random)),* }
+                }
+            }
+        )*};
+    }
+
+    structs!(sampled_structs);
+    sampled_structs! { ReplaceOrder { original_user_ref_num, key, terms } }
+
+    macro_rules! sampled_enums {
+        ($($name:ident {
+            $($kind:literal => $variant:ident $(($($field:ident),+))?,)*
+            $(else $($nested:ident),+)?
+        })*) => {$(
+            impl Sample for $name {
+                fn sample(random: &mut SplitMix64) -> Self {
+                    let all: &[fn(&mut SplitMix64) -> Self] = &[
+                        $(|_random| Self::$variant $(($({
+                            let $field = Sample::sample(_random);
+                            $field
+                        }),+))?,)*
+                        $($(|random| Self::$nested(Sample::sample(random)),)+)?
+                    ];
+                    all[random.below(all.len() as u64) as usize](random)
+                }
+            }
+        )*};
+    }
+
+    enums!(sampled_enums);
+
+    proptest! {
+        /// Each command round-trips through its bytes; one byte less or one more is an error.
+        #[test]
+        fn commands_come_back(seed: u64) {
+            let command = Command::sample(&mut SplitMix64::new(seed));
+            let mut buffer = [0; Command::ENCODED_LEN_MAX];
+            let len = command.encode(&mut buffer);
+            prop_assert_eq!(Command::decode(&buffer[..len]), Ok(command));
+            for short in 0..len {
+                prop_assert_eq!(Command::decode(&buffer[..short]), Err(DecodeError::Short));
+            }
+            if len < buffer.len() {
+                prop_assert!(Command::decode(&buffer[..=len]).is_err());
+            }
+        }
+
+        /// Arbitrary bytes give an error or a command that encodes to the same bytes, never a
+        /// panic.
+        #[test]
+        fn random_bytes_are_an_error_or_themselves(bytes in proptest::collection::vec(any::<u8>(), 0..=112)) {
+            if let Ok(command) = Command::decode(&bytes) {
+                let mut buffer = [0; Command::ENCODED_LEN_MAX];
+                let len = command.encode(&mut buffer);
+                prop_assert_eq!(&buffer[..len], &bytes[..]);
+            }
+        }
+    }
+
+    fn bytes(command: &Command) -> std::vec::Vec<u8> {
+        let mut buffer = [0; Command::ENCODED_LEN_MAX];
+        let len = command.encode(&mut buffer);
+        buffer[..len].to_vec()
+    }
+
+    /// Kinds are numbered from 1 without gaps; every number after the last is unknown.
+    #[test]
+    fn kinds_have_no_gaps() {
+        let is_known = |kind: u8| !matches!(Command::decode(&[kind]), Err(DecodeError::Kind(found)) if found == kind);
+        let next_free = (1..=u8::MAX).find(|kind| !is_known(*kind)).unwrap();
+        assert_eq!(next_free, 36);
+        assert!((next_free..=u8::MAX).all(|kind| !is_known(kind)) && !is_known(0));
+    }
+
+    /// The venue's commands, byte by byte.
+    #[test]
+    fn golden_venue_commands() {
+        let bytes = |command: VenueCommand| bytes(&Command::Venue(command));
+        let symbol = Symbol::new("AAPL").unwrap();
+        let phase = Phase::OpeningAuction;
+        let reason = Text::new("T1").unwrap();
+        let set = SetPhase { symbol, phase, reason, release_s: 258 };
+        assert_eq!(bytes(VenueCommand::SetPhase(set)), b"\x0eAAPL    \x02T1  \x02\x01\0\0");
+        let operator = Text::new("ALICE").unwrap();
+        let action = OperatorAction::Venue(VenueCommand::LogOut(SessionId(258)));
+        let mut buffer = [0; Command::ENCODED_LEN_MAX];
+        let asked = OperatorCommand { operator, number: 7, action };
+        let len = Command::Operate(asked).encode(&mut buffer);
+        assert_eq!(&buffer[..len], b"\x22ALICE           \x07\0\0\0\0\0\0\0\x21\x02\x01");
+        let change = InstrumentChange::StaticBand(50_000);
+        assert_eq!(
+            bytes(VenueCommand::ConfigureInstrument(ConfigureInstrument { symbol, change })),
+            b"\x0fAAPL    \x04\x50\xc3\0\0"
+        );
+        assert_eq!(
+            bytes(VenueCommand::RemoveInstrument(RemoveInstrument { symbol })),
+            b"\x10AAPL    "
+        );
+        let scope = Scope { symbol, side: Some(Side::Sell), group_id: Some(7), ..Scope::ALL };
+        assert_eq!(
+            bytes(VenueCommand::SupervisoryCancel(scope)),
+            b"\x11\0\0    AAPL    \x01S\x01\x07\0\0\0\0\0"
+        );
+        assert_eq!(
+            bytes(VenueCommand::BlockEntry(BlockEntry { scope: Scope::ALL, blocked: true })),
+            b"\x12\0\0            \0\0\0\0\0\0\x01"
+        );
+        let scope = Scope { symbol, account_id: AccountId(258), ..Scope::ALL };
+        assert_eq!(
+            bytes(VenueCommand::SupervisoryCancel(scope)),
+            b"\x11\0\0    AAPL    \0\0\x02\x01\0\0"
+        );
+        let (trade_id, reason) = (TradeId(9), BustReason::Consent);
+        assert_eq!(
+            bytes(VenueCommand::BustTrade(BustTrade { trade_id, reason })),
+            b"\x13\x09\0\0\0\0\0\0\0C"
+        );
+        let correct = CorrectTrade { trade_id, price: Price(1), quantity: Quantity(2), reason };
+        assert_eq!(
+            bytes(VenueCommand::CorrectTrade(correct)),
+            b"\x14\x09\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0C"
+        );
+    }
+
+    const ENTER: EnterOrder = EnterOrder {
+        key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 7 },
+        side: Side::Buy,
+        order_type: OrderType::Limit,
+        time_in_force: TimeInForce::Day,
+        display: Display::Visible,
+        quantity: Quantity(100),
+        price: Price(1_503_400),
+        symbol: Symbol::BLANK,
+        attributes: OrderAttributes {
+            client_order_id: ClientOrderId::BLANK,
+            firm: Firm::BLANK,
+            capacity: Capacity::Other,
+            customer_type: CustomerType::SessionDefault,
+            group_id: 0,
+            shares_located: false,
+            locate_broker: Firm::BLANK,
+        },
+        conditions: Conditions::NONE,
+        instructions: Instructions::NONE,
+    };
+
+    /// A plain order takes 37 bytes, and 51 with a client order id: default fields are left out.
+    #[test]
+    fn golden_enter_order() {
+        let mut order = EnterOrder { symbol: Symbol::new("AAPL").unwrap(), ..ENTER };
+        let mut expected = std::vec![5, 0, 1, 0, 0, 7, 0, 0, 0, b'B', b'L', b'0', b'Y'];
+        expected.extend([100, 0, 0, 0, 0, 0, 0, 0, 0xa8, 0xf0, 0x16, 0, 0, 0, 0, 0]);
+        expected.extend(b"AAPL    ");
+        assert_eq!(bytes(&Command::Enter(order)), expected);
+        order.attributes.client_order_id = ClientOrderId::new("mine").unwrap();
+        expected[1] = 1;
+        expected.extend(b"mine          ");
+        assert_eq!(bytes(&Command::Enter(order)), expected);
+        order.attributes.firm = Firm::new("FIRM").unwrap();
+        order.attributes.group_id = 258;
+        expected[1] = 3;
+        expected.extend(b"FIRMO \x02\x01\0    ");
+        assert_eq!(bytes(&Command::Enter(order)), expected);
+    }
+
+    /// A group with default values is an error.
+    #[test]
+    fn an_empty_group_is_an_error() {
+        let mut order = bytes(&Command::Enter(ENTER));
+        order[1] = 1;
+        order.extend(b"              ");
+        assert_eq!(Command::decode(&order), Err(DecodeError::Field("flags")));
+        order[1] = 16;
+        assert_eq!(Command::decode(&order), Err(DecodeError::Field("flags")));
+    }
+
+    /// A command without fields is one byte.
+    #[test]
+    fn golden_time() {
+        assert_eq!(bytes(&Command::Time), [2]);
+    }
+
+    /// The conditions of a session, an order and a replace.
+    #[test]
+    fn golden_conditions() {
+        let add = Command::AddSession(AddSession {
+            username: Text::new("USER01").unwrap(),
+            firm: Text::new("FIRM").unwrap(),
+            live_orders_max: 5,
+            self_match_prevention: SelfMatchPrevention::DecrementBoth,
+        });
+        assert_eq!(bytes(&add), b"\x04USER01FIRM\x05\0\0\0D");
+
+        let conditions = Conditions {
+            self_match_prevention: SelfMatchPrevention::CancelOldestOfSessions,
+            self_match_group: Text::new("G1").unwrap(),
+            post_only: true,
+            minimum_quantity: Lots(258),
+        };
+        let enter = bytes(&Command::Enter(EnterOrder { conditions, ..ENTER }));
+        assert_eq!((enter.len(), enter[0], enter[1]), (45, 5, 4));
+        assert_eq!(&enter[37..], b"oG1\x01\x02\x01\0\0");
+
+        let terms = ReplaceTerms {
+            side: None,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity: Quantity(100),
+            price: Price(1),
+            client_order_id: ClientOrderId::BLANK,
+            shares_located: false,
+            locate_broker: Firm::BLANK,
+            conditions: ConditionChanges::NONE,
+            instructions: None,
+        };
+        let replace = |terms| {
+            let (original_user_ref_num, key) = (6, ENTER.key);
+            bytes(&Command::Replace(ReplaceOrder { original_user_ref_num, key, terms }))
+        };
+        assert_eq!(replace(None), b"\x06\0\x06\0\0\0\x01\0\0\x07\0\0\0");
+        let plain = replace(Some(terms));
+        assert_eq!((plain.len(), plain[0], plain[1]), (33, 6, 16));
+        let conditions = ConditionChanges {
+            post_only: Some(false),
+            minimum_quantity: Some(Lots(3)),
+            ..ConditionChanges::NONE
+        };
+        let changed = replace(Some(ReplaceTerms { conditions, ..terms }));
+        assert_eq!((changed[1], &changed[33..]), (20, &b"\0\0\x01\0\x01\x03\0\0\0"[..]));
+        let located = replace(Some(ReplaceTerms { shares_located: true, ..terms }));
+        assert_eq!((located[1], &located[33..]), (18, &b"\x01    "[..]));
+    }
+
+    /// Instructions come last.
+    #[test]
+    fn golden_instructions() {
+        let instructions = Instructions {
+            pricing: Pricing::TrailingStop,
+            all_or_none: true,
+            slide: false,
+            trigger: Ticks(1),
+            offset: -2,
+            shown_quantity: Lots(3),
+            shown_range: Lots(4),
+            expires_s: 5,
+            parent: 6,
+            partner: 7,
+        };
+        let enter = bytes(&Command::Enter(EnterOrder { instructions, ..ENTER }));
+        assert_eq!((enter.len(), enter[0], enter[1]), (68, 5, 8));
+        assert_eq!(&enter[37..48], b"F\x01\0\x01\0\0\0\xfe\xff\xff\xff");
+        assert_eq!(&enter[48..], b"\x03\0\0\0\x04\0\0\0\x05\0\0\0\x06\0\0\0\x07\0\0\0");
+    }
+
+    /// The encoding of each command about money.
+    #[test]
+    fn golden_money() {
+        let check = |command, expected: &[u8]| {
+            let mut buffer = [0; Command::ENCODED_LEN_MAX];
+            let len = Command::Money(command).encode(&mut buffer);
+            assert_eq!(&buffer[..len], expected);
+        };
+        let (account_id, asset_id) = (AccountId(0x0102), AssetId(3));
+        let amount = Units::new((5 << 64) + 4);
+        let name = Text::new("USDT").unwrap();
+        check(MoneyCommand::AddAsset(AddAsset { name, decimals: 6 }), b"\x15USDT    \x06");
+        check(MoneyCommand::AddAccount(AddAccount { name }), b"\x16USDT    ");
+        let assign = AssignSession { session_id: SessionId(7), account_id };
+        check(MoneyCommand::AssignSession(assign), b"\x17\x07\0\x02\x01\0\0");
+        let terms = MoneyTerms {
+            class: MoneyClass::Cash,
+            base: AssetId(1),
+            quote: AssetId(2),
+            base_units: 3,
+            quote_numerator: 4,
+            quote_denominator: 5,
+            quantity_max: Quantity(6),
+        };
+        check(
+            MoneyCommand::SetTerms(SetTerms { symbol: Symbol::new("BTC").unwrap(), terms }),
+            b"\x18BTC     C\x01\0\x02\0\x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0",
+        );
+        let fees = SetFees { tier: 1, maker_ppm: -2, taker_ppm: 3 };
+        check(MoneyCommand::SetFees(fees), b"\x19\x01\xfe\xff\xff\xff\x03\0\0\0");
+        let setting = AccountSetting::ShortMax;
+        check(
+            MoneyCommand::SetAccount(SetAccount { account_id, setting, asset_id, value: amount }),
+            b"\x1a\x02\x01\0\0S\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
+        );
+        let stop = StopAccount { account_id, stopped: true };
+        check(MoneyCommand::StopAccount(stop), b"\x1b\x02\x01\0\0\x01");
+        let moved = b"\x02\x01\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";
+        let deposit = Deposit { account_id, asset_id, amount };
+        check(MoneyCommand::Deposit(deposit), &[&[28], &moved[..]].concat());
+        let withdraw = Withdraw { account_id, asset_id, amount };
+        check(MoneyCommand::Withdraw(withdraw), &[&[29], &moved[..]].concat());
+        let transfer = Transfer { from: account_id, to: AccountId(9), asset_id, amount };
+        check(
+            MoneyCommand::Transfer(transfer),
+            b"\x1e\x02\x01\0\0\x09\0\0\0\x03\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0",
+        );
+    }
+}
