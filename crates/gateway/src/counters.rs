@@ -278,6 +278,10 @@ counters! {
         /// Connections closed at once because all places were taken, or the system was out of descriptors.
         turned_away,
         logins_rejected,
+        /// Times a connection was looked at to be sent something. One whose socket is full is not.
+        served,
+        /// Connections whose sockets took nothing of what waits for them, when timers were last looked at.
+        stalled,
         /// Snapshots begun, and those that were sent to their end.
         snapshots,
         snapshots_complete,

@@ -36,6 +36,8 @@ struct Pipe {
     room: usize,
     /// Bytes the gateway may still write before the connection is cut.
     cut_after: Option<usize>,
+    /// Reads and writes of the gateway, those that did nothing included.
+    calls: u64,
     /// A write would have blocked, so a `Writable` is owed.
     blocked: bool,
     ended: Option<End>,
@@ -72,6 +74,7 @@ impl FakeStream {
                 from_gateway: VecDeque::new(),
                 room: 64 * 1024,
                 cut_after: None,
+                calls: 0,
                 blocked: false,
                 ended: None,
                 finished_by_gateway: false,
@@ -124,6 +127,12 @@ impl FakeStream {
             Some(written) => written.len(),
             None => streams.pipe(connection).map_or(0, |pipe| pipe.from_gateway.len()),
         }
+    }
+
+    /// How often the gateway has read from the connection or written to it: system calls, on a real machine.
+    #[must_use]
+    pub fn calls(&self, connection: ConnectionId) -> u64 {
+        self.lock().pipe(connection).map_or(0, |pipe| pipe.calls)
     }
 
     /// From now on the gateway may write so many bytes before they are taken.
@@ -213,6 +222,7 @@ impl StreamNetwork for FakeStream {
     fn read(&mut self, connection: ConnectionId, buffer: &mut [u8]) -> io::Result<usize> {
         let mut streams = self.lock();
         let pipe = streams.pipe(connection).ok_or(io::ErrorKind::NotConnected)?;
+        pipe.calls += 1;
         if pipe.to_gateway.is_empty() {
             return match pipe.ended {
                 None => Err(io::ErrorKind::WouldBlock.into()),
@@ -230,6 +240,7 @@ impl StreamNetwork for FakeStream {
     fn write(&mut self, connection: ConnectionId, bytes: &[u8]) -> io::Result<usize> {
         let mut streams = self.lock();
         let pipe = streams.pipe(connection).ok_or(io::ErrorKind::NotConnected)?;
+        pipe.calls += 1;
         if pipe.ended == Some(End::Cut) || pipe.finished_by_gateway {
             return Err(io::ErrorKind::BrokenPipe.into());
         }

@@ -356,6 +356,7 @@ where
             work += door.turn(options, stored, counters, has_news, now_ns)?;
         }
         counters.connections.set((self.snapshot.open() + self.stream.open()) as u64);
+        counters.stalled.set((self.snapshot.stalled() + self.stream.stalled()) as u64);
         Ok(work)
     }
 

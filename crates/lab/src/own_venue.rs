@@ -46,6 +46,8 @@ pub struct OwnVenueOptions {
     pub users: usize,
     /// Lines of `[market_data]` without the addresses that every such venue has, and sections after it.
     pub market_data: String,
+    /// Lines of `[order_entry]` without its address.
+    pub order_entry: String,
     /// Lines of `[layout]`.
     pub layout: String,
 }
@@ -88,6 +90,18 @@ impl OwnVenue {
     /// Every ring, since this was last asked.
     pub fn rings(&self) -> Vec<RingReport> {
         self.running.rings()
+    }
+
+    /// All its figures.
+    pub fn figures(&mut self) -> Value {
+        self.running.status()
+    }
+
+    /// Inputs so far: each is a request that was taken.
+    pub fn requests(&self) -> u64 {
+        let rings = self.running.rings();
+        let inputs = rings.iter().find(|ring| ring.name == "inputs");
+        inputs.expect("every venue has this ring").published
     }
 
     /// Messages of the feed that were published so far.
@@ -154,12 +168,12 @@ fn password(number: usize) -> String {
 }
 
 pub(crate) fn config_text(journal: &Path, options: &OwnVenueOptions) -> String {
-    let OwnVenueOptions { symbols, users, market_data, layout } = options;
+    let OwnVenueOptions { symbols, users, market_data, order_entry, layout } = options;
     let has_group = market_data.lines().any(|line| line.starts_with("group ="));
     let group = if has_group { "" } else { "group = \"127.0.0.1:0\"\n" };
     let mut text = format!(
         "[journal]\ndirectory = {journal:?}\n\
-         [order_entry]\naddress = \"127.0.0.1:0\"\n\
+         [order_entry]\naddress = \"127.0.0.1:0\"\n{order_entry}\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
          [throttle]\nmessages_per_second = 0\nno_effect_per_second = 0\n\
          [layout]\n{layout}\n\

@@ -3,7 +3,8 @@
 //!
 //! Start at [`run`].
 //!
-//! Invariant: the runs of a pair differ in the subscribers and in nothing else.
+//! Invariant: the runs of a pair differ in the subscribers and in nothing else. What is measured begins when all
+//! subscribers have stalled: what they were sent before is not their stalling.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -34,6 +35,12 @@ const RECEIVE_BUFFER_BYTES: usize = 4096;
 /// How long a login may take; it is a bound of the harness, and nothing is judged by it.
 const LOGIN_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
+/// How long subscribers may take to stall; a bound of the harness too.
+const STALLED_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked whether they have.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// The venue runs under load for this long at least before it is measured.
+const WARM_AFTER: Duration = Duration::from_secs(3);
 /// Millionths by which the throughput may change.
 pub const CHANGE_PPM_MAX: i64 = 20_000;
 
@@ -56,6 +63,16 @@ impl Stalled {
         }
     }
 
+    /// Subscribers that take nothing any more, by the figures of the venue.
+    fn count(self, figures: &Value) -> u64 {
+        let figure = |name: &str| figures["feed_server"][name].as_u64().unwrap_or(0);
+        match self {
+            Self::Feed => figure("stalled"),
+            // One whose system took the whole snapshot is through.
+            Self::Snapshot => figure("stalled").max(figure("snapshots_complete")),
+        }
+    }
+
     const fn address(self) -> &'static str {
         match self {
             Self::Feed => "feed_tcp",
@@ -68,13 +85,13 @@ impl Stalled {
 pub struct StalledOptions {
     /// Pairs of runs for each kind.
     pub pairs: usize,
-    /// How long each run is under load.
+    /// How long each run is measured.
     pub duration: Duration,
     /// Subscribers that stop reading.
     pub subscribers: usize,
 }
 
-/// Answered requests a second in each run of one kind.
+/// Requests a second in each run of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StalledOutcome {
     pub stalled: Stalled,
@@ -101,7 +118,7 @@ impl StalledOutcome {
     pub fn json(&self) -> Value {
         json!({
             "stalled": self.stalled.as_str(),
-            "answered_per_second": self.pairs.iter().map(|(without, with)| {
+            "requests_per_second": self.pairs.iter().map(|(without, with)| {
                 json!({ "without": without, "with": with })
             }).collect::<Vec<_>>(),
             "change_ppm_median": self.change_ppm(),
@@ -137,7 +154,7 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Answered requests a second of one run.
+/// Requests a second of one run, measured after the subscribers have stalled.
 fn one(
     options: &StalledOptions,
     stalled: Option<Stalled>,
@@ -145,44 +162,68 @@ fn one(
     clock: SystemClock,
 ) -> Result<u64, Failure> {
     let symbols = ["AAPL", "MSFT"].map(str::to_owned).to_vec();
-    let settings = OwnVenueOptions { symbols, users: 2, ..OwnVenueOptions::default() };
-    let venue = OwnVenue::start(&folder.join("venue"), &settings, clock)?;
+    let settings = OwnVenueOptions {
+        symbols,
+        users: 2,
+        // None is closed for what it is here to do.
+        order_entry: "slow_client_timeout = \"10min\"\nreceive_timeout = \"10min\"".to_owned(),
+        ..OwnVenueOptions::default()
+    };
+    let mut venue = OwnVenue::start(&folder.join("venue"), &settings, clock)?;
     let mut load = venue.load(1)?;
     load.pacing = Loop::Closed { outstanding: OUTSTANDING };
-    load.duration_ns = options.duration.as_nanos() as u64;
     load.live_orders_max = 10_000;
-    let stop = AtomicBool::new(false);
     let place = stalled.map(|it| venue.address(it.address())).transpose()?;
-    let report = thread::scope(|scope| {
-        let stop = &stop;
-        let held = place
-            .map(|address| scope.spawn(move || hold(address, options.subscribers, stop, clock)));
-        let report = load::run(&load, &clock, &AtomicBool::new(false), &mut |_| {});
+    let stop = AtomicBool::new(false);
+    let (report, requests) = thread::scope(|scope| {
+        let report = scope.spawn(|| load::run(&load, &clock, &stop, &mut |_| {}));
+        let measured = measure(options, stalled.zip(place), &mut venue, clock);
         stop.store(true, Ordering::Relaxed);
-        let held = held.map(|held| held.join().unwrap_or_else(|it| std::panic::resume_unwind(it)));
-        held.unwrap_or(Ok(())).map(|()| report)
-    })?;
+        (report.join().unwrap_or_else(|it| std::panic::resume_unwind(it)), measured)
+    });
+    let requests = requests?;
     venue.stop_and_remove()?;
     let report = report.map_err(|error| Failure::runtime(causes(&error)))?;
     match report.failures.first() {
         Some(failure) => Err(Failure::runtime(format!("the load ended early: {failure}"))),
-        None => Ok(report.answered_per_second()),
+        None => Ok(requests),
     }
 }
 
-/// Keeps this many subscribers logged in that read nothing after the login.
-fn hold(
-    address: SocketAddr,
-    count: usize,
-    stop: &AtomicBool,
+/// Lets the load run for a while, with subscribers that log in and stop reading; then counts the requests that the
+/// venue takes in the time of the run. Nothing but the load and the venue has anything to do in that time.
+fn measure(
+    options: &StalledOptions,
+    stalled: Option<(Stalled, SocketAddr)>,
+    venue: &mut OwnVenue,
     clock: SystemClock,
-) -> Result<(), Failure> {
-    let open = (0..count).map(|_| log_in(address, clock)).collect::<Result<Vec<_>, _>>()?;
-    while !stop.load(Ordering::Relaxed) {
-        thread::sleep(PAUSE);
+) -> Result<u64, Failure> {
+    let begun = clock.since_start();
+    let mut held = Vec::new();
+    if let Some((stalled, address)) = stalled {
+        for _ in 0..options.subscribers {
+            held.push(log_in(address, clock)?);
+        }
+        while stalled.count(&venue.figures()) < options.subscribers as u64 {
+            if clock.since_start() - begun > STALLED_WITHIN {
+                return Err(Failure::runtime(format!(
+                    "{} of {} subscribers of {} have stalled after {} s",
+                    stalled.count(&venue.figures()),
+                    options.subscribers,
+                    stalled.as_str(),
+                    STALLED_WITHIN.as_secs()
+                )));
+            }
+            thread::sleep(LOOK_INTERVAL);
+        }
     }
-    drop(open);
-    Ok(())
+    // The venue is equally warm in both runs.
+    thread::sleep(WARM_AFTER.saturating_sub(clock.since_start() - begun));
+    let (requests, from) = (venue.requests(), clock.since_start());
+    thread::sleep(options.duration);
+    let (requests, took) = (venue.requests() - requests, clock.since_start() - from);
+    drop(held);
+    Ok((requests as f64 / took.as_secs_f64()) as u64)
 }
 
 fn log_in(address: SocketAddr, clock: SystemClock) -> Result<TcpClient, Failure> {

@@ -1,7 +1,8 @@
 //! The subscribers of one TCP listener: who gets in, and what each is sent, from its own place.
 //!
 //! Invariant: a subscriber holds nothing of its own but its place and 64 KiB; one that is slow, silent or
-//! broken is cut off and costs no other anything.
+//! broken is cut off and costs no other anything. One whose socket is full is not looked at until the socket
+//! takes bytes again, except for its timers.
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
@@ -68,12 +69,17 @@ pub(super) struct Door<N> {
     subscribers: Vec<Option<Box<Subscriber>>>,
     /// Places of those with something to do, each once, longest waiting first.
     queue: VecDeque<u32>,
+    /// Places of those that have been given all there is, each once: news and time bring them back. One whose
+    /// socket is full is not among them.
+    idle: Vec<u32>,
     strangers: Strangers,
     failed_logins: FailedLogins,
     /// Connections of each user.
     of_user: Vec<usize>,
     live: usize,
     open: usize,
+    /// Connections whose sockets were full when timers were last looked at.
+    stalled: usize,
     ticked_ns: u64,
     events: Vec<NetworkEvent>,
     buffer: Box<[u8]>,
@@ -85,6 +91,8 @@ struct Subscriber {
     /// The delta stream that it is sent, or whose snapshot; `None` is the feed.
     stream: Option<usize>,
     snapshot: Option<Snapshot>,
+    /// It stands among the idle ones.
+    is_idle: bool,
 }
 
 /// A snapshot that is sent.
@@ -101,7 +109,10 @@ struct Snapshot {
 /// What becomes of a subscriber after it was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
+    /// It has all there is.
     Idle,
+    /// Its socket is full.
+    Full,
     Again,
     Close,
 }
@@ -113,11 +124,13 @@ impl<N: StreamNetwork> Door<N> {
             service,
             subscribers: Vec::new(),
             queue: VecDeque::new(),
+            idle: Vec::new(),
             strangers: Strangers::new(STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX),
             failed_logins: FailedLogins::new(5, 60 * SECOND, 60 * SECOND),
             of_user: vec![0; users],
             live: 0,
             open: 0,
+            stalled: 0,
             ticked_ns: 0,
             events: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -127,6 +140,11 @@ impl<N: StreamNetwork> Door<N> {
     /// Connections open now.
     pub(super) const fn open(&self) -> usize {
         self.open
+    }
+
+    /// Connections whose sockets were full when timers were last looked at.
+    pub(super) const fn stalled(&self) -> usize {
+        self.stalled
     }
 
     /// One turn. `has_news` is true if there are new messages since the last.
@@ -145,7 +163,14 @@ impl<N: StreamNetwork> Door<N> {
             work += self.tick(options, counters, now_ns);
         }
         if is_time || (has_news && self.service == Service::Stream) {
-            (0..self.subscribers.len()).for_each(|index| self.enqueue(index as u32));
+            let mut idle = std::mem::take(&mut self.idle);
+            for index in idle.drain(..) {
+                if let Some(subscriber) = &mut self.subscribers[index as usize] {
+                    subscriber.is_idle = false;
+                }
+                self.enqueue(index);
+            }
+            self.idle = idle;
         }
         let mut waiting = std::mem::take(&mut self.queue);
         let mut written = 0;
@@ -155,12 +180,18 @@ impl<N: StreamNetwork> Door<N> {
             let Some(mut subscriber) = self.subscribers[index as usize].take() else { continue };
             subscriber.connection.queued = false;
             let before = written;
+            counters.served.add(1);
             let served =
                 self.serve(&mut subscriber, options, stored, counters, now_ns, &mut written);
-            work += usize::from(written > before || served != Served::Idle);
+            work +=
+                usize::from(written > before || matches!(served, Served::Again | Served::Close));
             if served == Served::Close {
                 self.drop_subscriber(&subscriber);
                 continue;
+            }
+            if served == Served::Idle && !subscriber.is_idle {
+                subscriber.is_idle = true;
+                self.idle.push(index);
             }
             self.subscribers[index as usize] = Some(subscriber);
             if served == Served::Again {
@@ -227,8 +258,13 @@ impl<N: StreamNetwork> Door<N> {
         let mut connection = Connection::new(id, address, Server::new(options.timers, now_ns));
         connection.readable = true;
         self.open += 1;
-        self.subscribers[index] =
-            Some(Box::new(Subscriber { connection, user: None, stream: None, snapshot: None }));
+        self.subscribers[index] = Some(Box::new(Subscriber {
+            connection,
+            user: None,
+            stream: None,
+            snapshot: None,
+            is_idle: false,
+        }));
         self.enqueue(id.index);
     }
 
@@ -281,8 +317,8 @@ impl<N: StreamNetwork> Door<N> {
         };
         *written += count;
         if !connection.session.outgoing().is_empty() {
-            // The socket is full: `Writable` brings it back.
-            return Served::Idle;
+            // `Writable` brings it back.
+            return Served::Full;
         }
         if let Stage::Closing { finished: finished @ false, .. } = &mut connection.stage {
             *finished = true;
@@ -436,9 +472,11 @@ impl<N: StreamNetwork> Door<N> {
         now_ns: u64,
     ) -> usize {
         let mut work = 0;
+        self.stalled = 0;
         for index in 0..self.subscribers.len() {
             let Some(mut subscriber) = self.subscribers[index].take() else { continue };
             let Some(counter) = timed_out(&mut subscriber, options, counters, now_ns) else {
+                self.stalled += usize::from(subscriber.connection.blocked_since_ns.is_some());
                 self.subscribers[index] = Some(subscriber);
                 continue;
             };

@@ -524,6 +524,55 @@ fn a_slow_snapshot_is_cut_off_and_holds_nothing_up() {
     assert_eq!(harness.served().messages, 6_003);
 }
 
+/// Times connections are looked at while a thousand messages come, each in a turn of its own and taken by a quick
+/// subscriber at once; beside two that are stalled, or alone. What was stalled is equal in the end.
+fn looks(has_stalled: bool) -> u64 {
+    let mut harness = FeedBench::new();
+    for number in 1..=2_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let (stream, snapshot) = (harness.stream.clone(), harness.snapshot.clone());
+    let mut stalled = Vec::new();
+    for network in [&stream, &snapshot].into_iter().filter(|_| has_stalled) {
+        let mut login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
+        login.sequence_number = Some(1);
+        let connection = network.connect("10.0.0.1:5000".parse().unwrap());
+        network.set_room(connection, 4096);
+        let mut client = TestClient::new(connection, login, harness.now_ns);
+        client.write(network);
+        stalled.push((network, client));
+    }
+    let mut quick = harness.join(&stream, 1);
+    // So that timers are looked at.
+    harness.now_ns += 20_000_000;
+    harness.hear(&stream, &mut quick);
+    assert_eq!(harness.served().stalled, stalled.len() as u64);
+    let calls = |(network, client): &(&FakeStream, TestClient)| network.calls(client.connection);
+    let calls_before: Vec<_> = stalled.iter().map(calls).collect();
+    let looks_before = harness.served().served;
+    for number in 2_001..=3_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+        harness.now_ns += 200_000;
+        harness.hear(&stream, &mut quick);
+    }
+    assert_eq!(stalled.iter().map(calls).collect::<Vec<_>>(), calls_before, "system calls");
+    let looks = harness.served().served - looks_before;
+    assert_eq!(replies(&quick.seen).len(), 2 + 3_000);
+    if let Some((network, client)) = stalled.first_mut() {
+        harness.hear(network, client);
+        assert_eq!(replies(&client.seen), replies(&quick.seen));
+    }
+    looks
+}
+
+/// A subscriber whose socket is full costs no turn anything: it is not looked at, neither read nor written, until
+/// its socket takes bytes again. Then it has everything that it missed.
+#[test]
+fn a_stalled_subscriber_costs_no_turn_anything() {
+    assert_eq!(looks(true), looks(false));
+}
+
 /// The feed over TCP starts at any number and goes on with what happens; a number that there is not yet, a
 /// wrong password and another session are rejected, the last two alike for both services.
 #[test]

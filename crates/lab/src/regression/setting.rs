@@ -122,6 +122,7 @@ impl Setting {
             );
         }
         let options = OwnVenueOptions {
+            order_entry: String::new(),
             symbols: instruments.symbols(streams),
             users: USERS,
             market_data,

@@ -18,8 +18,8 @@ use super::super::output::{grouped, print_json, print_line};
 /// Compare the throughput of a venue with and without subscribers that stop reading.
 ///
 /// Pairs of runs in turns, each on a venue of its own under a load that waits for its answers: one run alone, one beside
-/// subscribers of the feed over TCP, or of snapshots, that read nothing after their login. The median of the changes
-/// counts. Load, venue and subscribers share the machine, so the figures mean something only where nothing else runs.
+/// subscribers of the feed over TCP, or of snapshots, that read nothing after their login. Requests are counted from
+/// the moment at which all of them have stalled. The median of the changes counts. Load, venue and subscribers share the machine, so the figures mean something only where nothing else runs.
 /// Exit code 4 with --strict if the median is a loss of more than 2 %.
 #[derive(Debug, Args)]
 #[command(
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// Pairs of runs for each kind of subscriber.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
     pairs: u8,
-    /// How long each run is under load.
+    /// How long each run is measured, after the subscribers have stalled.
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     duration: Span,
     /// Subscribers that stop reading.
@@ -86,7 +86,7 @@ fn text(outcome: &StalledOutcome) -> String {
     let pairs = pairs.map(|(without, with)| format!("{}>{}", grouped(*without), grouped(*with)));
     let change = outcome.change_ppm() as f64 / 10_000.0;
     format!(
-        "{:<14} {change:+.1} %   answered/s, without>with: {}",
+        "{:<14} {change:+.1} %   requests/s, without>with: {}",
         outcome.stalled.as_str(),
         pairs.collect::<Vec<_>>().join("  ")
     )
