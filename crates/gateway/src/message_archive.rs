@@ -6,7 +6,9 @@
 
 use std::fmt;
 
-use market::{DecodeError, Instrument, Output, SessionId, Text};
+use market::{DecodeError, Instrument, InstrumentId, Output, Phase, SessionId, SystemEvent, Text};
+
+use wire::fix::Directory;
 
 use crate::{
     replay_store::ReplayStore,
@@ -120,6 +122,16 @@ impl MessageArchive {
         self.instruments.push(instrument);
     }
 
+    /// Takes the trading status of an instrument before the first output; `None` if it was removed.
+    pub fn know_phase(&mut self, instrument_id: InstrumentId, phase: Option<Phase>) {
+        self.replies.directory_mut().set_phase(instrument_id, phase);
+    }
+
+    /// Takes the part of the day before the first output.
+    pub fn know_part(&mut self, part: SystemEvent) {
+        self.replies.directory_mut().set_part(part);
+    }
+
     /// Emits what is kept, section by section: code and bytes. Sessions and instruments are left
     /// out; they are part of the state.
     pub fn sections(&self, emit: &mut impl FnMut(u16, &[u8])) {
@@ -192,6 +204,10 @@ impl MessageArchive {
 
     pub(crate) fn instruments(&self) -> &[Instrument] {
         &self.instruments
+    }
+
+    pub(crate) const fn directory(&self) -> &Directory {
+        self.replies.directory()
     }
 
     pub(crate) fn sessions(&self) -> impl Iterator<Item = (SessionId, &Text<6>)> {

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt};
 use market::{Event, Instrument, OrderKey, Output, SessionId, Text, VenueEvent};
 use ring::{Consumer, Cursor, Flow};
 use wire::{
-    fix::{FixNote, Reports},
+    fix::{Directory, FixNote, Reports},
     itch,
     ouch::{self, Recipient},
     ouch42::{self, Tokens},
@@ -57,6 +57,8 @@ pub struct ReplyStreams<S> {
     reports: Vec<Option<Box<Reports>>>,
     /// By stream: the tokens of a session that speaks OUCH 4.2, once it has sent something.
     tokens: Vec<Option<Box<Tokens>>>,
+    /// What FIX sessions may ask about instruments.
+    directory: Directory,
     store: S,
     count: u64,
 }
@@ -79,8 +81,19 @@ struct Routes {
 impl<S: MessageStore> ReplyStreams<S> {
     /// The replies to all sessions: the stream of a session is its id, less 1.
     pub fn of_all(store: S) -> Self {
-        let (encoder, routes) = (ouch::Encoder::new(), Routes::default());
-        Self { encoder, routes, reports: Vec::new(), tokens: Vec::new(), store, count: 0 }
+        Self::new(Routes::default(), store)
+    }
+
+    fn new(routes: Routes, store: S) -> Self {
+        Self {
+            encoder: ouch::Encoder::new(),
+            routes,
+            reports: Vec::new(),
+            tokens: Vec::new(),
+            directory: Directory::default(),
+            store,
+            count: 0,
+        }
     }
 
     /// The replies to the sessions of these users: the stream of a session is the index of its
@@ -103,8 +116,7 @@ impl<S: MessageStore> ReplyStreams<S> {
             touched: Vec::with_capacity(count),
             is_touched: vec![false; count],
         };
-        let encoder = ouch::Encoder::new();
-        Self { encoder, routes, reports: Vec::new(), tokens: Vec::new(), store, count: 0 }
+        Self::new(routes, store)
     }
 
     /// Takes the next output.
@@ -115,6 +127,7 @@ impl<S: MessageStore> ReplyStreams<S> {
         if let Event::SessionAdded(added) = &output.event {
             self.add_session(added.session_id, added.username);
         }
+        self.directory.take(&output.event);
         if !self.routes.has_stream_for(&output.event) {
             return;
         }
@@ -130,7 +143,7 @@ impl<S: MessageStore> ReplyStreams<S> {
         {
             self.tokens_mut(stream).get_or_insert_default();
         }
-        let Self { encoder, routes, reports, tokens, store, count } = self;
+        let Self { encoder, routes, reports, tokens, directory, store, count } = self;
         let is_fix = |stream: usize| reports.get(stream).is_some_and(Option::is_some);
         let mut push = |routes: &mut Routes, stream, message: &[u8]| {
             store.push(stream, message);
@@ -166,7 +179,7 @@ impl<S: MessageStore> ReplyStreams<S> {
             let Some(stream) = routes.stream(session_id) else { continue };
             let Some(Some(reports)) = reports.get_mut(stream) else { continue };
             let is_own = |key: &OrderKey| key.session_id == session_id;
-            reports.take(output, is_own, &mut |message| push(routes, stream, message));
+            reports.take(output, directory, is_own, &mut |message| push(routes, stream, message));
         }
     }
 
@@ -254,6 +267,16 @@ impl<S: MessageStore> ReplyStreams<S> {
     /// Takes an instrument that was added before the first output.
     pub(crate) fn add_instrument(&mut self, instrument: &Instrument) {
         self.encoder.learn(instrument);
+        self.directory.add(instrument);
+    }
+
+    /// The instruments, and the part of the day.
+    pub(crate) const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub(crate) const fn directory_mut(&mut self) -> &mut Directory {
+        &mut self.directory
     }
 
     /// A stream with new replies; each once, until it has new ones again.
@@ -297,6 +320,7 @@ impl ReplyStreams<ReplayStore> {
     /// Takes what was sent before a snapshot, before the first output.
     pub(crate) fn restore(&mut self, archive: &MessageArchive) {
         archive.instruments().iter().for_each(|instrument| self.add_instrument(instrument));
+        self.directory.clone_from(archive.directory());
         for (session_id, username) in archive.sessions() {
             self.add_session(session_id, *username);
             if let Some(stream) = self.stream(session_id) {

@@ -105,6 +105,11 @@ impl VenueState {
                 }
                 for instrument in restored.instruments() {
                     archive.know_instrument(*instrument);
+                    let instrument_id = instrument.instrument_id;
+                    archive.know_phase(instrument_id, restored.phase(instrument_id));
+                }
+                if let Some(part) = restored.system_event() {
+                    archive.know_part(part);
                 }
                 for session in restored.sessions() {
                     archive.know_session(session.session_id(), *session.username());

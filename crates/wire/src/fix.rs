@@ -7,6 +7,7 @@
 
 pub mod dictionary;
 mod builder;
+mod directory;
 mod message;
 mod note;
 mod refusal;
@@ -16,8 +17,11 @@ mod session;
 mod time;
 
 pub use builder::{Builder, LENGTH_MAX as BUILDER_LEN_MAX};
+pub use directory::{Directory, Listed};
 pub use message::{FIELDS_MAX, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
-pub use note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, RequestNote};
+pub use note::{
+    ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote, QueryNote, RequestNote,
+};
 pub use refusal::{Refusal, reject_text};
 pub use reports::{ReportedOrder, Reports, SendMessage};
 pub use request::Intake;

@@ -96,6 +96,12 @@ pub trait ClientSession: Sized {
         false
     }
 
+    /// The client has been sent all that there is. True if it is to be served again, because the session asks for
+    /// something that follows.
+    fn follow(&mut self, _reports: Option<&Reports>) -> bool {
+        false
+    }
+
     /// Sends text for a human reader, where the protocol has such a message.
     fn send_text(&mut self, text: &str, now_ns: u64);
 

@@ -4,7 +4,9 @@
 
 use market::{AccountQuery, Command, Note, SessionId, Text, Timestamp};
 use wire::{
-    fix::{Acceptor, FixHappening, FixNote, FixTimeout, FixTimers, Intake, Message, Reports},
+    fix::{
+        Acceptor, FixHappening, FixNote, FixTimeout, FixTimers, Intake, Message, PageNote, Reports,
+    },
     soupbintcp::Timeout,
 };
 
@@ -16,6 +18,8 @@ pub struct FixSession {
     acceptor: Acceptor,
     /// The note that is handed over.
     note: Option<Note>,
+    /// The last page of a list that was asked for.
+    asked: Option<PageNote>,
 }
 
 /// What a FIX session keeps between its connections.
@@ -37,7 +41,7 @@ impl ClientSession for FixSession {
     const COMMANDS_MAX: usize = 3;
 
     fn open(options: &FixTimers, now_ns: u64) -> Self {
-        Self { acceptor: Acceptor::new(*options, now_ns), note: None }
+        Self { acceptor: Acceptor::new(*options, now_ns), note: None, asked: None }
     }
 
     fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), String> {
@@ -108,6 +112,14 @@ impl ClientSession for FixSession {
 
     fn has_more(&self) -> bool {
         self.acceptor.has_more()
+    }
+
+    fn follow(&mut self, reports: Option<&Reports>) -> bool {
+        let page = reports.and_then(Reports::next_page);
+        let Some(page) = page.filter(|page| self.asked != Some(*page)) else { return false };
+        self.asked = Some(page);
+        self.acceptor.ask_for_more(page);
+        true
     }
 
     fn send_text(&mut self, _: &str, _: u64) {}

@@ -295,6 +295,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             {
                 Served::Again
             }
+            Stage::Live(user) if connection.session.follow(self.replies.reports(*user)) => {
+                Served::Again
+            }
             // All was given: what ends it comes next.
             Stage::Live(_) | Stage::Pending if connection.ends.is_some() => Served::Again,
             Stage::Closing { finished, .. } if !*finished => {

@@ -97,7 +97,7 @@ impl FixClient {
         let mut builder = Builder::new(&mut buffer);
         builder.text(35, msg_type).number(34, number).text(49, self.name).time(52, now);
         builder.text(56, "DAMRAK");
-        if !matches!(msg_type.as_bytes()[0], b'A' | b'0'..=b'5') {
+        if matches!(msg_type, "D" | "F" | "G" | "H" | "q" | "E") {
             builder.time(60, now);
         }
         builder.fields(fields.replace('|', "\x01").as_bytes());

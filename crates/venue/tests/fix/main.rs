@@ -1,6 +1,7 @@
 //! FIX order entry over real sockets: orders and their reports, faults, and the example of the docs.
 
 mod client;
+mod instruments;
 mod restarts;
 
 use std::{io::Write, path::Path, process::Command, thread, time::Duration};

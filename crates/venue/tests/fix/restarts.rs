@@ -183,7 +183,7 @@ fn older_messages_are_read_from_the_journal() {
 }
 
 /// The files of a folder, as they are now.
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -195,7 +195,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Writes a snapshot of the end of a journal; returns its sequence.
-fn snapshot(directory: &Path) -> u64 {
+pub fn snapshot(directory: &Path) -> u64 {
     let folder = Folder::new(directory);
     let mut files = folder.second();
     let mut follower = Follower::begin(&folder, &mut *files, u64::MAX, Some(1 << 20)).unwrap();

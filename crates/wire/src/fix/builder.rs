@@ -2,6 +2,8 @@
 //!
 //! Invariant: BodyLength and CheckSum are right, whatever was put.
 
+use core::fmt;
+
 use market::Timestamp;
 
 use super::{
@@ -78,6 +80,13 @@ impl<'a> Builder<'a> {
         self.put(&[SOH])
     }
 
+    /// Puts a field of what a value shows.
+    pub fn display(&mut self, tag: u32, value: &impl fmt::Display) -> &mut Self {
+        self.tag(tag);
+        fmt::Write::write_fmt(self, format_args!("{value}")).expect("putting text fails never");
+        self.put(&[SOH])
+    }
+
     /// Puts a field of a moment, with milliseconds.
     pub fn time(&mut self, tag: u32, value: Timestamp) -> &mut Self {
         self.bytes(tag, &write_time(value))
@@ -128,6 +137,13 @@ impl<'a> Builder<'a> {
         self.buffer[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
         self
+    }
+}
+
+impl fmt::Write for Builder<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.put(text.as_bytes());
+        Ok(())
     }
 }
 

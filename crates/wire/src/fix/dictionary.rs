@@ -182,6 +182,7 @@ fields! {
     143 TargetLocationID Text "",
     144 OnBehalfOfLocationID Text "",
     145 DeliverToLocationID Text "",
+    146 NoRelatedSym Count "",
     150 ExecType Char "0 1 2 3 4 5 6 7 8 9 A B C D E F G H I",
     151 LeavesQty Decimal "",
     167 SecurityType Text "",
@@ -190,7 +191,18 @@ fields! {
     211 PegOffsetValue Decimal "",
     212 XmlDataLen Length "",
     213 XmlData Data "",
+    263 SubscriptionRequestType Char "0 1 2",
+    320 SecurityReqID Text "",
+    321 SecurityRequestType Number "0 1 2 3",
+    322 SecurityResponseID Text "",
+    323 SecurityResponseType Number "1 2 3 4 5 6",
+    324 SecurityStatusReqID Text "",
+    326 SecurityTradingStatus Number "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23",
+    335 TradSesReqID Text "",
     336 TradingSessionID Text "",
+    338 TradSesMethod Number "1 2 3",
+    339 TradSesMode Number "1 2 3",
+    340 TradSesStatus Number "0 1 2 3 4 5 6",
     347 MessageEncoding Text "",
     354 EncodedTextLen Length "",
     355 EncodedText Data "",
@@ -206,6 +218,7 @@ fields! {
     384 NoMsgTypes Count "",
     385 MsgDirection Char "S R",
     386 NoTradingSessions Count "",
+    393 TotNoRelatedSym Number "",
     432 ExpireDate Date "",
     434 CxlRejResponseTo Char "1 2",
     447 PartyIDSource Char "",
@@ -224,18 +237,27 @@ fields! {
     533 TotalAffectedOrders Number "",
     553 Username Text "",
     554 Password Text "",
+    559 SecurityListRequestType Number "0 1 2 3 4",
+    560 SecurityRequestResult Number "0 1 2 3 4 5",
+    561 RoundLot Decimal "",
+    567 TradSesStatusRejReason Number "1 99",
     581 AccountType Number "",
     582 CustOrderCapacity Number "",
     583 ClOrdLinkID Text "",
     625 TradingSessionSubID Text "",
     789 NextExpectedMsgSeqNum Number "",
     790 OrdStatusReqID Text "",
+    893 LastFragment Bool "",
 }
 
-/// Groups: the tag of the count, and that of the first field of each entry.
-const GROUPS: &[(u32, u32)] = &[(78, 79), (384, 372), (386, 336), (453, 448)];
-/// Fields that a group repeats.
-const REPEATED: &[u32] = &[79, 80, 336, 372, 385, 447, 448, 452, 625];
+/// Groups: the tag of the count, that of the first field of each entry, and all that an entry may have.
+const GROUPS: &[(u32, u32, &[u32])] = &[
+    (78, 79, &[79, 80]),
+    (146, 55, &[55, 107, 561]),
+    (384, 372, &[372, 385]),
+    (386, 336, &[336, 625]),
+    (453, 448, &[447, 448, 452]),
+];
 
 /// All messages, those of the session first.
 pub const MESSAGES: &[MessageRow] = &[
@@ -344,6 +366,38 @@ pub const MESSAGES: &[MessageRow] = &[
         optional: &[54, 55],
     },
     MessageRow {
+        msg_type: "x",
+        name: "Security List Request",
+        direction: Direction::ToVenue,
+        required_42: None,
+        required_44: &[320, 559],
+        optional: &[55, 263],
+    },
+    MessageRow {
+        msg_type: "c",
+        name: "Security Definition Request",
+        direction: Direction::ToVenue,
+        required_42: Some(&[320, 321]),
+        required_44: &[320, 321],
+        optional: &[55, 263],
+    },
+    MessageRow {
+        msg_type: "e",
+        name: "Security Status Request",
+        direction: Direction::ToVenue,
+        required_42: Some(&[324, 55, 263]),
+        required_44: &[324, 263],
+        optional: &[55],
+    },
+    MessageRow {
+        msg_type: "g",
+        name: "Trading Session Status Request",
+        direction: Direction::ToVenue,
+        required_42: Some(&[335, 263]),
+        required_44: &[335, 263],
+        optional: &[338, 339],
+    },
+    MessageRow {
         msg_type: "8",
         name: "Execution Report",
         direction: Direction::FromVenue,
@@ -366,6 +420,38 @@ pub const MESSAGES: &[MessageRow] = &[
         required_42: None,
         required_44: &[37, 530, 531],
         optional: &[11, 532, 533, 54, 55],
+    },
+    MessageRow {
+        msg_type: "y",
+        name: "Security List",
+        direction: Direction::FromVenue,
+        required_42: None,
+        required_44: &[320, 322, 560],
+        optional: &[55, 146, 393, 561, 893],
+    },
+    MessageRow {
+        msg_type: "d",
+        name: "Security Definition",
+        direction: Direction::FromVenue,
+        required_42: Some(&[320, 322, 393]),
+        required_44: &[320, 322, 323],
+        optional: &[55, 561],
+    },
+    MessageRow {
+        msg_type: "f",
+        name: "Security Status",
+        direction: Direction::FromVenue,
+        required_42: Some(&[55]),
+        required_44: &[],
+        optional: &[324, 326],
+    },
+    MessageRow {
+        msg_type: "h",
+        name: "Trading Session Status",
+        direction: Direction::FromVenue,
+        required_42: Some(&[336, 340]),
+        required_44: &[336, 340],
+        optional: &[335, 338, 339, 567],
     },
 ];
 
@@ -441,13 +527,18 @@ pub fn check(message: &Message<'_>, row: &MessageRow, version: Version) -> Resul
         if !row.has(tag) {
             return fault(SessionReject::TagNotForMessage);
         }
-        if !REPEATED.contains(&tag) && message.fields().take(index).any(|(it, _)| it == tag) {
+        let is_repeated = || message.fields().take(index).any(|(it, _)| it == tag);
+        let is_member = || {
+            let mut groups = GROUPS.iter().filter(|(_, _, members)| members.contains(&tag));
+            groups.any(|(count, ..)| message.get(*count).is_some())
+        };
+        if is_repeated() && !is_member() {
             return fault(SessionReject::Repeated);
         }
         if let Err(reason) = check_value(known, value) {
             return fault(reason);
         }
-        if let Some((_, first)) = GROUPS.iter().find(|(count, _)| *count == tag) {
+        if let Some((_, first, _)) = GROUPS.iter().find(|(count, ..)| *count == tag) {
             let entries = message.fields().filter(|(it, _)| it == first).count();
             if unsigned(value) != Some(entries as u64) {
                 return fault(SessionReject::GroupCount);

@@ -38,6 +38,10 @@ pub enum FixNote<'a> {
         /// Number of the request.
         counted: u32,
     },
+    /// A request for instruments or for the status of the day.
+    Query(QueryNote),
+    /// The client has been sent all that there is: the page of its list from this place on is the next.
+    More(PageNote),
 }
 
 /// See [`FixNote::Logon`].
@@ -107,6 +111,49 @@ impl RequestNote {
             original_id: ClOrdId::BLANK,
         }
     }
+}
+
+/// See [`FixNote::More`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageNote {
+    /// MsgSeqNum of the request for the list.
+    pub counted: u32,
+    /// Place of the page's first instrument.
+    pub first: u32,
+}
+
+/// See [`FixNote::Query`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryNote {
+    /// MsgType: `x`, `c`, `e` or `g`.
+    pub msg_type: u8,
+    /// MsgSeqNum of the request.
+    pub counted: u32,
+    /// SecurityListRequestType (559) or SecurityRequestType (321); of a request for the status of the day `Y`, or
+    /// `N` if it names another trading session.
+    pub code: u8,
+    /// SubscriptionRequestType (263); `0` if there is none.
+    pub subscription: u8,
+    /// The instrument; blank if none is named, or a name that is too long.
+    pub symbol: Symbol,
+    /// SecurityReqID, SecurityStatusReqID or TradSesReqID.
+    pub id: ClOrdId,
+}
+
+impl QueryNote {
+    /// True if it begins or ends a subscription.
+    #[must_use]
+    pub const fn is_subscription(&self) -> bool {
+        self.subscription != b'0'
+    }
+}
+
+encoded! {
+    PageNote { counted, first }
+}
+
+encoded! {
+    QueryNote { msg_type, counted, code, subscription, symbol, id }
 }
 
 encoded! {
@@ -209,6 +256,14 @@ impl<'a> FixNote<'a> {
                 out.put(b"E");
                 out.write(counted);
             }
+            Self::Query(query) => {
+                out.put(b"Q");
+                out.write(query);
+            }
+            Self::More(page) => {
+                out.put(b"M");
+                out.write(page);
+            }
         }
         Note::new(session_id, &out.bytes[..out.len]).expect("the writer has the length of a note")
     }
@@ -226,6 +281,8 @@ impl<'a> FixNote<'a> {
             }
             b'R' => Self::Request(from.read("request").ok()?),
             b'E' => Self::End { counted: from.read("counted").ok()? },
+            b'Q' => Self::Query(from.read("query").ok()?),
+            b'M' => Self::More(from.read("page").ok()?),
             _ => return None,
         };
         from.is_empty().then_some(note)

@@ -4,6 +4,7 @@
 //! Invariant: every message has the next MsgSeqNum, the time of its input as SendingTime, and the same bytes
 //! at every replay. An order's ClOrdID, executed lots and average price are kept here and nowhere else.
 
+mod instruments;
 mod messages;
 mod saved;
 
@@ -15,10 +16,10 @@ use market::{
     Side, Symbol, TimeInForce, Timestamp, TradeId, Traded, VenueEvent, encoded,
 };
 
-use self::messages::Report;
+use self::{instruments::Listing, messages::Report};
 use super::{
-    BUILDER_LEN_MAX, Refusal, Version,
-    note::{ClOrdId, FixNote, LogonNote, RequestNote},
+    BUILDER_LEN_MAX, Directory, Refusal, Version,
+    note::{ClOrdId, FixNote, LogonNote, PageNote, RequestNote},
     refusal::{order_reject_code, reject_text},
 };
 
@@ -115,6 +116,8 @@ pub struct Reports {
     pending: VecDeque<RequestNote>,
     /// Price in ticks and lots of the newest trades, by TradeId.
     trades: BTreeMap<u64, (u64, u32)>,
+    /// The list of instruments that has not been sent to its end.
+    listing: Option<Listing>,
 }
 
 /// Versions, names and numbers of a session.
@@ -160,6 +163,7 @@ impl Reports {
             history: VecDeque::new(),
             pending: VecDeque::new(),
             trades: BTreeMap::new(),
+            listing: None,
         }
     }
 
@@ -188,11 +192,19 @@ impl Reports {
         self.orders.get(&number)
     }
 
+    /// The next page of the list of instruments that is being sent, if one is.
+    #[must_use]
+    pub fn next_page(&self) -> Option<PageNote> {
+        let Listing { query, next } = self.listing.as_ref()?;
+        Some(PageNote { counted: query.counted, first: *next })
+    }
+
     /// Takes an output of which the session has a part. For a trade between two orders of the session it is
-    /// called once.
+    /// called once. `directory` has taken it before.
     pub fn take(
         &mut self,
         output: &Output,
+        directory: &Directory,
         is_own: impl Fn(&OrderKey) -> bool,
         send: SendMessage<'_>,
     ) {
@@ -200,7 +212,7 @@ impl Reports {
         match &output.event {
             Event::Noted(note) => {
                 if let Some(note) = FixNote::read(note.bytes()) {
-                    self.take_note(&note, time, send);
+                    self.take_note(&note, directory, time, send);
                 }
             }
             Event::AccountQueried(queried) => {
@@ -256,12 +268,20 @@ impl Reports {
         }
     }
 
-    fn take_note(&mut self, note: &FixNote<'_>, time: Timestamp, send: SendMessage<'_>) {
+    fn take_note(
+        &mut self,
+        note: &FixNote<'_>,
+        directory: &Directory,
+        time: Timestamp,
+        send: SendMessage<'_>,
+    ) {
         match note {
             FixNote::Logon(logon) => {
                 self.session.logon = *logon;
                 // Commands of requests that are still pending never reached the log.
                 self.pending.clear();
+                // A list goes on with its connection only.
+                self.listing = None;
                 if logon.reset {
                     self.session.next = 1;
                     self.session.received = 0;
@@ -284,6 +304,8 @@ impl Reports {
                 self.finish(builder, send);
             }
             FixNote::Request(request) => self.take_request(request, time, send),
+            FixNote::Query(query) => self.take_query(query, directory, time, send),
+            FixNote::More(page) => self.list_page(page, directory, time, send),
             FixNote::End { counted } => {
                 self.receive(*counted);
                 while let Some(at) = self.pending.iter().position(|it| it.counted == *counted) {

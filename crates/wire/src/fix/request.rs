@@ -13,7 +13,7 @@ use market::{
 
 use super::{
     Message, Refusal, Reports,
-    note::{ClOrdId, FixNote, RequestNote},
+    note::{ClOrdId, FixNote, QueryNote, RequestNote},
     time::{read_date, read_time},
 };
 
@@ -67,6 +67,9 @@ impl Intake {
     ) {
         let counted = message.number(34).unwrap_or(0) as u32;
         let note = |note: FixNote<'_>| Command::Note(note.note(session_id));
+        if let Some(query) = query(message, counted) {
+            return commands.push(note(FixNote::Query(query)));
+        }
         let id = text::<36>(message.get(11).unwrap_or_default()).unwrap_or(ClOrdId::BLANK);
         let msg_type = message.msg_type().first().copied().unwrap_or(b' ');
         let mut request = RequestNote::new(msg_type, counted, id);
@@ -164,6 +167,28 @@ impl Intake {
         }
         self.in_flight.insert(id, named);
     }
+}
+
+/// A request for instruments or for the status of the day; `None` for any other message.
+fn query(message: &Message<'_>, counted: u32) -> Option<QueryNote> {
+    let (msg_type, id, code) = match message.msg_type() {
+        b"x" => (b'x', 320, one(message, 559)),
+        b"c" => (b'c', 320, one(message, 321)),
+        b"e" => (b'e', 324, b'0'),
+        b"g" => {
+            let is_day = message.get(336).is_none_or(|name| name == b"DAY");
+            (b'g', 335, if is_day { b'Y' } else { b'N' })
+        }
+        _ => return None,
+    };
+    Some(QueryNote {
+        msg_type,
+        counted,
+        code,
+        subscription: message.get(263).map_or(b'0', |_| one(message, 263)),
+        symbol: text(message.get(55).unwrap_or_default()).unwrap_or(Symbol::BLANK),
+        id: text(message.get(id).unwrap_or_default()).unwrap_or(ClOrdId::BLANK),
+    })
 }
 
 /// A text of at most `N` printable characters; blanks at its end count.

@@ -11,7 +11,7 @@ use super::{
     BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, SessionReject, Version,
     dictionary::{self, Direction},
     frame,
-    note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote},
+    note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote},
     time::read_time,
 };
 
@@ -415,7 +415,7 @@ impl Acceptor {
                 name.last() != Some(&b' ') && text.is_some()
             })
         };
-        if let Some(tag) = [11, 41].into_iter().find(|tag| !is_name(*tag)) {
+        if let Some(tag) = [11, 41, 320, 324, 335].into_iter().find(|tag| !is_name(*tag)) {
             let fault = Fault { tag, reason: SessionReject::ValueOutOfRange };
             self.reject(message, fault, counted);
             return false;
@@ -641,6 +641,13 @@ impl Acceptor {
         }
         self.outgoing.extend_from_slice(message);
         self.put_ns = now_ns;
+    }
+
+    /// Asks for the next page of a list, of which the client was sent all that there is.
+    pub fn ask_for_more(&mut self, page: PageNote) {
+        if self.state == State::LoggedOn {
+            self.note(&FixNote::More(page));
+        }
     }
 
     /// Bytes to be written to the socket.

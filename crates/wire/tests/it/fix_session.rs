@@ -6,8 +6,8 @@ use market::{
     Quantity, SessionId, Shown, Side, Ticks, TimeInForce, TradeId, Traded,
 };
 use wire::fix::{
-    ClOrdId, CompId, FixHappening, FixNote, LogonNote, Message, Reports, RequestNote, Version,
-    dictionary,
+    ClOrdId, CompId, Directory, FixHappening, FixNote, LogonNote, Message, PageNote, QueryNote,
+    Reports, RequestNote, Version, dictionary,
 };
 
 use crate::{
@@ -187,7 +187,7 @@ fn a_cancel_waits_for_an_auction() {
     let mut reports = Reports::new(&logon());
     let mut said = |event| {
         let mut said = Vec::new();
-        reports.take(&output(START, event), |_| true, &mut |it| {
+        reports.take(&output(START, event), &Directory::default(), |_| true, &mut |it| {
             said.push(String::from_utf8(it.to_vec()).unwrap().replace('\x01', "|"));
         });
         said
@@ -235,7 +235,7 @@ fn a_saved_state_goes_on() {
     let mut reports = Reports::new(&logon);
     let mut count = 0;
     for event in &events {
-        reports.take(&output(START, *event), is_own, &mut |_| count += 1);
+        reports.take(&output(START, *event), &Directory::default(), is_own, &mut |_| count += 1);
     }
     assert_eq!(count, 1 + 2 * 2_999);
     let mut restored = None;
@@ -272,11 +272,21 @@ fn notes_go_both_ways() {
         original_id: id(&longest),
         ..RequestNote::new(b'G', u32::MAX, id(&longest))
     };
+    let query = QueryNote {
+        msg_type: b'x',
+        counted: 9,
+        code: b'4',
+        subscription: b'0',
+        symbol: market::Symbol::new("AAPL").unwrap(),
+        id: id(&longest),
+    };
     for note in [
         FixNote::Request(order),
         FixNote::Request(replace),
         FixNote::End { counted: 9 },
         FixNote::Session { counted: 3, fields: b"0\x01112=T\x01" },
+        FixNote::Query(query),
+        FixNote::More(PageNote { counted: 7, first: u32::MAX }),
     ] {
         assert_eq!(FixNote::read(note.note(SESSION).bytes()), Some(note));
     }
@@ -284,7 +294,7 @@ fn notes_go_both_ways() {
         let len = seeded.below(Note::LEN_MAX);
         let mut bytes = seeded.bytes(len);
         if !bytes.is_empty() {
-            bytes[0] = *seeded.pick(b"LSRE");
+            bytes[0] = *seeded.pick(b"LSREQM");
         }
         let _ = FixNote::read(&bytes);
     });

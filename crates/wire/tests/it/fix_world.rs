@@ -1,9 +1,10 @@
 //! A FIX session without sockets: a log that answers at once, a client that sends anything. The fuzz target of the
 //! session and the tests share it.
 
-use market::{Event, Note, Output, Sequence, SessionId, Timestamp};
+use market::{Command, Event, Note, Output, Sequence, SessionId, Timestamp};
 use wire::fix::{
-    Acceptor, CompId, FixHappening, FixNote, FixTimers, Framed, Message, Reports, frame,
+    Acceptor, CompId, Directory, FixHappening, FixNote, FixTimers, Framed, Intake, Message,
+    PageNote, Reports, frame,
 };
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -19,6 +20,10 @@ pub fn timers() -> FixTimers {
 pub struct World {
     pub acceptor: Acceptor,
     pub reports: Option<Reports>,
+    pub directory: Directory,
+    intake: Intake,
+    /// The last page of a list that was asked for.
+    asked: Option<PageNote>,
     /// Every message of the venue, in the order of the stream.
     pub stream: Vec<Vec<u8>>,
     pub applications: Vec<u64>,
@@ -33,6 +38,9 @@ impl World {
         Self {
             acceptor: Acceptor::new(timers(), START),
             reports: None,
+            directory: Directory::default(),
+            intake: Intake::default(),
+            asked: None,
             stream: Vec::new(),
             applications: Vec::new(),
             is_over: false,
@@ -55,39 +63,69 @@ impl World {
 
     /// Takes all that the acceptor asks for.
     pub fn run(&mut self) {
-        while !self.is_over {
-            let happening = match self.acceptor.next() {
-                Ok(Some(happening)) => happening,
-                Ok(None) => break,
-                Err(_) => {
-                    self.is_over = true;
-                    break;
-                }
-            };
-            match happening {
-                FixHappening::Logon { .. } => {
-                    let received = self.reports.as_ref().map_or(0, Reports::received);
-                    let expected = self.expected.max(u64::from(received) + 1);
-                    self.acceptor.accept(expected, self.now_ns);
-                }
-                FixHappening::Note(note) => self.take(note),
-                FixHappening::Application(message) => {
-                    let number = Message::read(message).number(34).unwrap();
-                    self.applications.push(number);
-                    let counted = number as u32;
-                    self.take(FixNote::End { counted }.note(SESSION));
-                }
-                FixHappening::Taken => {}
-                FixHappening::Logout => self.is_over = true,
-            }
-            while let Some(number) = self.acceptor.resend_next() {
-                let message = self.stream.get(number as usize - 1).map(Vec::as_slice);
-                self.acceptor.resend(message, self.now_ns);
-            }
-        }
+        while self.step() {}
     }
 
-    fn take(&mut self, note: Note) {
+    /// Takes the next thing that the acceptor asks for; false if there is none.
+    pub fn step(&mut self) -> bool {
+        if self.is_over {
+            return false;
+        }
+        let happening = match self.acceptor.next() {
+            Ok(Some(happening)) => happening,
+            Ok(None) => return false,
+            Err(_) => {
+                self.is_over = true;
+                return false;
+            }
+        };
+        match happening {
+            FixHappening::Logon { .. } => {
+                let received = self.reports.as_ref().map_or(0, Reports::received);
+                let expected = self.expected.max(u64::from(received) + 1);
+                self.acceptor.accept(expected, self.now_ns);
+            }
+            FixHappening::Note(note) => self.take(note),
+            FixHappening::Application(message) => {
+                let bytes = message.to_vec();
+                let message = Message::read(&bytes);
+                let number = message.number(34).unwrap();
+                self.applications.push(number);
+                let mut notes = vec![FixNote::End { counted: number as u32 }.note(SESSION)];
+                if matches!(message.msg_type(), b"x" | b"c" | b"e" | b"g") {
+                    notes = self.query(&message);
+                }
+                notes.into_iter().for_each(|note| self.take(note));
+            }
+            FixHappening::Taken => {}
+            FixHappening::Logout => self.is_over = true,
+        }
+        let page = self.reports.as_ref().and_then(Reports::next_page);
+        if let Some(page) = page.filter(|page| self.asked != Some(*page)) {
+            self.asked = Some(page);
+            self.acceptor.ask_for_more(page);
+        }
+        while let Some(number) = self.acceptor.resend_next() {
+            let message = self.stream.get(number as usize - 1).map(Vec::as_slice);
+            self.acceptor.resend(message, self.now_ns);
+        }
+        true
+    }
+
+    /// The notes of a request about instruments.
+    fn query(&mut self, message: &Message<'_>) -> Vec<Note> {
+        let (received, mut commands) = (Timestamp(self.now_ns), Vec::new());
+        let reports = self.reports.as_ref().expect("it has logged on");
+        self.intake.commands(message, SESSION, received, reports, &mut commands);
+        let note = |command| match command {
+            Command::Note(note) => note,
+            command => panic!("{command:?}"),
+        };
+        commands.into_iter().map(note).collect()
+    }
+
+    /// The log has a note: its messages are sent.
+    pub fn take(&mut self, note: Note) {
         if let Some(FixNote::Logon(logon)) = FixNote::read(note.bytes()) {
             self.reports.get_or_insert_with(|| Reports::new(&logon));
         }
@@ -95,7 +133,9 @@ impl World {
         let event = Event::Noted(note);
         let first = self.stream.len();
         let stream = &mut self.stream;
-        reports.take(&output(self.now_ns, event), |_| true, &mut |it| stream.push(it.to_vec()));
+        reports.take(&output(self.now_ns, event), &self.directory, |_| true, &mut |it| {
+            stream.push(it.to_vec())
+        });
         for (index, message) in self.stream.iter().enumerate().skip(first) {
             self.acceptor.send(message, index as u64 + 1, self.now_ns);
         }

@@ -14,4 +14,5 @@ mod moldudp64;
 mod fix;
 mod fix_world;
 mod fix_session;
+mod fix_instruments;
 mod random_bytes;

@@ -108,6 +108,18 @@ pub(super) const ROWS: &[Attack] = &[
         "journal: an answer has no effect",
         |it| flood(it, |me| me.send("1", "112=are you there|", Nothing)),
     ),
+    free(
+        "fix-security-lists",
+        "requests for all instruments by FIX, without a pause, and for what there is not",
+        "journal: a page of a list has no effect",
+        |it| {
+            flood(it, |me| {
+                let number = me.next();
+                let code = [4, 0, 1][number as usize % 3];
+                me.send("x", &format!("320=L{number}|559={code}|55=NONE|"), Nothing);
+            })
+        },
+    ),
     free("fix-heartbeats", "Heartbeats without a pause", "messages of a turn", |it| {
         flood(it, |me| me.send("0", "", Nothing))
     }),

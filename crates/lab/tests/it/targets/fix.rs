@@ -4,7 +4,7 @@
 //! whatever it reads and however that is cut; and what it holds for a client is bounded.
 
 use gateway::ConnectionId;
-use market::Timestamp;
+use market::{Instrument, InstrumentId, Price, Quantity, Symbol, Timestamp};
 use venue::config::{Bytes, OrderEntryFixConfig, ParticipantConfig, ProtocolName};
 use wire::fix::{Builder, Framed, MESSAGE_LEN_MAX, Message, Version, dictionary, frame};
 
@@ -19,6 +19,8 @@ const HELD_MAX: usize = 192 * 1024;
 
 /// The types of message that a client may write, and one that is no type.
 const TYPES: [&str; 14] = ["A", "0", "1", "2", "3", "4", "5", "j", "D", "F", "G", "H", "q", "ZZ"];
+/// Types that came later: each byte that chose one of the others still does.
+const QUERIES: [&str; 4] = ["x", "c", "e", "g"];
 const SYMBOLS: [&str; 4] = ["AAPL", "MSFT", "NVDA", "NONE"];
 const IDS: [&str; 6] = ["A1", "A2", "A3", "A4", "A5", "A-NAME-OF-THIRTY-SIX-CHARACTERS-1234"];
 /// Fields that a script puts into a message, wanted or not.
@@ -40,7 +42,10 @@ struct Writer<'a> {
 
 /// A framed message of the script: most have the right number and fields, and say what they please.
 fn message(script: &mut Script<'_>, writer: &Writer<'_>) -> Vec<u8> {
-    let msg_type = TYPES[script.below(TYPES.len())];
+    let msg_type = match script.byte() {
+        kind @ 252.. => QUERIES[usize::from(kind - 252)],
+        kind => TYPES[usize::from(kind) % TYPES.len()],
+    };
     let number = match script.byte() {
         byte @ 0..200 => writer.next + u64::from(byte / 192),
         byte @ 200..250 => (writer.next + u64::from(byte)).saturating_sub(225),
@@ -90,6 +95,22 @@ fn message(script: &mut Script<'_>, writer: &Writer<'_>) -> Vec<u8> {
             }
             builder.text(55, SYMBOLS[script.below(4)]).time(60, now);
         }
+        "x" | "c" => {
+            builder.text(320, id(script));
+            let tag = if msg_type == "x" { 559 } else { 321 };
+            builder.number(tag, [0, 3, 4, 1][script.below(4)]);
+            if script.byte().is_multiple_of(2) {
+                builder.text(55, SYMBOLS[script.below(4)]);
+            }
+        }
+        "e" => {
+            builder.text(324, id(script)).text(55, SYMBOLS[script.below(4)]);
+            builder.char(263, b"0012"[script.below(4)]);
+        }
+        "g" => {
+            builder.text(335, id(script)).text(336, ["DAY", "NIGHT"][script.below(2)]);
+            builder.char(263, b"0012"[script.below(4)]);
+        }
         _ => {}
     }
     for _ in 0..script.byte() % 4 {
@@ -122,6 +143,15 @@ pub fn fix_session(bytes: &[u8]) {
 
 fn speak(bytes: &[u8], cut_len: usize) -> (Vec<Vec<u8>>, Vec<u64>, Vec<Vec<u8>>) {
     let mut world = World::new();
+    // Lists of more than one page.
+    for number in 1..=60 {
+        world.directory.add(&Instrument {
+            instrument_id: InstrumentId(number),
+            symbol: Symbol::new(&format!("S{number}")).expect("a short name"),
+            price_increment: Price(1),
+            round_lot: Quantity(1),
+        });
+    }
     let mut script = Script(bytes);
     let mut sent = Vec::new();
     let mut ends = Vec::new();

@@ -7,7 +7,7 @@ use market::{
     bytes::{ByteReader, ByteWriter},
 };
 
-use super::{Header, Reports};
+use super::{Header, Reports, instruments::Listing};
 use crate::pieces::Pieces;
 
 impl Reports {
@@ -35,6 +35,12 @@ impl Reports {
                 out.write(trade_id);
                 out.write(price);
                 out.write(lots);
+            });
+        }
+        if let Some(Listing { query, next }) = &self.listing {
+            pieces.record(b'L', |out| {
+                out.write(query);
+                out.write(next);
             });
         }
         pieces.finish();
@@ -66,6 +72,10 @@ impl Reports {
                     let trade_id = from.read("trade")?;
                     let trade = (from.read("price")?, from.read("lots")?);
                     reports.trades.insert(trade_id, trade);
+                }
+                (b'L', Some(reports)) => {
+                    let (query, next) = (from.read("query")?, from.read("next")?);
+                    reports.listing = Some(Listing { query, next });
                 }
                 (b'P', Some(reports)) => reports.pending.push_back(from.read("request")?),
                 (kind, _) => return Err(DecodeError::Kind(kind)),
