@@ -1,6 +1,6 @@
 //! The instruments of the venue, their trading status and the part of the day, as the log has them.
 //!
-//! Invariant: a function of the outputs: whoever took the same ones answers alike.
+//! Invariant: a function of the outputs: two directories that took the same ones are equal.
 
 use alloc::vec::Vec;
 
