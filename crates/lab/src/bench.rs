@@ -6,11 +6,12 @@
 //! that list is computed after the clock has stopped.
 //!
 //! [`mod@rivals`] runs third-party engines, each in its own process, in turn with ours.
-//! [`mod@pipeline`] runs order files through rings, journal and ledger.
+//! [`mod@pipeline`] runs order files through rings, journal and ledger, [`mod@gateway`] requests through sockets.
 //!
 //! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
 mod agent_thread;
+pub mod gateway;
 pub mod journal;
 pub mod matching;
 pub mod model_btree;

@@ -1,5 +1,6 @@
-//! The verb `bench`: measures the core, the journal, the pipeline and recovery, and prints tables or JSON.
+//! The verb `bench`: measures the core, the gateways, the journal, the pipeline and recovery, and prints tables or JSON.
 
+mod gateway;
 mod recovery;
 
 use std::{env, path::PathBuf};
@@ -36,6 +37,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Book(BookArguments),
+    Gateway(gateway::Arguments),
     Journal(JournalArguments),
     Pipeline(PipelineArguments),
     Recovery(recovery::Arguments),
@@ -155,6 +157,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     memory::keep_ready().map_err(Failure::environment)?;
     match &arguments.what {
         What::Book(arguments) => book(arguments),
+        What::Gateway(arguments) => gateway::run(arguments),
         What::Journal(arguments) => journal(arguments),
         What::Recovery(arguments) => recovery::run(arguments),
         What::Pipeline(arguments) => run_pipeline(arguments),

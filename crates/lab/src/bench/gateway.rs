@@ -1,0 +1,452 @@
+//! The edges of a venue beside bare programs: requests a second and round trips over UDP, SoupBinTCP and FIX.
+//!
+//! Start at [`measure`]. A path drives prepared requests through a venue, and in turns with it through a bare
+//! program that answers the same client: over UDP [`bare_exchange`], which keeps a book, writes a log and sends
+//! a feed, but knows no sessions, balances or recovery; over TCP [`bare_echo`], which answers with as many bytes
+//! as the venue does. The client is one thread that never sleeps ([`datagrams`], [`stream`]).
+//!
+//! Invariant: each request has one answer, in order, or the run fails; so both sides did the same work.
+
+mod bare_echo;
+mod bare_exchange;
+mod datagrams;
+mod prepared;
+mod stream;
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use serde_json::{Value, json};
+use venue::{clock::SystemClock, failure::Failure};
+
+use super::Runs;
+use crate::{
+    latency::{Latency, Percentiles},
+    own_venue::{OwnVenue, OwnVenueOptions},
+};
+
+use datagrams::DatagramDrive;
+use prepared::Prepared;
+use stream::{Framing, StreamDrive};
+
+/// Live orders of the session: a request cancels the oldest once there are so many, and enters one otherwise.
+const LIVE_ORDERS: u32 = 256;
+
+/// How the requests of a path travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carrier {
+    /// OUCH 5.0 in datagrams, so many requests in each.
+    Datagrams { requests: usize },
+    /// OUCH 5.0 over SoupBinTCP.
+    SoupBinTcp,
+    /// FIX 4.4.
+    Fix,
+}
+
+/// How the thread that answers waits for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// It looks again and again.
+    Spins,
+    /// In the kernel.
+    Sleeps,
+}
+
+/// A way through the edge of a venue.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayPath {
+    pub name: &'static str,
+    /// What the bare program of this path is.
+    pub bare: &'static str,
+    carrier: Carrier,
+    waits: Waits,
+    /// Requests without an answer, at most.
+    outstanding: usize,
+    /// Requests of a run.
+    requests: usize,
+}
+
+const EXCHANGE: &str = "an exchange with a book, a log and a feed; replies packed";
+const ECHO: &str = "an echo of the same bytes";
+
+/// All paths.
+pub const PATHS: [GatewayPath; 9] = [
+    path("udp", EXCHANGE, Carrier::Datagrams { requests: 1 }, Waits::Spins, 1, 20_000),
+    path("udp-1024", EXCHANGE, Carrier::Datagrams { requests: 1 }, Waits::Spins, 1_024, 400_000),
+    path(
+        "udp-packed",
+        EXCHANGE,
+        Carrier::Datagrams { requests: 31 },
+        Waits::Spins,
+        4_092,
+        1_500_000,
+    ),
+    path("tcp", ECHO, Carrier::SoupBinTcp, Waits::Spins, 1, 20_000),
+    path(
+        "tcp-parked",
+        "an echo that sleeps in read(2)",
+        Carrier::SoupBinTcp,
+        Waits::Sleeps,
+        1,
+        20_000,
+    ),
+    path("tcp-1024", ECHO, Carrier::SoupBinTcp, Waits::Spins, 1_024, 1_000_000),
+    path("fix", ECHO, Carrier::Fix, Waits::Spins, 1, 20_000),
+    path("fix-64", ECHO, Carrier::Fix, Waits::Spins, 64, 200_000),
+    path("fix-1024", ECHO, Carrier::Fix, Waits::Spins, 1_024, 200_000),
+];
+
+const fn path(
+    name: &'static str,
+    bare: &'static str,
+    carrier: Carrier,
+    waits: Waits,
+    outstanding: usize,
+    requests: usize,
+) -> GatewayPath {
+    GatewayPath { name, bare, carrier, waits, outstanding, requests }
+}
+
+#[derive(Clone, Debug)]
+pub struct GatewayOptions {
+    pub paths: Vec<GatewayPath>,
+    /// Runs of each side of a path, in turns.
+    pub runs: usize,
+    /// Divides the requests of a run; from 1.
+    pub divisor: usize,
+    /// Core of the client; `None` leaves it to the system.
+    pub client_core: Option<usize>,
+    /// Core of the venue, and of the bare program.
+    pub venue_core: Option<usize>,
+    /// Where journals and logs go while a run lasts.
+    pub scratch: PathBuf,
+}
+
+/// What one side of a path did, a value for each run.
+#[derive(Clone, Debug, Default)]
+pub struct GatewaySide {
+    pub answered_per_second: Runs,
+    /// From a request's send to its answer.
+    pub p50_ns: Runs,
+    pub p99_ns: Runs,
+    pub p999_ns: Runs,
+}
+
+#[derive(Clone, Debug)]
+pub struct GatewayRow {
+    pub path: GatewayPath,
+    pub venue: GatewaySide,
+    pub bare: GatewaySide,
+}
+
+impl GatewayPath {
+    /// True if the round trip is what the path is about, false if the rate is.
+    pub fn is_round_trip(&self) -> bool {
+        self.outstanding == 1
+    }
+}
+
+impl GatewaySide {
+    fn push(&mut self, run: &Driven) {
+        let Percentiles { p50_ns, p99_ns, p999_ns, .. } = run.latency.percentiles();
+        self.answered_per_second.push(run.answered as f64 * 1e9 / run.elapsed_ns.max(1) as f64);
+        self.p50_ns.push(p50_ns as f64);
+        self.p99_ns.push(p99_ns as f64);
+        self.p999_ns.push(p999_ns as f64);
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "answered_per_second": self.answered_per_second.all(),
+            "p50_ns": self.p50_ns.all(),
+            "p99_ns": self.p99_ns.all(),
+            "p999_ns": self.p999_ns.all(),
+        })
+    }
+}
+
+impl GatewayRow {
+    /// The venue as a multiple of the bare program, by medians: of its rate, or of its median round trip.
+    pub fn ratio(&self) -> f64 {
+        let figure = |side: &GatewaySide| match self.path.is_round_trip() {
+            true => side.p50_ns.median(),
+            false => side.answered_per_second.median(),
+        };
+        figure(&self.venue) / figure(&self.bare)
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "path": self.path.name,
+            "outstanding": self.path.outstanding,
+            "ratio_of": if self.path.is_round_trip() { "p50_ns" } else { "answered_per_second" },
+            "ratio": self.ratio(),
+            "venue": self.venue.json(),
+            "bare": self.bare.json(),
+            "bare_is": self.path.bare,
+        })
+    }
+}
+
+/// What a client saw in one run.
+struct Driven {
+    answered: usize,
+    elapsed_ns: u64,
+    latency: Latency,
+    /// Bytes of the last answer over TCP, framing included.
+    answer_len: usize,
+}
+
+/// Why a run did not end well.
+#[derive(Debug, thiserror::Error)]
+enum DriveError {
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    #[error("the connection was closed")]
+    Closed,
+    #[error("{answered} of {asked} requests were answered, then none for {SILENCE_NS} ns")]
+    Silence { answered: usize, asked: usize },
+    #[error("answer {number} is {found}, not an accepted or canceled order")]
+    Answer { number: usize, found: String },
+    #[error("answer {expected} is missing: the next one is {found}")]
+    Gap { expected: u64, found: u64 },
+}
+
+/// A run without an answer for so long has failed.
+const SILENCE_NS: u64 = 5_000_000_000;
+
+/// Measures the paths one after the other; on each, venue and bare program take turns.
+///
+/// # Errors
+/// A venue does not start, or a run does not get an answer to each request.
+pub fn measure(
+    options: &GatewayOptions,
+    clock: SystemClock,
+    mut done: impl FnMut(&GatewayRow) -> Result<(), Failure>,
+) -> Result<Vec<GatewayRow>, Failure> {
+    let mut rows = Vec::with_capacity(options.paths.len());
+    for path in &options.paths {
+        // The client is a thread of its own, because a core is a thread's for good.
+        let row = thread::scope(|scope| {
+            let measured = scope.spawn(|| measure_path(*path, options, clock));
+            measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        done(&row)?;
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn measure_path(
+    path: GatewayPath,
+    options: &GatewayOptions,
+    clock: SystemClock,
+) -> Result<GatewayRow, Failure> {
+    pin(options.client_core)?;
+    let of_path = |what: &str| format!("path {}, {what}", path.name);
+    let failed =
+        |what: &str, error: &DriveError| Failure::runtime(format!("{}: {error}", of_path(what)));
+    let mut row = GatewayRow { path, venue: GatewaySide::default(), bare: GatewaySide::default() };
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Failure::runtime)?;
+    let local = socket.local_addr().map_err(Failure::runtime)?;
+    let folder = options.scratch.join(path.name);
+    let venue = OwnVenue::start(&folder, &venue_options(&path, local, options), clock)?;
+    let count = (path.requests / options.divisor).max(path.outstanding).max(1);
+    let at = |name| venue.address(name);
+    let outcome = (|| {
+        match path.carrier {
+            Carrier::Datagrams { requests } => {
+                let server = at("order_entry_udp")?;
+                let mut drive = DatagramDrive::new(socket, server, requests, clock)
+                    .map_err(|error| failed("the socket", &error))?;
+                let mut prepared = Prepared::ouch(LIVE_ORDERS);
+                for _ in 0..options.runs {
+                    prepared.fill(count);
+                    let driven = drive.run(&prepared, path.outstanding);
+                    row.venue.push(&driven.map_err(|error| failed("the venue", &error))?);
+                    let driven = beside_exchange(&path, count, options, clock);
+                    row.bare.push(&driven.map_err(|error| failed("the bare exchange", &error))?);
+                }
+            }
+            Carrier::SoupBinTcp | Carrier::Fix => {
+                let framing = match path.carrier {
+                    Carrier::Fix => Framing::Fix,
+                    _ => Framing::SoupBinTcp,
+                };
+                let server = at(match framing {
+                    Framing::Fix => "order_entry_fix",
+                    Framing::SoupBinTcp => "order_entry",
+                })?;
+                let mut prepared = Prepared::of(framing, LIVE_ORDERS, clock);
+                let mut drive = StreamDrive::log_in(server, &mut prepared, clock)
+                    .map_err(|error| failed("the login", &error))?;
+                for _ in 0..options.runs {
+                    prepared.fill(count);
+                    let driven = drive.run(&prepared, path.outstanding);
+                    let driven = driven.map_err(|error| failed("the venue", &error))?;
+                    row.venue.push(&driven);
+                    let driven =
+                        beside_echo(&path, framing, count, driven.answer_len, options, clock);
+                    row.bare.push(&driven.map_err(|error| failed("the bare echo", &error))?);
+                }
+            }
+        }
+        Ok(())
+    })();
+    venue.stop_and_remove()?;
+    outcome.map(|()| row)
+}
+
+/// One run of the same client with a bare exchange.
+fn beside_exchange(
+    path: &GatewayPath,
+    count: usize,
+    options: &GatewayOptions,
+    clock: SystemClock,
+) -> Result<Driven, DriveError> {
+    let Carrier::Datagrams { requests } = path.carrier else { unreachable!("it is for datagrams") };
+    fs::create_dir_all(&options.scratch)?;
+    let log = options.scratch.join(format!("{}.log", path.name));
+    let exchange = bare_exchange::BareExchange::new(&log)?;
+    let server = exchange.address()?;
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut prepared = Prepared::ouch(LIVE_ORDERS);
+    prepared.fill(count);
+    let driven = beside(
+        |stop| pin_io(options.venue_core).and_then(|()| exchange.run(stop)),
+        || DatagramDrive::new(socket, server, requests, clock)?.run(&prepared, path.outstanding),
+    );
+    fs::remove_file(&log)?;
+    driven
+}
+
+/// One run of the same client with a bare echo.
+fn beside_echo(
+    path: &GatewayPath,
+    framing: Framing,
+    count: usize,
+    answer_len: usize,
+    options: &GatewayOptions,
+    clock: SystemClock,
+) -> Result<Driven, DriveError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let server = listener.local_addr()?;
+    let mut prepared = Prepared::of(framing, LIVE_ORDERS, clock);
+    prepared.fill(count);
+    let mut drive = StreamDrive::connect(server, framing, clock)?;
+    let echo =
+        bare_echo::BareEcho::accept(&listener, framing, answer_len, path.waits == Waits::Sleeps)?;
+    beside(
+        |stop| pin_io(options.venue_core).and_then(|()| echo.run(stop)),
+        || {
+            let driven = drive.run(&prepared, path.outstanding);
+            // An echo that sleeps wakes at the end of the connection.
+            drop(drive);
+            driven
+        },
+    )
+}
+
+/// Runs a bare program in a thread of its own until the client is done.
+fn beside(
+    program: impl FnOnce(&AtomicBool) -> io::Result<()> + Send,
+    client: impl FnOnce() -> Result<Driven, DriveError>,
+) -> Result<Driven, DriveError> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let stop = &stop;
+        let program = scope.spawn(move || program(stop));
+        let driven = client();
+        stop.store(true, Ordering::Relaxed);
+        program.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        driven
+    })
+}
+
+/// The venue of `damrak serve` as it comes, but for addresses, throttles, and who shares its thread.
+fn venue_options(
+    path: &GatewayPath,
+    local: SocketAddr,
+    options: &GatewayOptions,
+) -> OwnVenueOptions {
+    let (mut agents, mut more) = (
+        "order-entry+order-entry-udp+sequencer+journaler+engine+market-data+feed-server".to_owned(),
+        String::new(),
+    );
+    match path.carrier {
+        Carrier::Datagrams { .. } => {
+            more += &format!(
+                "[[participants]]\nusername = \"udp\"\nfirm = \"FIRM\"\nudp = \"{local}\"\n"
+            );
+        }
+        Carrier::SoupBinTcp => {}
+        Carrier::Fix => {
+            agents += "+order-entry-fix";
+            more += "[order_entry_fix]\naddress = \"127.0.0.1:0\"\n";
+            more += &format!(
+                "[[participants]]\nusername = {:?}\npassword = {:?}\nprotocol = \"fix\"\nfirm = \"FIRM\"\n",
+                prepared::FIX_USER,
+                prepared::FIX_PASSWORD
+            );
+        }
+    }
+    let layout = match (path.waits, options.venue_core) {
+        (Waits::Spins, Some(core)) => format!("threads = \"{agents}@{core}:spin\"\n"),
+        (Waits::Spins, None) => "threads = \"single\"\nwait = \"spin\"\n".to_owned(),
+        (Waits::Sleeps, _) => "threads = \"single\"\n".to_owned(),
+    };
+    OwnVenueOptions {
+        symbols: vec![prepared::SYMBOL.to_owned()],
+        users: 1,
+        market_data: more,
+        layout,
+    }
+}
+
+fn pin(core: Option<usize>) -> Result<(), Failure> {
+    pin_io(core).map_err(|error| {
+        Failure::environment(format!("core {}: {error}", core.unwrap_or_default()))
+            .hint("--client-core and --venue-core name cores that this process may use")
+    })
+}
+
+fn pin_io(core: Option<usize>) -> io::Result<()> {
+    core.map_or(Ok(()), os::pin_to_core)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each path is answered by the venue and by its bare program, request by request.
+    #[test]
+    fn each_path_has_one_answer_for_each_request() {
+        let scratch =
+            std::env::temp_dir().join(format!("damrak-bench-gateway-{}", std::process::id()));
+        for path in PATHS {
+            // On a machine with one core the client would wait for a spinning thread's slice to end.
+            let path =
+                GatewayPath { waits: Waits::Sleeps, outstanding: path.outstanding.min(64), ..path };
+            let options = GatewayOptions {
+                paths: vec![path],
+                runs: 2,
+                divisor: path.requests / 300,
+                client_core: None,
+                venue_core: None,
+                scratch: scratch.clone(),
+            };
+            let rows = measure(&options, SystemClock::start(), |_| Ok(())).unwrap();
+            assert_eq!(rows.len(), 1, "{}", path.name);
+            for side in [&rows[0].venue, &rows[0].bare] {
+                assert_eq!(side.p50_ns.all().len(), 2, "{}", path.name);
+                assert!(side.p50_ns.all().iter().all(|it| 0.0 < *it), "{}", path.name);
+            }
+        }
+        fs::remove_dir_all(&scratch).unwrap();
+    }
+}
