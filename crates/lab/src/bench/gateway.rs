@@ -405,6 +405,7 @@ fn venue_options(
         users: 1,
         market_data: more,
         layout,
+        ..OwnVenueOptions::default()
     }
 }
 
