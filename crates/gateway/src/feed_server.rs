@@ -10,16 +10,17 @@ mod past;
 
 use std::{net::SocketAddr, sync::Arc};
 
-use ring::{Agent, AgentError, Consumer, Flow, Producer};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Flow, Producer};
 use wire::{moldudp64, soupbintcp::Timers};
 
 use self::{
-    books::FeedBooks,
     door::{Door, Service},
     past::Past,
 };
 use crate::{
-    Credentials, DatagramNetwork, FeedMessage, FeedServerCounters, ReplayStore, StreamNetwork,
+    Credentials, DatagramNetwork, DerivedUpdate, FeedMessage, FeedServerCounters, ReplayStore,
+    StreamNetwork,
+    derived_data::DerivedPublisher,
     message_archive::MessageArchive,
     packets::{PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
@@ -27,6 +28,7 @@ use crate::{
     stream_filter::{StreamIndex, StreamOptions},
 };
 
+pub use books::{BookChange, BookChangeKind, FeedBooks};
 pub use door::SUBSCRIBERS_MAX;
 pub use past::{PastAnswer, PastEnds, PastRange, past_rings};
 
@@ -110,13 +112,18 @@ pub(crate) struct Stored {
     streams: Vec<StreamIndex>,
     past: Past,
     books: FeedBooks,
+    /// What is derived from the books, where that is wanted.
+    derived: Option<DerivedPublisher>,
 }
 
 impl Stored {
-    fn push(&mut self, number: u64, message: &[u8]) {
+    fn push(&mut self, number: u64, message: &[u8], now_ns: u64) {
         let stored = self.recent.push(FEED, message);
         assert!(stored == number, "message {number} of the feed comes as number {stored}");
-        self.books.take(number, message);
+        match &mut self.derived {
+            Some(derived) => derived.take(&mut self.books, number, message, now_ns),
+            None => self.books.take(number, message, &mut |_| {}),
+        }
         let kept = self.recent.first(FEED);
         self.streams.iter_mut().for_each(|stream| stream.take(number, message, kept));
     }
@@ -206,6 +213,7 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
                 past: Past::new(past),
                 streams,
                 books: FeedBooks::new(),
+                derived: None,
             },
             requests: networks.requests,
             snapshot: Door::new(networks.snapshot, Service::Snapshot, users),
@@ -227,25 +235,57 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
         Arc::clone(&self.counters)
     }
 
+    /// Derives levels, trades and statistics too, before anything else, and publishes them in `to`, of which nothing but
+    /// the readers of a mirror reads. `wanted` is where those ask to have everything repeated.
+    pub fn derive(
+        &mut self,
+        to: Producer<DerivedUpdate>,
+        wanted: Arc<AtomicGauge>,
+        trades_max: usize,
+    ) {
+        self.stored.derived = Some(DerivedPublisher::new(to, wanted, trades_max));
+    }
+
+    /// Builds the books that a snapshot of the venue leads to, where something is derived from those: `state` calls
+    /// its argument with messages that lead to them.
+    pub fn restore_books(&mut self, now_ns: u64, state: impl FnOnce(&mut dyn FnMut(&[u8]))) {
+        let next = self.stored.next();
+        let Stored { books, derived: Some(derived), .. } = &mut self.stored else { return };
+        derived.begin_after_trades(next, now_ns);
+        state(&mut |message| derived.replay(books, next - 1, message, now_ns));
+    }
+
     /// Takes up the newest messages before a snapshot of the venue, before anything else.
     pub fn restore(&mut self, archive: &MessageArchive) {
         archive.copy_feed(&mut self.stored.recent, FEED);
     }
 
-    /// Keeps a message of a replayed journal. Its effect on the books comes with
+    /// Keeps a message of a replayed journal, from the moment `now_ns`. Its effect on the books comes with
     /// [`begin`](Self::begin).
-    pub fn replay(&mut self, number: u64, message: &[u8]) {
-        let stored = self.stored.recent.push(FEED, message);
+    pub fn replay(&mut self, number: u64, message: &[u8], now_ns: u64) {
+        let Stored { recent, books, derived, .. } = &mut self.stored;
+        let stored = recent.push(FEED, message);
         assert!(stored == number, "message {number} of the feed comes as number {stored}");
+        if let Some(derived) = derived {
+            derived.replay(books, number, message, now_ns);
+        }
     }
 
     /// Builds the books after all messages so far, from messages that lead to them: `state` calls its
     /// argument with each.
-    pub fn begin(&mut self, state: impl FnOnce(&mut dyn FnMut(&[u8]))) {
+    pub fn begin(&mut self, now_ns: u64, state: impl FnOnce(&mut dyn FnMut(&[u8]))) {
         self.stored.books = FeedBooks::new();
-        let Stored { books, streams, .. } = &mut self.stored;
+        let next = self.stored.next();
+        let Stored { books, streams, derived, .. } = &mut self.stored;
+        if let Some(derived) = derived {
+            // Trades and statistics stay.
+            derived.clear_levels();
+        }
         state(&mut |message| {
-            books.apply(message);
+            match derived {
+                Some(derived) => derived.replay(books, next - 1, message, now_ns),
+                None => books.apply(message, &mut |_| {}),
+            }
             for stream in streams.iter_mut() {
                 stream.filter.takes(message);
             }
@@ -254,10 +294,10 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
         self.count_stored();
     }
 
-    fn take_messages(&mut self) -> usize {
+    fn take_messages(&mut self, now_ns: u64) -> usize {
         let Self { messages, stored, .. } = self;
         let count = messages.poll(MESSAGES_PER_TURN, |message, _end_of_batch| {
-            stored.push(message.number, message.as_bytes());
+            stored.push(message.number, message.as_bytes(), now_ns);
             Flow::Continue
         });
         if count > 0 {
@@ -341,8 +381,11 @@ where
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
-        let taken = self.take_messages();
+        let mut taken = self.take_messages(now_ns);
         self.has_news |= taken > 0;
+        if let Some(derived) = &mut self.stored.derived {
+            taken += derived.turn();
+        }
         if taken > 0 && now_ns.saturating_sub(self.served_ns) < SERVED_NS {
             return Ok(taken);
         }

@@ -36,6 +36,7 @@ mod feed_message;
 mod stream_filter;
 mod delta_streams;
 mod market_data;
+mod derived_data;
 mod feed_server;
 
 pub use counters::{
@@ -45,11 +46,15 @@ pub use counters::{
 };
 pub use credentials::{Credentials, CredentialsError};
 pub use delta_streams::{DeltaStream, DeltaStreamOptions, DeltaStreams, StreamReader};
+pub use derived_data::{
+    DerivedData, DerivedFact, DerivedMirror, DerivedTrade, DerivedUpdate, MirroredInstrument,
+    PriceLevel, PriceLevels, Statistics, TapeEntry, TradeKind,
+};
 pub use drain::{DRAIN_ENDS, DRAIN_REFUSES};
 pub use feed_message::FeedMessage;
 pub use feed_server::{
-    FeedServer, FeedServerNetworks, FeedServerOptions, PastAnswer, PastEnds, PastRange,
-    SUBSCRIBERS_MAX, past_rings,
+    BookChange, BookChangeKind, FeedBooks, FeedServer, FeedServerNetworks, FeedServerOptions,
+    PastAnswer, PastEnds, PastRange, SUBSCRIBERS_MAX, past_rings,
 };
 pub use gate::{Throttle, refused};
 pub use market_data::{MarketData, MarketDataOptions};

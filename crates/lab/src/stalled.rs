@@ -7,6 +7,7 @@
 //! subscribers have stalled: what they were sent before is not their stalling.
 
 use std::{
+    io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -35,6 +36,9 @@ const RECEIVE_BUFFER_BYTES: usize = 4096;
 /// How long a login may take; it is a bound of the harness, and nothing is judged by it.
 const LOGIN_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
+const STREAM_REQUEST: &[u8] =
+    b"GET /market/stream?symbol=AAPL,MSFT&kind=top,levels,trades,statistics&depth=50 HTTP/1.1\r\n\
+      Host: localhost\r\n\r\n";
 /// How long subscribers may take to stall; a bound of the harness too.
 const STALLED_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is looked whether they have.
@@ -51,15 +55,30 @@ pub enum Stalled {
     Feed,
     /// Clients of the snapshot service.
     Snapshot,
+    /// Streams of derived data by HTTP.
+    Http,
 }
 
 impl Stalled {
-    pub const ALL: [Self; 2] = [Self::Feed, Self::Snapshot];
+    pub const ALL: [Self; 3] = [Self::Feed, Self::Snapshot, Self::Http];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Feed => "feed over TCP",
             Self::Snapshot => "snapshot",
+            Self::Http => "HTTP stream",
+        }
+    }
+
+    /// What a venue needs for them beside what it has: the same in the run without them.
+    const fn sections(self) -> &'static str {
+        match self {
+            Self::Feed | Self::Snapshot => "",
+            Self::Http => {
+                "[admin]\naddress = \"127.0.0.1:0\"\n\
+                 [derived_data]\ninterval = \"10ms\"\nslow_client_timeout = \"10min\"\n\
+                 streams_per_address_max = 64\n"
+            }
         }
     }
 
@@ -70,6 +89,7 @@ impl Stalled {
             Self::Feed => figure("stalled"),
             // One whose system took the whole snapshot is through.
             Self::Snapshot => figure("stalled").max(figure("snapshots_complete")),
+            Self::Http => figures["derived_data"]["streams_stalled"].as_u64().unwrap_or(0),
         }
     }
 
@@ -77,8 +97,15 @@ impl Stalled {
         match self {
             Self::Feed => "feed_tcp",
             Self::Snapshot => "snapshot",
+            Self::Http => "admin",
         }
     }
+}
+
+/// A connection that nothing reads any more.
+enum Held {
+    Subscriber(#[expect(dead_code, reason = "it is kept open")] Box<TcpClient>),
+    Stream(#[expect(dead_code, reason = "it is kept open")] TcpStream),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +166,7 @@ pub fn run(
         Stalled::ALL.map(|stalled| StalledOutcome { stalled, pairs: Vec::new() }).into();
     for pair in 0..options.pairs {
         for outcome in &mut outcomes {
-            let one = |with: bool| one(options, with.then_some(outcome.stalled), folder, clock);
+            let one = |with: bool| one(options, outcome.stalled, with, folder, clock);
             // The first run of a pair is now the one, now the other: a machine that gets slower favors neither.
             let (without, with) = if pair.is_multiple_of(2) {
                 let without = one(false)?;
@@ -157,7 +184,8 @@ pub fn run(
 /// Requests a second of one run, measured after the subscribers have stalled.
 fn one(
     options: &StalledOptions,
-    stalled: Option<Stalled>,
+    stalled: Stalled,
+    has_subscribers: bool,
     folder: &Path,
     clock: SystemClock,
 ) -> Result<u64, Failure> {
@@ -165,6 +193,7 @@ fn one(
     let settings = OwnVenueOptions {
         symbols,
         users: 2,
+        market_data: stalled.sections().to_owned(),
         // None is closed for what it is here to do.
         order_entry: "slow_client_timeout = \"10min\"\nreceive_timeout = \"10min\"".to_owned(),
         ..OwnVenueOptions::default()
@@ -173,11 +202,11 @@ fn one(
     let mut load = venue.load(1)?;
     load.pacing = Loop::Closed { outstanding: OUTSTANDING };
     load.live_orders_max = 10_000;
-    let place = stalled.map(|it| venue.address(it.address())).transpose()?;
+    let place = has_subscribers.then(|| venue.address(stalled.address())).transpose()?;
     let stop = AtomicBool::new(false);
     let (report, requests) = thread::scope(|scope| {
         let report = scope.spawn(|| load::run(&load, &clock, &stop, &mut |_| {}));
-        let measured = measure(options, stalled.zip(place), &mut venue, clock);
+        let measured = measure(options, place.map(|place| (stalled, place)), &mut venue, clock);
         stop.store(true, Ordering::Relaxed);
         (report.join().unwrap_or_else(|it| std::panic::resume_unwind(it)), measured)
     });
@@ -202,7 +231,12 @@ fn measure(
     let mut held = Vec::new();
     if let Some((stalled, address)) = stalled {
         for _ in 0..options.subscribers {
-            held.push(log_in(address, clock)?);
+            held.push(match stalled {
+                Stalled::Feed | Stalled::Snapshot => {
+                    Held::Subscriber(Box::new(log_in(address, clock)?))
+                }
+                Stalled::Http => Held::Stream(open_stream(address)?),
+            });
         }
         while stalled.count(&venue.figures()) < options.subscribers as u64 {
             if clock.since_start() - begun > STALLED_WITHIN {
@@ -224,6 +258,22 @@ fn measure(
     let (requests, took) = (venue.requests() - requests, clock.since_start() - from);
     drop(held);
     Ok((requests as f64 / took.as_secs_f64()) as u64)
+}
+
+/// Opens a stream of everything, and reads that it was taken.
+fn open_stream(address: SocketAddr) -> Result<TcpStream, Failure> {
+    let refused = |what: String| Failure::runtime(format!("a stream at {address}: {what}"));
+    let failed = |error: std::io::Error| refused(error.to_string());
+    let mut stream = TcpStream::connect(address).map_err(failed)?;
+    SockRef::from(&stream).set_recv_buffer_size(RECEIVE_BUFFER_BYTES).map_err(failed)?;
+    stream.set_read_timeout(Some(LOGIN_WITHIN)).map_err(failed)?;
+    stream.write_all(STREAM_REQUEST).map_err(failed)?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).map_err(failed)?;
+    match &status {
+        b"HTTP/1.1 200" => Ok(stream),
+        other => Err(refused(format!("the answer is {}", other.escape_ascii()))),
+    }
 }
 
 fn log_in(address: SocketAddr, clock: SystemClock) -> Result<TcpClient, Failure> {

@@ -1,27 +1,27 @@
 //! The admin server of a venue: answers queries about the ledger, and takes commands of operators, by HTTP.
 //! One server answers at a TCP address and at a socket in the journal's folder, `operator.sock`.
 //!
-//! Start at [`Admin::start`], then `routes` (paths and keys), `answers` (the ledger).
+//! Start at [`Admin::start`], then `routes` (paths and keys), `answers` (the ledger), `market` (derived data).
 //!
 //! Invariant: it runs on threads of its own, and no agent of the venue waits for it. Its only way into
 //! the venue is a command to the [desk](crate::operator).
 
 mod answers;
+mod market;
+mod progress;
 mod routes;
 
 use std::{
     collections::VecDeque,
     fs, io,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     os::unix::{
         fs::{DirBuilderExt, PermissionsExt},
         net::UnixListener,
     },
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    pin::pin,
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -54,7 +54,11 @@ use crate::{
     operator::Desk,
     stage::JournalFigures,
 };
+use progress::Progress;
 use routes::Door;
+use socket2::SockRef;
+
+pub use market::{MarketFigures, MarketPages};
 
 /// Simultaneous connections per listener. Further ones push out the oldest whose client is slow, or are
 /// answered with `busy` while the venue works on all of them.
@@ -68,6 +72,13 @@ pub const CONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8192;
+
+/// How often a connection's age is looked at, and whether the client of a stream takes anything.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the system may hold of an answer that its client does not take: less than it would by itself, so that a stream
+/// learns soon that its client is slow. The system doubles it.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Threads for work that reads files or waits for a store.
 const BLOCKING_THREADS_MAX: usize = 4;
@@ -88,6 +99,8 @@ pub struct Served {
     pub durable: Arc<Cursor>,
     pub journal: Arc<JournalFigures>,
     pub desk: Desk,
+    /// Derived data, where it is configured.
+    pub market: Option<MarketPages>,
 }
 
 /// The two doors, bound before the venue starts.
@@ -157,6 +170,7 @@ impl Admin {
         let address = tcp.as_ref().map(TcpListener::local_addr).transpose()?;
         let (listener, path) = socket.unzip();
         let (stop, stopped) = oneshot::channel();
+        let market = served.market.clone();
         let shared = Arc::new(routes::State::new(served, config));
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -166,15 +180,25 @@ impl Admin {
         let thread = thread::Builder::new().name("damrak-admin".into()).spawn(move || {
             runtime.block_on(async {
                 // Tasks are spawned before it is waited for the end, and end with the runtime.
+                if let Some(market) = &market {
+                    tokio::spawn(market.clone().keep_up());
+                }
                 let tcp = tcp.and_then(|it| tokio::net::TcpListener::from_std(it).ok());
                 if let Some(listener) = tcp {
                     let router = routes::router(Arc::clone(&shared), Door::Address);
-                    tokio::spawn(serve(router, async move || listener.accept().await));
+                    let accept = async move || {
+                        let (stream, peer) = listener.accept().await?;
+                        // Without it a slow client is noticed later.
+                        let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
+                        Ok((stream, Some(peer.ip())))
+                    };
+                    tokio::spawn(serve(router, market.clone(), accept));
                 }
                 let socket = listener.and_then(|it| tokio::net::UnixListener::from_std(it).ok());
                 if let Some(listener) = socket {
                     let router = routes::router(shared, Door::Socket);
-                    tokio::spawn(serve(router, async move || listener.accept().await));
+                    let accept = async move || Ok((listener.accept().await?.0, None));
+                    tokio::spawn(serve(router, market, accept));
                 }
                 let _ = stopped.await;
             });
@@ -208,28 +232,42 @@ impl Admin {
 
 /// The pages at the address, for streams that the caller has: no listener, no thread.
 #[derive(Clone)]
-pub struct Pages(Router);
+pub struct Pages {
+    router: Router,
+    market: Option<MarketPages>,
+}
 
 impl Pages {
     pub fn new(served: Served, config: &AdminConfig) -> Self {
-        Self(routes::router(Arc::new(routes::State::new(served, config)), Door::Address))
+        let market = served.market.clone();
+        let state = Arc::new(routes::State::new(served, config));
+        Self { router: routes::router(state, Door::Address), market }
     }
 
-    /// Reads one request in whole, and answers it; ends in [`CONNECTION_TIME_MAX`] at most.
-    pub async fn answer(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        answer_one(stream, self.0.clone(), Arc::default()).await;
+    /// Reads one request in whole, and answers it; ends in [`CONNECTION_TIME_MAX`] at most, unless the answer is a
+    /// stream.
+    pub async fn answer(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Option<IpAddr>,
+    ) {
+        let progress = Arc::new(Progress::new(peer));
+        answer_one(stream, self.router.clone(), self.market.clone(), progress).await;
     }
 }
 
 /// Accepts connections without end.
-async fn serve<S, A>(router: Router, accept: impl AsyncFn() -> io::Result<(S, A)>)
-where
+async fn serve<S>(
+    router: Router,
+    market: Option<MarketPages>,
+    accept: impl AsyncFn() -> io::Result<(S, Option<IpAddr>)>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut doors = Doors::new(router);
+    let mut doors = Doors::new(router, market);
     loop {
         match accept().await {
-            Ok((stream, _)) => doors.enter(stream),
+            Ok((stream, peer)) => doors.enter(stream, peer),
             // The client disconnected, or no descriptor is left: later.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
@@ -237,9 +275,11 @@ where
 }
 
 /// Connections, as many as may be at a time. One that neither sends its request nor takes its answer
-/// has to make room for a newer one, the oldest first: slow clients keep nobody out.
+/// has to make room for a newer one, the oldest first: slow clients keep nobody out. Streams are not counted here:
+/// they have places of their own.
 struct Doors {
     router: Router,
+    market: Option<MarketPages>,
     busy: Router,
     /// Oldest first.
     visits: VecDeque<Visit>,
@@ -248,15 +288,15 @@ struct Doors {
 }
 
 struct Visit {
-    /// True while the venue works on the request, so that the wait is not the client's.
-    is_worked_on: Arc<AtomicBool>,
+    progress: Arc<Progress>,
     task: AbortHandle,
 }
 
 impl Doors {
-    fn new(router: Router) -> Self {
+    fn new(router: Router, market: Option<MarketPages>) -> Self {
         Self {
             router,
+            market,
             busy: routes::busy(CONNECTIONS_MAX),
             visits: VecDeque::new(),
             antechamber: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
@@ -264,17 +304,22 @@ impl Doors {
     }
 
     /// One request, one answer.
-    fn enter(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        self.visits.retain(|visit| !visit.task.is_finished());
+    fn enter(
+        &mut self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Option<IpAddr>,
+    ) {
+        self.visits.retain(|visit| !visit.task.is_finished() && !visit.progress.is_stream());
+        let progress = Arc::new(Progress::new(peer));
         if self.visits.len() >= CONNECTIONS_MAX {
-            let waits = |visit: &Visit| !visit.is_worked_on.load(Ordering::Relaxed);
+            let waits = |visit: &Visit| !visit.progress.is_worked_on();
             match self.visits.iter().position(waits).and_then(|place| self.visits.remove(place)) {
                 Some(oldest) => oldest.task.abort(),
                 None => {
                     if let Ok(place) = Arc::clone(&self.antechamber).try_acquire_owned() {
                         let busy = self.busy.clone();
                         tokio::spawn(async move {
-                            answer_one(stream, busy, Arc::default()).await;
+                            answer_one(stream, busy, None, progress).await;
                             drop(place);
                         });
                     }
@@ -282,10 +327,10 @@ impl Doors {
                 }
             }
         }
-        let is_worked_on = Arc::new(AtomicBool::new(false));
-        let answered = answer_one(stream, self.router.clone(), Arc::clone(&is_worked_on));
+        let (router, market) = (self.router.clone(), self.market.clone());
+        let answered = answer_one(stream, router, market, Arc::clone(&progress));
         let task = tokio::spawn(answered).abort_handle();
-        self.visits.push_back(Visit { is_worked_on, task });
+        self.visits.push_back(Visit { progress, task });
     }
 }
 
@@ -293,19 +338,22 @@ impl Doors {
 async fn answer_one(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
-    is_worked_on: Arc<AtomicBool>,
+    market: Option<MarketPages>,
+    progress: Arc<Progress>,
 ) {
+    let of_service = Arc::clone(&progress);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (router, is_worked_on) = (router.clone(), Arc::clone(&is_worked_on));
+        let (router, progress) = (router.clone(), Arc::clone(&of_service));
         async move {
             let (parts, body) = request.into_parts();
             let Ok(body) = to_bytes(Body::new(body), routes::BODY_BYTES_MAX).await else {
                 return Ok(routes::too_long());
             };
-            is_worked_on.store(true, Ordering::Relaxed);
-            let request = Request::from_parts(parts, Body::from(body));
+            progress.work(true);
+            let mut request = Request::from_parts(parts, Body::from(body));
+            request.extensions_mut().insert(Arc::clone(&progress));
             let response = TowerToHyperService::new(router).call(request).await;
-            is_worked_on.store(false, Ordering::Relaxed);
+            progress.work(false);
             response
         }
     });
@@ -315,8 +363,17 @@ async fn answer_one(
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
     // Does not wait for a client that left or is too slow.
-    let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+    while tokio::time::timeout(LOOK_INTERVAL, &mut connection).await.is_err() {
+        let is_over = match &market {
+            Some(market) if progress.is_stream() => market.is_too_slow(&progress),
+            _ => progress.age() >= CONNECTION_TIME_MAX,
+        };
+        if is_over {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -332,11 +389,11 @@ mod tests {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let router = Router::new().fallback(|| async { "here" });
-            let mut doors = Doors::new(router);
+            let mut doors = Doors::new(router, None);
             let mut slow = Vec::new();
             for number in 0..3 * CONNECTIONS_MAX {
                 let (mut client, server) = duplex(16);
-                doors.enter(server);
+                doors.enter(server, None);
                 let sent: &[u8] = match number % 3 {
                     0 => b"",
                     1 => b"POST / HTTP/1.1",
@@ -347,7 +404,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             let (mut client, server) = duplex(4096);
-            doors.enter(server);
+            doors.enter(server, None);
             client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
             let mut answer = String::new();
             client.read_to_string(&mut answer).await.unwrap();

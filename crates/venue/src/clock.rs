@@ -5,6 +5,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use market::Timestamp;
 
+/// The moment by the clock of the runtime of the admin API, which its tests can stop.
+pub(crate) fn runtime_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// Unix time that never goes back: read once at the start, then advanced by the monotonic clock.
 ///
 /// A step of the wall clock does not affect a running venue until its next start.

@@ -4,6 +4,7 @@
 //! defaults apply: loopback only, three instruments, four participants.
 
 mod admin;
+mod derived_data;
 mod explain;
 mod journal;
 mod ledger;
@@ -16,6 +17,7 @@ mod units;
 
 pub use self::{
     admin::{AdminConfig, OperatorConfig},
+    derived_data::{DerivedDataConfig, STREAM_LEVELS_MAX},
     journal::{DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig},
     ledger::{LedgerConfig, LedgerStoreName},
     market_data::{FeedLine, MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
@@ -76,6 +78,8 @@ pub struct Config {
     pub ledger: LedgerConfig,
     /// The admin API: queries and operator commands by HTTP.
     pub admin: AdminConfig,
+    /// Price levels, trades and statistics by HTTP at the address of the admin API. Default none: nothing is derived.
+    pub derived_data: Option<DerivedDataConfig>,
     /// The notices on standard error.
     pub log: LogConfig,
     /// The threads, and the agents on each.
@@ -142,6 +146,7 @@ impl Default for Config {
             market_data: MarketDataConfig::default(),
             ledger: LedgerConfig::default(),
             admin: AdminConfig::default(),
+            derived_data: None,
             log: LogConfig::default(),
             layout: LayoutConfig::default(),
             rings: RingSlots::default(),
@@ -261,6 +266,9 @@ impl Config {
         money::check(self)?;
         self.ledger.check(self.journal.durability)?;
         self.admin.check()?;
+        if let Some(derived) = &self.derived_data {
+            derived.check(self.admin.address.is_some())?;
+        }
         self.layout.threads.check(&agents(self)).map_err(|what| format!("layout.threads: {what}"))
     }
 
@@ -346,6 +354,25 @@ mod tests {
         let unknown = failure(&row("TSLA"));
         assert!(unknown.contains("\"TSLA\", which no [[instruments]] has"), "{unknown}");
         assert!(Config::parse(&row("AAPL"), "venue.toml").is_ok());
+    }
+
+    /// Derived data needs an address, and bounds that make sense.
+    #[test]
+    fn derived_data_is_checked() {
+        let with = |lines: &str| {
+            failure(&format!("[admin]\naddress = \"127.0.0.1:0\"\n[derived_data]\n{lines}"))
+        };
+        assert!(failure("[derived_data]").contains("derived_data needs admin.address"));
+        let message = with("depth_max = 0");
+        assert!(
+            message.contains("derived_data.depth_max is 0: it must be from 1 to 1000"),
+            "{message}"
+        );
+        let message = with("interval = \"0s\"");
+        assert!(message.contains("derived_data.interval is 0ns: it must be from 1ms"), "{message}");
+        assert!(with("trades = 1").contains("from 16 to 1000000"));
+        assert!(with("streams_max = 0").contains("streams_max is 0"));
+        assert!(with("stream_max = 1").contains("did you mean `streams_max`?"));
     }
 
     /// A ledger needs a durable journal and a valid store.

@@ -173,6 +173,18 @@ impl Core {
         (ring.build(&mut self.wiring), read)
     }
 
+    /// A ring beside the chain that only something outside the layout reads, as far as it keeps up.
+    pub fn outside_ring<T: Copy + Send + Sync + Words + 'static>(
+        &mut self,
+        name: &'static str,
+        slots: usize,
+        writer: AgentName,
+    ) -> (Producer<T>, LossyConsumer<T>) {
+        let mut ring = Ring::new(name, slots, Some(writer));
+        let read = ring.lossy_outside(name);
+        (ring.build(&mut self.wiring), read)
+    }
+
     /// The input up to which all events are in the ring of outputs: not every input has some.
     pub fn applied(&mut self, reader: AgentName) -> Arc<Cursor> {
         self.applied.reader(reader)

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use engine::Engine;
 use gateway::{
-    Credentials, DatagramNetwork, FeedServer, FeedServerCounters, FeedServerNetworks,
-    FeedServerOptions, FixSession, MarketData, MarketDataCounters, MarketDataOptions,
-    OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
-    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42, PastEnds, PastReplyEnds,
-    SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings,
-    past_rings,
+    Credentials, DatagramNetwork, DerivedMirror, FeedServer, FeedServerCounters,
+    FeedServerNetworks, FeedServerOptions, FixSession, MarketData, MarketDataCounters,
+    MarketDataOptions, OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits,
+    OrderEntryOptions, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42,
+    PastEnds, PastReplyEnds, SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions,
+    UdpParticipant, past_reply_rings, past_rings,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
@@ -28,7 +28,8 @@ use wire::{fix::FixTimers, soupbintcp::Timers};
 use crate::{
     admin::Sources,
     config::{
-        Bytes, Config, OrderEntryFixConfig, ParticipantConfig, ProtocolName, ScheduleConfig, Span,
+        Bytes, Config, DerivedDataConfig, OrderEntryFixConfig, ParticipantConfig, ProtocolName,
+        ScheduleConfig, Span,
     },
     core::{CHECKPOINT_SLOTS, Chain, Core, CoreOptions, LoadSheddingOptions},
     delta_streams::{self, StreamGauges, WiredStreams},
@@ -61,6 +62,9 @@ const AGENTS: [AgentName; 7] = [
 
 /// Slots of the ring from market data to the feed server, which waits where it is full.
 pub(crate) const FEED_SLOTS: usize = 16_384;
+
+/// Slots of the ring to the readers of derived data, which nothing waits for.
+pub(crate) const DERIVED_SLOTS: usize = 65_536;
 
 /// True if a second engine follows the journal, for snapshots or the ledger.
 pub(crate) fn follows(config: &Config) -> bool {
@@ -117,6 +121,8 @@ pub struct Venue {
     pub wiring: Wiring,
     /// The ledger as it can be asked for, where one is kept.
     pub admin: Option<Sources>,
+    /// What is derived from the feed, where that is configured.
+    pub derived: Option<DerivedMirror>,
     pub gauges: Gauges,
     /// Follows the journal for snapshots and the ledger, if the configuration asks for one of them. It is not
     /// part of a layout: it waits for disk and store, and nothing waits for it.
@@ -253,7 +259,7 @@ where
     })?;
 
     gateways.know_used_numbers(&engine);
-    gateways.feed_server.begin(|each| public_state(&engine, each));
+    gateways.feed_server.begin(now_ns, |each| public_state(&engine, each));
 
     let access = Location::of(&config.ledger).map(Access::new);
     let sequence = engine.sequence().0;
@@ -300,10 +306,11 @@ where
         let follower = Following::new(files, journaled, snapshots, ledger);
         Box::new(follower.with_perturbations(edges.perturbations.clone()))
     });
+    let derived = gateways.derived.take();
     gateways.join(&mut agents);
     let recovered =
         Recovered { journal_id, report, checkpoint, timestamp, snapshot, passed_over, changes };
-    Ok(Venue { agents, wiring, follower, feed_history, admin, gauges, desk, recovered })
+    Ok(Venue { agents, wiring, follower, feed_history, admin, derived, gauges, desk, recovered })
 }
 
 /// The readers of the journal for the edges, one after the other.
@@ -332,6 +339,7 @@ struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     market_data: MarketData<D>,
     feed_server: FeedServer<N, D>,
     streams: WiredStreams<D>,
+    derived: Option<DerivedMirror>,
     /// The ends of the feed history, until it is made.
     past: Option<PastEnds>,
     past_replies: Option<PastReplyEnds>,
@@ -395,7 +403,9 @@ where
         }
         let streams = WiredStreams::new(config, networks.streams, &streams, &mut market_data, core);
         let (ends, past) = past_rings();
-        let feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);
+        let mut feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);
+        let derived = config.derived_data.as_ref();
+        let derived = derived.map(|settings| derive(settings, &mut feed_server, core));
         let drain = Arc::new(AtomicGauge::new(0));
         order_entry.set_drain(Arc::clone(&drain));
         let mut past_replies = None;
@@ -430,6 +440,7 @@ where
             market_data,
             feed_server,
             streams,
+            derived,
             past,
             past_replies,
             drain,
@@ -451,6 +462,10 @@ where
                 self.market_data.restore(archive);
                 self.feed_server.restore(archive);
             }
+            Past::State(engine) => {
+                let now_ns = engine.timestamp().0;
+                self.feed_server.restore_books(now_ns, |each| public_state(engine, each));
+            }
             Past::Output(output) => {
                 self.order_entry.replay(output);
                 if let Some(fix) = &mut self.order_entry_fix {
@@ -461,8 +476,10 @@ where
                 }
                 self.order_entry_udp.replay(output);
                 let Self { market_data, feed_server, .. } = self;
-                market_data
-                    .replay(output, &mut |number, message| feed_server.replay(number, message));
+                let now_ns = output.timestamp.0;
+                market_data.replay(output, &mut |number, message| {
+                    feed_server.replay(number, message, now_ns);
+                });
             }
         }
     }
@@ -497,6 +514,18 @@ where
         agents.insert(AgentName::FeedServer, Box::new(self.feed_server));
         self.streams.join(agents);
     }
+}
+
+/// Has the feed server derive levels, trades and statistics, for a mirror outside the layout.
+fn derive<N: StreamNetwork, D: DatagramNetwork>(
+    settings: &DerivedDataConfig,
+    feed_server: &mut FeedServer<N, D>,
+    core: &mut Core,
+) -> DerivedMirror {
+    let (to, from) = core.outside_ring("derived", DERIVED_SLOTS, AgentName::FeedServer);
+    let wanted = Arc::new(AtomicGauge::new(0));
+    feed_server.derive(to, Arc::clone(&wanted), settings.trades);
+    DerivedMirror::new(from, wanted, settings.trades)
 }
 
 fn schedule(config: &Config, engine: &Engine, now_ns: u64) -> Result<Schedule, Failure> {

@@ -101,6 +101,8 @@ pub struct Recovery {
 pub enum Past<'a> {
     /// The messages in the snapshot that recovery begins with: at most once, first.
     Messages(&'a MessageArchive),
+    /// The state in that snapshot, after them.
+    State(&'a Engine),
     /// An output of an input after it.
     Output(&'a Output),
 }
@@ -153,6 +155,7 @@ pub fn resume(
         // From here on the gateways keep the messages.
         let archive = state.archive.take().expect("messages were asked for");
         take(Past::Messages(&archive));
+        take(Past::State(&state.engine));
         (snapshot, replica.state) = (Some(summary), state);
     }
     let opened = open(storage, options, &mut replica, &mut |output| take(Past::Output(output)));

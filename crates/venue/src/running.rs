@@ -10,7 +10,7 @@ use ring::{Group, IdleStrategy, Parker, RingReport};
 use serde_json::{Value, json};
 
 use crate::{
-    admin::{Admin, Listeners, Served},
+    admin::{Admin, Listeners, MarketFigures, MarketPages, Served},
     clock::SystemClock,
     config::{Config, DurabilityConfig, MethodName},
     delta_streams::StreamGauges,
@@ -49,6 +49,8 @@ pub struct Running {
     admin: Admin,
     desk: Desk,
     gauges: Gauges,
+    /// Of derived data, where that is configured.
+    market_figures: Option<Arc<MarketFigures>>,
     started: Value,
     notices: Vec<String>,
     clock: SystemClock,
@@ -133,7 +135,10 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let durable = Arc::clone(&venue.desk.durable);
     let desk = Desk::new(venue.desk, clock, config.journal.directory.clone());
     let journal = Arc::clone(&venue.gauges.journal);
-    let served = Served { ledger: venue.admin, durable, journal, desk: desk.clone() };
+    let market = venue.derived.zip(config.derived_data.clone());
+    let market = market.map(|(mirror, settings)| MarketPages::new(mirror, settings));
+    let market_figures = market.as_ref().map(MarketPages::figures);
+    let served = Served { ledger: venue.admin, durable, journal, desk: desk.clone(), market };
     let admin = Admin::start(listeners, served, &config.admin)
         .map_err(|error| Failure::environment(format!("cannot answer operators: {error}")))?;
     let layout = layout::describe(&groups);
@@ -148,6 +153,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         aside,
         admin,
         gauges: venue.gauges,
+        market_figures,
         desk,
         started,
         notices: sockets.notices,
@@ -286,6 +292,7 @@ impl Running {
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
             "feed_server": figures(&self.gauges.feed_server.read().named()),
+            "derived_data": self.market_figures.as_ref().map(|it| figures(&it.named())),
             "streams": self.gauges.streams.iter().map(stream_figures).collect::<Vec<_>>(),
             "journal": journal_status(&self.gauges.journal),
             "snapshots": self.gauges.snapshots.as_deref().map(|figures| json!({

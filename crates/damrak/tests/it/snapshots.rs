@@ -83,6 +83,7 @@ fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
                 assert_eq!(outputs, 0, "it comes first");
                 history = before.clone();
             }
+            Past::State(_) => {}
             Past::Output(output) => {
                 history.take(output);
                 outputs += 1;

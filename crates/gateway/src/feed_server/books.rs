@@ -23,7 +23,7 @@ const BLANK_FIRM: [u8; 4] = *b"    ";
 ///
 /// Orders lie by their numbers. At one price the lower number trades first, so this is their priority.
 #[derive(Debug)]
-pub(super) struct FeedBooks {
+pub struct FeedBooks {
     /// Number of the next message.
     next: u64,
     order_count: u64,
@@ -60,6 +60,39 @@ type Group = BTreeMap<u64, Arc<Chunk>>;
 /// Displayed orders by number, as they would be added now. An unattributed one has a blank firm.
 type Chunk = Vec<AddOrderAttributed>;
 
+/// Displayed lots that joined a price of a book or left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BookChange {
+    pub stock_locate: u16,
+    pub is_bid: bool,
+    /// In ticks.
+    pub price: u32,
+    pub lots: u32,
+    pub kind: BookChangeKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BookChangeKind {
+    /// With an order.
+    Added,
+    /// The order they were of stays.
+    Reduced,
+    /// With the order they were of.
+    Removed,
+}
+
+impl BookChange {
+    fn of(order: &AddOrderAttributed, lots: u32, kind: BookChangeKind) -> Self {
+        Self {
+            stock_locate: order.stock_locate.get(),
+            is_bid: order.buy_sell_indicator == b'B',
+            price: order.price.get(),
+            lots,
+            kind,
+        }
+    }
+}
+
 /// How far a reader of a frozen copy is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
@@ -80,9 +113,16 @@ enum Part {
     Done,
 }
 
+impl Default for FeedBooks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl FeedBooks {
     /// Before the first message.
-    pub(super) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self { next: 1, order_count: 0, state: Books::default(), frozen: None }
     }
 
@@ -97,21 +137,21 @@ impl FeedBooks {
         self.frozen = None;
     }
 
-    /// Takes the next message of the feed.
+    /// Takes the next message of the feed, and calls `each` with what it changed in the books.
     ///
     /// # Panics
     /// It is not the next one, or contradicts the books: the feed would be wrong.
-    pub(super) fn take(&mut self, number: u64, message: &[u8]) {
+    pub fn take(&mut self, number: u64, message: &[u8], each: &mut impl FnMut(BookChange)) {
         assert!(number == self.next, "message {number} comes where {} is next", self.next);
         self.next += 1;
-        self.apply(message);
+        self.apply(message, each);
     }
 
-    /// Applies a message. Its number is not counted.
+    /// Applies a message, and calls `each` with what it changed. Its number is not counted.
     ///
     /// # Panics
     /// It contradicts the books.
-    pub(super) fn apply(&mut self, message: &[u8]) {
+    pub fn apply(&mut self, message: &[u8], each: &mut impl FnMut(BookChange)) {
         self.frozen = None;
         match itch::decode(message).expect("our own feed has messages of ITCH") {
             Message::SystemEvent(event) => self.state.system_event = Some(*event),
@@ -120,7 +160,7 @@ impl FeedBooks {
                 let index = usize::from(action.stock_locate.get()) - 1;
                 Arc::make_mut(&mut self.state.instruments)[index].action = Some(*action);
             }
-            Message::AddOrder(order) => self.add(AddOrderAttributed {
+            Message::AddOrder(order) => each(self.add(AddOrderAttributed {
                 message_type: AddOrderAttributed::TYPE,
                 stock_locate: order.stock_locate,
                 tracking_number: order.tracking_number,
@@ -131,27 +171,31 @@ impl FeedBooks {
                 stock: order.stock,
                 price: order.price,
                 attribution: BLANK_FIRM,
-            }),
-            Message::AddOrderAttributed(order) => self.add(*order),
+            })),
+            Message::AddOrderAttributed(order) => each(self.add(*order)),
             Message::OrderExecuted(it) => {
-                self.reduce(it.order_reference_number.get(), it.executed_shares);
+                each(self.reduce(it.order_reference_number.get(), it.executed_shares));
             }
             Message::OrderExecutedWithPrice(it) => {
-                self.reduce(it.order_reference_number.get(), it.executed_shares);
+                each(self.reduce(it.order_reference_number.get(), it.executed_shares));
             }
             Message::OrderCancel(it) => {
-                self.reduce(it.order_reference_number.get(), it.canceled_shares);
+                each(self.reduce(it.order_reference_number.get(), it.canceled_shares));
             }
-            Message::OrderDelete(it) => drop(self.remove(it.order_reference_number.get())),
+            Message::OrderDelete(it) => {
+                let order = self.remove(it.order_reference_number.get());
+                each(BookChange::of(&order, order.shares.get(), BookChangeKind::Removed));
+            }
             Message::OrderReplace(it) => {
                 let original = self.remove(it.original_order_reference_number.get());
-                self.add(AddOrderAttributed {
+                each(BookChange::of(&original, original.shares.get(), BookChangeKind::Removed));
+                each(self.add(AddOrderAttributed {
                     timestamp: it.timestamp,
                     order_reference_number: it.new_order_reference_number,
                     shares: it.shares,
                     price: it.price,
                     ..original
-                });
+                }));
             }
             // No other message changes a book or the state of an instrument.
             _ => {}
@@ -177,22 +221,27 @@ impl FeedBooks {
         }
     }
 
-    fn add(&mut self, order: AddOrderAttributed) {
+    fn add(&mut self, order: AddOrderAttributed) -> BookChange {
         let number = order.order_reference_number.get();
         let chunk = self.chunk(number);
         let place = place(chunk, number).expect_err("an order is added once");
         chunk.insert(place, order);
         self.order_count += 1;
+        BookChange::of(&order, order.shares.get(), BookChangeKind::Added)
     }
 
-    fn reduce(&mut self, number: u64, shares: U32) {
+    fn reduce(&mut self, number: u64, shares: U32) -> BookChange {
         let chunk = self.chunk(number);
         let place = place(chunk, number).expect("only a displayed order is reduced");
         let left = chunk[place].shares.get().checked_sub(shares.get());
-        match left.expect("an order never has fewer shares than it loses") {
-            0 => drop(self.remove(number)),
-            left => chunk[place].shares = left.into(),
-        }
+        let (order, kind) = match left.expect("an order never has fewer shares than it loses") {
+            0 => (self.remove(number), BookChangeKind::Removed),
+            left => {
+                chunk[place].shares = left.into();
+                (chunk[place], BookChangeKind::Reduced)
+            }
+        };
+        BookChange::of(&order, shares.get(), kind)
     }
 
     fn remove(&mut self, number: u64) -> AddOrderAttributed {
@@ -383,13 +432,13 @@ mod tests {
     #[test]
     fn a_frozen_copy_does_not_change() {
         let mut books = FeedBooks::new();
-        books.take(1, directory().as_bytes());
+        books.take(1, directory().as_bytes(), &mut |_| {});
         for number in 1..=2000 {
             let firm = if number % 3 == 0 { *b"FIRM" } else { BLANK_FIRM };
             let order = add(number * 301, 10, firm);
             match firm == BLANK_FIRM {
-                true => books.take(number + 1, unattributed(&order).as_bytes()),
-                false => books.take(number + 1, order.as_bytes()),
+                true => books.take(number + 1, unattributed(&order).as_bytes(), &mut |_| {}),
+                false => books.take(number + 1, order.as_bytes(), &mut |_| {}),
             }
         }
         let first = books.freeze();
@@ -426,10 +475,10 @@ mod tests {
             shares: 4.into(),
             price: 101.into(),
         };
-        books.take(2002, executed(301, 4).as_bytes());
-        books.take(2003, delete.as_bytes());
-        books.take(2004, replace.as_bytes());
-        books.take(2005, executed(4 * 301, 10).as_bytes());
+        books.take(2002, executed(301, 4).as_bytes(), &mut |_| {});
+        books.take(2003, delete.as_bytes(), &mut |_| {});
+        books.take(2004, replace.as_bytes(), &mut |_| {});
+        books.take(2005, executed(4 * 301, 10).as_bytes(), &mut |_| {});
         assert_eq!(books.order_count(), 1998);
 
         assert_eq!(said(&first, 7), before, "the first copy is as it was");

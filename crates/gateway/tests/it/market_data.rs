@@ -404,9 +404,11 @@ fn the_feed_survives_a_restart() {
     let all = messages(&harness.packets());
     let mut after = FeedBench::over(Venue::empty(16), 64 << 20);
     for output in &harness.venue.log {
-        after.agent.replay(output, &mut |number, message| after.server.replay(number, message));
+        after
+            .agent
+            .replay(output, &mut |number, message| after.server.replay(number, message, START));
     }
-    after.server.begin(|each| all.iter().for_each(|(_, message)| each(message)));
+    after.server.begin(START, |each| all.iter().for_each(|(_, message)| each(message)));
     after.turn();
     let packets = after.packets();
     let [packet] = &packets[..] else { panic!("one heartbeat: {packets:?}") };

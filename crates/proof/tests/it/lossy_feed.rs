@@ -99,22 +99,23 @@ fn settle(queue: &mut VecDeque<Vec<u8>>, link: &mut LossyLink) {
     queue.extend(std::iter::from_fn(|| link.take_all()));
 }
 
-struct Scene {
-    engine: Engine,
+/// A venue's core with market data and feed server, under random commands.
+pub(crate) struct Scene {
+    pub(crate) engine: Engine,
     outputs: Producer<Output>,
     market_data: MarketData<FakeDatagram>,
-    server: FeedServer<FakeStream, FakeDatagram>,
-    feed: FakeDatagram,
+    pub(crate) server: FeedServer<FakeStream, FakeDatagram>,
+    pub(crate) feed: FakeDatagram,
     requests: FakeDatagram,
     snapshots: FakeStream,
     _past: PastEnds,
-    flow: CommandFlow,
+    pub(crate) flow: CommandFlow,
     rng: Rng,
-    now_ns: u64,
+    pub(crate) now_ns: u64,
 }
 
 impl Scene {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self::of_session(seed, SESSION, FakeStream::new(), STORE_BYTES)
     }
 
@@ -167,6 +168,11 @@ impl Scene {
 
     /// The venue takes a command, and its events go out.
     fn trade(&mut self) {
+        self.trade_seen(&mut |_| {});
+    }
+
+    /// The same; `each` sees the outputs.
+    pub(crate) fn trade_seen(&mut self, each: &mut impl FnMut(&Output)) {
         self.now_ns += 50_000;
         let command = self.flow.next_command();
         let sequence = Sequence(self.engine.sequence().0 + 1);
@@ -175,6 +181,7 @@ impl Scene {
         let now_ns = self.now_ns;
         engine.apply(&input, &mut |event| {
             let mut output = Output { cause: input.sequence, timestamp: input.timestamp, event };
+            each(&output);
             while let Err(full) = outputs.try_publish(output) {
                 output = full.0;
                 market_data.do_work(now_ns).unwrap();
@@ -183,14 +190,14 @@ impl Scene {
         });
     }
 
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         while self.market_data.do_work(self.now_ns).unwrap()
             + self.server.do_work(self.now_ns).unwrap()
             > 0
         {}
     }
 
-    fn published(&self) -> u64 {
+    pub(crate) fn published(&self) -> u64 {
         self.server.counters().read().messages
     }
 

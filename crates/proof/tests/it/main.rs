@@ -1,6 +1,7 @@
 //! The model against the engine, and the whole venue from seeds.
 
 mod agreement;
+mod derived_data;
 mod lossy_feed;
 mod ouch42;
 mod scenarios_over;

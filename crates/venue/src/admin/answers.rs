@@ -39,6 +39,12 @@ const PLACES: &[&str] = &[
     "/accounts/NAME/orders?all=&last=&before=",
     "/accounts/NAME/fills?last=&before=",
     "/accounts/NAME/history?last=&before=",
+    "/market",
+    "/market/SYMBOL/top",
+    "/market/SYMBOL/levels?depth=",
+    "/market/SYMBOL/trades?last=",
+    "/market/SYMBOL/statistics",
+    "/market/stream?symbol=&kind=&depth=",
     "/operator/last",
     "POST /operator",
 ];

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     body::Bytes,
     extract::{Path, RawQuery, Request, State as Extracted},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
@@ -19,8 +19,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Served,
+    MarketPages, Served,
     answers::{Answers, Asked},
+    progress::Progress,
 };
 use crate::{
     config::AdminConfig,
@@ -39,6 +40,7 @@ pub(super) enum Door {
 pub(super) struct State {
     answers: Answers,
     desk: Desk,
+    market: Option<MarketPages>,
     /// The digests of keys, and whose they are.
     keys: Vec<([u8; 32], OperatorName)>,
     /// True: a request may name any host.
@@ -47,10 +49,11 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(served: Served, config: &AdminConfig) -> Self {
-        let Served { ledger, durable, journal, desk } = served;
+        let Served { ledger, durable, journal, desk, market } = served;
         Self {
             answers: Answers::new(ledger, durable, journal),
             desk,
+            market,
             keys: config.operators.iter().filter_map(|it| it.key().ok()).collect(),
             any_host: config.anybody,
         }
@@ -155,6 +158,8 @@ pub(super) fn router(state: Arc<State>, door: Door) -> Router {
         .route("/accounts/{account}/orders", of_account("orders"))
         .route("/accounts/{account}/fills", of_account("fills"))
         .route("/accounts/{account}/history", of_account("history"))
+        .route("/market", get(ask_market))
+        .route("/market/{*path}", get(ask_market))
         .route(
             "/operator",
             post(
@@ -222,6 +227,26 @@ async fn ask(state: Arc<State>, asked: Asked, query: Option<String>) -> Response
         Ok(Ok(body)) => answer(StatusCode::OK, &body),
         Ok(Err(wrong)) => error(wrong.status, wrong.reason, &wrong.what),
         Err(failed) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal", &failed.to_string()),
+    }
+}
+
+/// Derived data, once or as a stream.
+async fn ask_market(
+    Extracted(state): Extracted<Arc<State>>,
+    path: Option<Path<String>>,
+    RawQuery(query): RawQuery,
+    Extension(progress): Extension<Arc<Progress>>,
+) -> Response {
+    let Some(market) = &state.market else {
+        let what = "this venue derives no market data: add [derived_data]";
+        return error(StatusCode::NOT_FOUND, "no_derived_data", what);
+    };
+    match pairs(query.as_deref().unwrap_or("")) {
+        Ok(pairs) => {
+            let path = path.map_or(String::new(), |Path(path)| format!("/{path}"));
+            market.answer(&path, &pairs, &progress).await
+        }
+        Err(what) => error(StatusCode::BAD_REQUEST, "bad_request", &what),
     }
 }
 

@@ -48,7 +48,9 @@ impl DescriptorNeeds {
             order_entry: config.connections() + ACCEPTED_MAX,
             // Snapshots, the feed over TCP, and the streams.
             market_data: 2 * (SUBSCRIBERS_MAX + ACCEPTED_MAX) + config.market_data.streams.len(),
-            admin: doors * 2 * CONNECTIONS_MAX,
+            // Streams of derived data are beside them.
+            admin: doors * 2 * CONNECTIONS_MAX
+                + config.derived_data.as_ref().map_or(0, |derived| derived.streams_max),
         }
     }
 

@@ -5,7 +5,9 @@
 
 use std::{cmp::Reverse, fmt::Write as _, path::Path};
 
-use gateway::{CONNECTION_BYTES_MAX, FeedMessage, SUBSCRIBERS_MAX, Submission};
+use gateway::{
+    CONNECTION_BYTES_MAX, DerivedTrade, DerivedUpdate, FeedMessage, SUBSCRIBERS_MAX, Submission,
+};
 use market::{Input, Output};
 use os::SystemFiles;
 
@@ -32,6 +34,12 @@ const OUCH42_SESSION_BYTES: u64 = 8 << 20;
 
 /// Older messages that were read from the journal: 16 MiB of the feed, 16 MiB for FIX, and their rings.
 const HISTORY_BYTES: u64 = 36 << 20;
+
+/// A stream of derived data: the levels its client has, a batch of events, and what the system holds of it.
+const STREAM_BYTES: u64 = 2 << 20;
+
+/// A level of a price that has one order, in the feed server and once more where it is served.
+const LEVEL_BYTES: u64 = 2 * 48;
 
 /// A live order at most: 378 bytes in the engine (docs/performance.md) and 64 in its indexes, both once more in
 /// the engine of the follower, and 128 in the feed server's books.
@@ -115,10 +123,16 @@ impl MemoryNeeds {
         if pipeline::follows(config) {
             in_time("snapshots.replies", 2 * config.snapshots.replies.0);
         }
+        if let Some(derived) = &config.derived_data {
+            // Kept by the feed server and by the pages.
+            in_time("derived_data.trades", (derived.trades * 2 * size_of::<DerivedTrade>()) as u64);
+            in_time("derived_data.streams_max", derived.streams_max as u64 * STREAM_BYTES);
+        }
         in_time("older messages", HISTORY_BYTES);
         in_time("connections", connection_bytes(config));
         in_time("sessions over UDP", udp * UDP_SESSION_BYTES);
-        let orders = live_orders(config) * ORDER_BYTES;
+        let level_bytes = if config.derived_data.is_some() { LEVEL_BYTES } else { 0 };
+        let orders = live_orders(config) * (ORDER_BYTES + level_bytes);
         parts.push(Part { name: "live_orders_max", bytes: orders, when: When::AtWorst });
         Self { parts }
     }
@@ -190,10 +204,13 @@ fn ring_bytes(config: &Config) -> u64 {
         .count();
     let submissions = ports * config.rings.submissions + operator::SLOTS;
     let streams: usize = config.market_data.streams.iter().map(|stream| stream.slots).sum();
+    let derived = if config.derived_data.is_some() { pipeline::DERIVED_SLOTS } else { 0 };
     slots(submissions, size_of::<Submission>())
         + slots(config.rings.inputs, size_of::<Input>())
         + slots(config.rings.outputs, size_of::<Output>())
         + slots(pipeline::FEED_SLOTS + streams, size_of::<FeedMessage>())
+        // Lossy readers have a copy of each slot.
+        + slots(derived, 2 * size_of::<DerivedUpdate>())
 }
 
 /// Buffers of participants and subscribers.

@@ -18,7 +18,7 @@ use super::super::output::{grouped, print_json, print_line};
 /// Compare the throughput of a venue with and without subscribers that stop reading.
 ///
 /// Pairs of runs in turns, each on a venue of its own under a load that waits for its answers: one run alone, one beside
-/// subscribers of the feed over TCP, or of snapshots, that read nothing after their login. Requests are counted from
+/// subscribers of the feed over TCP, of snapshots, or of derived data by HTTP, that read nothing after their login. Requests are counted from
 /// the moment at which all of them have stalled. The median of the changes counts. Load, venue and subscribers share the machine, so the figures mean something only where nothing else runs.
 /// Exit code 4 with --strict if the median is a loss of more than 2 %.
 #[derive(Debug, Args)]

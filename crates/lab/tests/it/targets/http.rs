@@ -8,23 +8,24 @@ use std::{
     time::Duration,
 };
 
-use ring::Cursor;
+use gateway::{DerivedFact, DerivedMirror, DerivedUpdate, PriceLevel};
+use ring::{AtomicGauge, Builder, Cursor};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, duplex, split},
     runtime,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use venue::{
-    admin::{CONNECTION_TIME_MAX, Pages, Served},
+    admin::{CONNECTION_TIME_MAX, MarketPages, Pages, Served},
     clock::SystemClock,
-    config::{AdminConfig, Config},
+    config::{AdminConfig, Config, DerivedDataConfig},
     operator::Desk,
 };
 
 use super::{gateways::Small, script::Script};
 
 const METHODS: [&[u8]; 6] = [b"GET", b"POST", b"HEAD", b"OPTIONS", b"DELETE", b"PRI"];
-const PATHS: [&[u8]; 12] = [
+const PATHS: [&[u8]; 19] = [
     b"/",
     b"/status",
     b"/trades?last=7&before=9",
@@ -37,6 +38,13 @@ const PATHS: [&[u8]; 12] = [
     b"http://127.0.0.1/assets",
     b"/accounts/..%2f../history?last=99999999999999999999",
     b"/assets?a=1&a=2",
+    b"/market",
+    b"/market/AAPL/levels?depth=50",
+    b"/market/AAPL/trades?last=99999999999999999999",
+    b"/market/%00/statistics",
+    b"/market/stream?symbol=AAPL&kind=top,levels,trades,statistics",
+    b"/market/stream?symbol=,,&kind=,&depth=-1",
+    b"/market/AAPL/top/..",
 ];
 const HEADERS: [&[u8]; 10] = [
     b"Host: 127.0.0.1\r\n",
@@ -64,11 +72,31 @@ fn pages() -> &'static Pages {
         let small = Small::new(|_| {});
         let journal = Arc::clone(&small.gauges.journal);
         let desk = Desk::new(small.desk, SystemClock::start(), PathBuf::new());
+        let market = Some(MarketPages::new(mirror(), DerivedDataConfig::default()));
         Pages::new(
-            Served { ledger: None, durable: Arc::new(Cursor::new(0)), journal, desk },
+            Served { ledger: None, durable: Arc::new(Cursor::new(0)), journal, desk, market },
             &admin,
         )
     })
+}
+
+/// Derived data of one instrument, in which nothing happens any more.
+fn mirror() -> DerivedMirror {
+    let mut builder = Builder::new("derived", 64);
+    let from = builder.lossy("mirror");
+    let (mut to, _) = builder.build();
+    let level = PriceLevel { price: 1_500_000, lots: 300, orders: 2 };
+    let facts = [
+        DerivedFact::Begin { request: 1 },
+        DerivedFact::Instrument { stock_locate: 1, symbol: *b"AAPL    ", trading_state: b'T' },
+        DerivedFact::Level { stock_locate: 1, is_bid: true, level },
+        DerivedFact::End { request: 1, ordinal: 0 },
+    ];
+    for fact in facts {
+        let published = to.try_publish(DerivedUpdate { number: 9, is_last: true, fact });
+        published.expect("nothing holds this ring up");
+    }
+    DerivedMirror::new(from, Arc::new(AtomicGauge::new(0)), 16)
 }
 
 /// What a client says next.
@@ -88,7 +116,7 @@ fn part(script: &mut Script<'_>) -> Vec<u8> {
     }
 }
 
-/// Whatever a client sends and when, it has one answer or none, in time; a command is never taken.
+/// Whatever a client sends and when, it has one answer or none, in time, unless that is a stream; a command is never taken.
 pub fn http(bytes: &[u8]) {
     let runtime = runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without sockets");
@@ -97,14 +125,14 @@ pub fn http(bytes: &[u8]) {
         let (client, server) = duplex(1 << (6 + script.byte() % 8));
         let began = Instant::now();
         let answered = tokio::spawn(async move {
-            pages().answer(server).await;
+            pages().answer(server, None).await;
             began.elapsed()
         });
         let (mut from, mut to) = split(client);
         let read = tokio::spawn(async move {
             let mut answer = Vec::new();
-            // A connection that the venue ends in the middle has an end too.
-            let _ = from.read_to_end(&mut answer).await;
+            // A connection that the venue ends in the middle has an end too; a stream has none.
+            let _ = timeout(2 * CONNECTION_TIME_MAX, from.read_to_end(&mut answer)).await;
             answer
         });
         let script: Vec<u8> = script.0.to_vec();
@@ -124,10 +152,11 @@ pub fn http(bytes: &[u8]) {
             }
             to
         });
-        let took = answered.await.expect("the venue goes on");
-        assert!(took <= CONNECTION_TIME_MAX, "{took:?}");
         let answer = read.await.expect("it reads");
         write.abort();
+        let took = answered.await.expect("the venue goes on");
+        let is_stream = answer.windows(17).any(|part| part == b"text/event-stream");
+        assert!(is_stream || took <= CONNECTION_TIME_MAX, "{took:?}");
         answer
     });
     let Some(rest) = answer.strip_prefix(b"HTTP/1.") else {
