@@ -46,7 +46,9 @@ impl<const N: usize> Text<N> {
     /// The text without the padding.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        from_utf8(&self.0).expect("only printable ASCII gets in").trim_end_matches(' ')
+        let last = self.0.iter().rposition(|byte| *byte != b' ');
+        let text = &self.0[..last.map_or(0, |last| last + 1)];
+        from_utf8(text).expect("only printable ASCII gets in")
     }
 
     /// True if it is all padding.

@@ -471,31 +471,107 @@ impl MessageRow {
         self.direction == Direction::Both && self.msg_type != "j"
     }
 
-    fn has(&self, tag: u32) -> bool {
-        let is_without_effect = || {
-            let is_order = matches!(self.direction, Direction::ToVenue | Direction::FromVenue);
-            is_order && (WITHOUT_EFFECT.contains(&tag) || tag == 60)
-        };
-        HEADER.contains(&tag)
-            || HEADER_OPTIONAL.contains(&tag)
-            || self.optional.contains(&tag)
-            || self.required_42.unwrap_or_default().contains(&tag)
-            || self.required_44.contains(&tag)
-            || is_without_effect()
+    /// The tags that it may have, in any version.
+    const fn allowed(&self) -> TagSet {
+        let mut tags = TagSet::EMPTY.with(HEADER).with(HEADER_OPTIONAL).with(self.optional);
+        tags = tags.with(self.required_44);
+        if let Some(required) = self.required_42 {
+            tags = tags.with(required);
+        }
+        match self.direction {
+            Direction::Both => tags,
+            Direction::ToVenue | Direction::FromVenue => tags.with(WITHOUT_EFFECT).with(&[60]),
+        }
     }
 }
+
+/// Every tag of the tables is below this one.
+const TAGS_END: usize = 1024;
+
+/// Some of the tags of the tables.
+#[derive(Clone, Copy)]
+struct TagSet([u64; TAGS_END / 64]);
+
+impl TagSet {
+    const EMPTY: Self = Self([0; TAGS_END / 64]);
+
+    const fn with(mut self, tags: &[u32]) -> Self {
+        let mut index = 0;
+        while index < tags.len() {
+            self.insert(tags[index]);
+            index += 1;
+        }
+        self
+    }
+
+    const fn insert(&mut self, tag: u32) {
+        self.0[tag as usize / 64] |= 1 << (tag % 64);
+    }
+
+    fn has(&self, tag: u32) -> bool {
+        self.0.get(tag as usize / 64).is_some_and(|word| word & 1 << (tag % 64) != 0)
+    }
+}
+
+/// No row.
+const NONE: u8 = u8::MAX;
+
+/// The index in [`FIELDS`] of each tag.
+static FIELD_OF_TAG: [u8; TAGS_END] = {
+    assert!(FIELDS.len() < NONE as usize);
+    let mut table = [NONE; TAGS_END];
+    let mut index = 0;
+    while index < FIELDS.len() {
+        table[FIELDS[index].tag as usize] = index as u8;
+        index += 1;
+    }
+    table
+};
+
+/// Every MsgType of the tables is a character below this one.
+const TYPES_END: usize = 128;
+
+/// The index in [`MESSAGES`] of each MsgType.
+static MESSAGE_OF_TYPE: [u8; TYPES_END] = {
+    let mut table = [NONE; TYPES_END];
+    let mut index = 0;
+    while index < MESSAGES.len() {
+        let msg_type = MESSAGES[index].msg_type.as_bytes();
+        assert!(msg_type.len() == 1);
+        table[msg_type[0] as usize] = index as u8;
+        index += 1;
+    }
+    table
+};
+
+/// The tags that each message of [`MESSAGES`] may have.
+static ALLOWED: [TagSet; MESSAGES.len()] = {
+    let mut table = [TagSet::EMPTY; MESSAGES.len()];
+    let mut index = 0;
+    while index < MESSAGES.len() {
+        table[index] = MESSAGES[index].allowed();
+        index += 1;
+    }
+    table
+};
 
 /// The field of a tag.
 #[must_use]
 pub fn field(tag: u32) -> Option<&'static FieldRow> {
-    FIELDS.binary_search_by_key(&tag, |row| row.tag).ok().map(|index| &FIELDS[index])
+    FIELDS.get(usize::from(*FIELD_OF_TAG.get(tag as usize)?))
 }
 
 /// The message of a type; `None` if the version has none.
 #[must_use]
 pub fn message(msg_type: &[u8], version: Version) -> Option<&'static MessageRow> {
-    let row = MESSAGES.iter().find(|row| row.msg_type.as_bytes() == msg_type)?;
+    let row = MESSAGES.get(place(msg_type)?)?;
     row.required(version).map(|_| row)
+}
+
+/// The index of a message in [`MESSAGES`], or one beyond its end.
+fn place(msg_type: &[u8]) -> Option<usize> {
+    let &[code] = msg_type else { return None };
+    MESSAGE_OF_TYPE.get(usize::from(code)).map(|index| usize::from(*index))
 }
 
 /// The field of data whose length this field is.
@@ -518,27 +594,30 @@ pub fn check(message: &Message<'_>, row: &MessageRow, version: Version) -> Resul
     if let Some(fault) = message.fault() {
         return Err(fault);
     }
-    for (index, (tag, value)) in message.fields().enumerate() {
+    let allowed = place(row.msg_type.as_bytes()).and_then(|index| ALLOWED.get(index));
+    let mut seen = TagSet::EMPTY;
+    for (tag, value) in message.fields() {
         if USER_DEFINED.contains(&tag) {
             continue;
         }
         let fault = |reason| Err(Fault { tag, reason });
         let Some(known) = field(tag) else { return fault(SessionReject::UndefinedTag) };
-        if !row.has(tag) {
+        if !allowed.is_some_and(|allowed| allowed.has(tag)) {
             return fault(SessionReject::TagNotForMessage);
         }
-        let is_repeated = || message.fields().take(index).any(|(it, _)| it == tag);
         let is_member = || {
             let mut groups = GROUPS.iter().filter(|(_, _, members)| members.contains(&tag));
             groups.any(|(count, ..)| message.get(*count).is_some())
         };
-        if is_repeated() && !is_member() {
+        if seen.has(tag) && !is_member() {
             return fault(SessionReject::Repeated);
         }
+        seen.insert(tag);
         if let Err(reason) = check_value(known, value) {
             return fault(reason);
         }
-        if let Some((_, first, _)) = GROUPS.iter().find(|(count, ..)| *count == tag) {
+        let group = || GROUPS.iter().find(|(count, ..)| *count == tag);
+        if let Some((_, first, _)) = (known.kind == Kind::Count).then(group).flatten() {
             let entries = message.fields().filter(|(it, _)| it == first).count();
             if unsigned(value) != Some(entries as u64) {
                 return fault(SessionReject::GroupCount);
@@ -546,7 +625,7 @@ pub fn check(message: &Message<'_>, row: &MessageRow, version: Version) -> Resul
         }
     }
     let required = row.required(version).unwrap_or_default();
-    match HEADER.iter().chain(required).find(|tag| message.get(**tag).is_none()) {
+    match HEADER.iter().chain(required).find(|tag| !seen.has(**tag)) {
         Some(tag) => Err(Fault { tag: *tag, reason: SessionReject::RequiredTagMissing }),
         None => Ok(()),
     }
@@ -566,13 +645,27 @@ fn check_value(field: &FieldRow, value: &[u8]) -> Result<(), SessionReject> {
     if !is_formed {
         return Err(SessionReject::WrongFormat);
     }
-    let is_listed = |part: &[u8]| field.values.split(' ').any(|listed| listed.as_bytes() == part);
     let is_allowed = field.values.is_empty()
         || match field.kind {
-            Kind::Chars => value.split(|byte| *byte == b' ').all(is_listed),
-            _ => is_listed(value),
+            Kind::Chars => value.split(|byte| *byte == b' ').all(|part| is_listed(field, part)),
+            _ => is_listed(field, value),
         };
     if is_allowed { Ok(()) } else { Err(SessionReject::ValueOutOfRange) }
+}
+
+/// True if a value stands among those of its field.
+fn is_listed(field: &FieldRow, value: &[u8]) -> bool {
+    let values = field.values.as_bytes();
+    if let [code] = value {
+        // Alone between blanks.
+        let is_end = |at: Option<&u8>| at.is_none_or(|byte| *byte == b' ');
+        let mut before = None;
+        return values.iter().enumerate().any(|(at, byte)| {
+            let starts = is_end(before.replace(byte));
+            starts && byte == code && is_end(values.get(at + 1))
+        });
+    }
+    values.split(|byte| *byte == b' ').any(|listed| listed == value)
 }
 
 /// Digits with at most one point among them, perhaps after a minus.

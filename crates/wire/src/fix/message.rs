@@ -137,16 +137,12 @@ impl<'a> Message<'a> {
     fn read_field(&mut self, at: usize, data_len: &mut Option<(u32, usize)>) -> usize {
         use super::SessionReject::{InvalidTagNumber, NoValue, Other, WrongFormat};
         let rest = &self.bytes[at..];
-        let end = rest.iter().position(|byte| *byte == SOH).unwrap_or(rest.len());
-        let Some(equals) = rest[..end].iter().position(|byte| *byte == b'=') else {
+        let end_from = |start: usize| start + value_len(&rest[start..]);
+        let Some((tag, start)) = tag_number(rest) else {
             self.blame(0, InvalidTagNumber);
-            return at + end + 1;
+            return at + end_from(0) + 1;
         };
-        let Some(tag) = tag_number(&rest[..equals]) else {
-            self.blame(0, InvalidTagNumber);
-            return at + end + 1;
-        };
-        let start = equals + 1;
+        let end = end_from(start);
         // A field of data has the length that the field before it says, and may contain SOH.
         let end = match data_len.take() {
             Some((data_tag, len)) if data_tag == tag => {
@@ -235,12 +231,37 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A tag: digits, the first not 0.
-fn tag_number(digits: &[u8]) -> Option<u32> {
-    if digits.first() == Some(&b'0') || digits.len() > 9 {
-        return None;
+/// The tag of the field at the front, up to 9 digits of which the first is not 0, and where its value starts.
+fn tag_number(field: &[u8]) -> Option<(u32, usize)> {
+    const DIGITS_MAX: usize = 9;
+    let mut tag = 0;
+    for (index, byte) in field.iter().take(DIGITS_MAX + 1).enumerate() {
+        match byte {
+            b'=' if index > 0 => return Some((tag, index + 1)),
+            b'0' if index == 0 => return None,
+            b'0'..=b'9' if index < DIGITS_MAX => tag = tag * 10 + u32::from(byte - b'0'),
+            _ => return None,
+        }
     }
-    unsigned(digits).map(|tag| tag as u32)
+    None
+}
+
+/// The number of bytes before the first SOH; all if there is none. It looks at eight at a time.
+fn value_len(bytes: &[u8]) -> usize {
+    const EACH: u64 = u64::from_ne_bytes([SOH; 8]);
+    const HIGHEST: u64 = u64::from_ne_bytes([0x80; 8]);
+    let mut len = 0;
+    while let Some(eight) = bytes.get(len..).and_then(|rest| rest.first_chunk()) {
+        // A byte of SOH is 0 here, and the lowest such byte gets its highest bit.
+        let differs = u64::from_le_bytes(*eight) ^ EACH;
+        let found = differs.wrapping_sub(EACH) & !differs & HIGHEST;
+        if found != 0 {
+            return len + found.trailing_zeros() as usize / 8;
+        }
+        len += 8;
+    }
+    let rest = &bytes[len..];
+    len + rest.iter().position(|byte| *byte == SOH).unwrap_or(rest.len())
 }
 
 /// A number of digits only.

@@ -274,3 +274,81 @@ fn fix_docs_are_the_dictionary() {
     }
     assert!(fresh == text, "the tables differ, write them with BLESS=1");
 }
+
+/// Numbers and decimals of every size are those that the standard library writes.
+#[test]
+fn numbers_are_written_as_by_the_standard_library() {
+    for_seeds(20, |seeded| {
+        for _ in 0..2_000 {
+            let wide = u128::from(seeded.next()) << 64 | u128::from(seeded.next());
+            let units = wide >> seeded.below(128);
+            let number = seeded.next() >> seeded.below(64);
+            let decimals = seeded.below(20) as u8;
+            let mut buffer = [0; 1_024];
+            let mut builder = Builder::new(&mut buffer);
+            builder.text(35, "8").number(34, number).decimal(44, units, decimals);
+            let message = builder.finish(Version::Fix44);
+            let read = Message::read(message);
+            assert_eq!(read.get(34).unwrap(), number.to_string().as_bytes());
+            let one = 10_u128.pow(decimals.into());
+            let mut price =
+                format!("{}.{:0width$}", units / one, units % one, width = decimals.into());
+            if units % one == 0 {
+                price.truncate(price.find('.').unwrap());
+            }
+            let price = if price.contains('.') { price.trim_end_matches('0') } else { &price };
+            assert_eq!(read.get(44).unwrap(), price.as_bytes());
+        }
+    });
+}
+
+/// A tag has up to nine digits, of which the first is not 0; the other fields are read all the same.
+#[test]
+fn tags_are_numbers() {
+    for (field, tag) in [
+        ("1=a", Some(1)),
+        ("999999999=a", Some(999_999_999)),
+        ("1234567890=a", None),
+        ("01=a", None),
+        ("0=a", None),
+        ("=a", None),
+        ("a=a", None),
+        ("1a=a", None),
+        ("-1=a", None),
+        ("1", None),
+        ("", None),
+    ] {
+        let message = bytes(&format!("8=FIX.4.4|9=5|35=0|{field}|58=b|"));
+        let read = Message::read(&message);
+        let tags: Vec<_> = read.fields().map(|(tag, _)| tag).collect();
+        let expected: Vec<_> = [8, 9, 35].into_iter().chain(tag).chain([58]).collect();
+        assert_eq!(tags, expected, "{field}");
+        assert_eq!(
+            read.fault().map(|fault| fault.reason),
+            match tag {
+                Some(_) => None,
+                None => Some(SessionReject::InvalidTagNumber),
+            },
+            "{field}"
+        );
+    }
+}
+
+/// A value may have any length, and SOH ends it wherever the bytes around it lie.
+#[test]
+fn values_of_any_length_are_read() {
+    for_seeds(50, |seeded| {
+        for len in 1..40 {
+            let value: Vec<u8> =
+                (0..len).map(|_| *seeded.pick(&[0, 2, b'=', 0x81, 0x7f, 0x80, 0xff])).collect();
+            let mut message = bytes("8=FIX.4.4|9=5|35=0|58=");
+            message.extend_from_slice(&value);
+            message.extend_from_slice(b"\x01112=");
+            let read = Message::read(&message);
+            assert_eq!(read.get(58), Some(&value[..]));
+            assert_eq!(read.get(112), Some(&b""[..]));
+            message.extend_from_slice(&value);
+            assert_eq!(Message::read(&message).get(112), Some(&value[..]), "without an end");
+        }
+    });
+}
