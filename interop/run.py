@@ -15,6 +15,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
   every_kind   the same and tshark     a live feed with every kind of message that the venue sends
   ouch42       tshark                  OUCH 4.2, both ways, field by field as sent
   itch_decode  PyPI itchfeed           ITCH 5.0, the recorded feed
+  market_data  Python's standard library  derived data by HTTP, against the bytes of the feed
   report       PyPI playwright, Chromium  the page of two loads
   capture      tshark                  SoupBinTCP and MoldUDP64, on the wire
   latency      tshark                  the latencies of a load and those on the wire
@@ -361,6 +362,10 @@ class Run:
                 ])
             else:
                 self.skip("capture", why_no_capture or "no client traded")
+            self.attempt("market_data", outcome_of, [
+                sys.executable, str(HERE / "market_data.py"), "--damrak", self.damrak,
+                "--addresses", json.dumps(venue.addresses), "--work", str(self.work),
+            ])
             if not installed("playwright"):
                 self.skip("report", "PyPI playwright is not installed")
             elif importlib.import_module("report_page").browser() is None:
