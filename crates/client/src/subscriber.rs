@@ -10,7 +10,7 @@ mod book;
 mod receiver;
 mod join;
 
-pub use book::{FeedBook, FeedError, FeedInstrument, FeedOrder, FeedViolation, Level};
+pub use book::{FeedBook, FeedError, FeedInstrument, FeedOrder, FeedPlace, FeedViolation, Level};
 pub use join::{
     Connect, Delivered, FeedChannel, FeedSubscriber, FeedSubscriberError, JoinReport, Start,
     TcpFeed, connect_to,

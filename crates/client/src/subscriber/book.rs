@@ -2,11 +2,18 @@
 //!
 //! Invariant: a message that contradicts the book is an error and changes nothing silently.
 
-use std::collections::BTreeMap;
+mod index;
+mod ladder;
+mod queues;
 
 use market::{Symbol, Text};
 use thiserror::Error;
 use wire::itch::{self, Message};
+
+use self::{
+    ladder::Ladder,
+    queues::{Queues, Resting, rank_of},
+};
 
 /// The books of all instruments, by order, as the feed tells them.
 ///
@@ -15,10 +22,9 @@ use wire::itch::{self, Message};
 /// touch a book.
 #[derive(Clone, Debug, Default)]
 pub struct FeedBook {
-    instruments: BTreeMap<u16, Book>,
-    orders: BTreeMap<u64, Resting>,
-    /// Given to each order that joins a book: time priority within a price.
-    arrivals: u64,
+    /// By stock locate.
+    instruments: Vec<Option<Box<Book>>>,
+    orders: Queues,
     messages: u64,
     trades: u64,
     system_event: Option<u8>,
@@ -51,6 +57,17 @@ pub struct FeedOrder {
     pub price: u32,
     /// Shown and open; at least 1.
     pub shares: u32,
+}
+
+/// Where an order of a book stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeedPlace {
+    /// The number of its instrument.
+    pub stock_locate: u16,
+    /// True on the side of the buyers.
+    pub is_bid: bool,
+    /// The order.
+    pub order: FeedOrder,
 }
 
 /// All orders of one side at one price.
@@ -135,42 +152,19 @@ pub enum FeedViolation {
 struct Book {
     symbol: Symbol,
     trading_state: Option<u8>,
-    bids: BTreeMap<Rank, u64>,
-    asks: BTreeMap<Rank, u64>,
+    bids: Ladder,
+    asks: Ladder,
+    order_count: usize,
     volume: u64,
     price_last: Option<u32>,
 }
 
-/// Where an order stands on its side: better prices first, then the order of arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    /// The price of an ask; what the price of a bid lacks to the highest.
-    price_rank: u32,
-    arrival: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Resting {
-    stock_locate: u16,
-    is_bid: bool,
-    price: u32,
-    shares: u32,
-    arrival: u64,
-}
-
-impl Resting {
-    fn rank(&self) -> Rank {
-        let price_rank = if self.is_bid { u32::MAX - self.price } else { self.price };
-        Rank { price_rank, arrival: self.arrival }
-    }
-}
-
 impl Book {
-    fn side(&self, is_bid: bool) -> &BTreeMap<Rank, u64> {
+    fn side(&self, is_bid: bool) -> &Ladder {
         if is_bid { &self.bids } else { &self.asks }
     }
 
-    fn side_mut(&mut self, is_bid: bool) -> &mut BTreeMap<Rank, u64> {
+    fn side_mut(&mut self, is_bid: bool) -> &mut Ladder {
         if is_bid { &mut self.bids } else { &mut self.asks }
     }
 }
@@ -194,13 +188,16 @@ impl FeedBook {
 
     /// The instruments, in the order of their locates.
     pub fn instruments(&self) -> impl Iterator<Item = FeedInstrument> {
-        self.instruments.iter().map(|(stock_locate, book)| FeedInstrument {
-            stock_locate: *stock_locate,
-            symbol: book.symbol,
-            trading_state: book.trading_state,
-            order_count: book.bids.len() + book.asks.len(),
-            volume: book.volume,
-            price_last: book.price_last,
+        (0..=u16::MAX).zip(&self.instruments).filter_map(|(stock_locate, book)| {
+            let book = book.as_deref()?;
+            Some(FeedInstrument {
+                stock_locate,
+                symbol: book.symbol,
+                trading_state: book.trading_state,
+                order_count: book.order_count,
+                volume: book.volume,
+                price_last: book.price_last,
+            })
         })
     }
 
@@ -212,6 +209,21 @@ impl FeedBook {
     /// The asks of an instrument, best first, oldest first at a price; none if it is unknown.
     pub fn asks(&self, stock_locate: u16) -> impl Iterator<Item = FeedOrder> {
         self.resting(stock_locate, false)
+    }
+
+    /// The order that stands in a book under this number.
+    #[must_use]
+    pub fn order(&self, order_reference_number: u64) -> Option<FeedPlace> {
+        let slot = self.orders.slot(order_reference_number)?;
+        let Resting { stock_locate, is_bid, price, shares, .. } = *self.orders.at(slot);
+        let order = FeedOrder { order_reference_number, price, shares };
+        Some(FeedPlace { stock_locate, is_bid, order })
+    }
+
+    /// The order of one side of an instrument that trades first.
+    #[must_use]
+    pub fn first(&self, stock_locate: u16, is_bid: bool) -> Option<FeedOrder> {
+        self.resting(stock_locate, is_bid).next()
     }
 
     /// The bids of an instrument by price, best first.
@@ -287,8 +299,8 @@ impl FeedBook {
             Message::OrderExecuted(executed) => {
                 let (locate, shares) =
                     (executed.stock_locate.get(), executed.executed_shares.get());
-                let order = self.reduce(executed.order_reference_number.get(), locate, shares)?;
-                self.trade(locate, shares, order.price);
+                let price = self.reduce(executed.order_reference_number.get(), locate, shares)?;
+                self.trade(locate, shares, price);
                 Ok(())
             }
             Message::OrderExecutedWithPrice(executed) => {
@@ -307,8 +319,8 @@ impl FeedBook {
             }
             Message::OrderDelete(delete) => {
                 let reference = delete.order_reference_number.get();
-                let order = self.known(reference, delete.stock_locate.get())?;
-                self.remove(reference, &order);
+                let slot = self.known(reference, delete.stock_locate.get())?;
+                self.remove(slot);
                 Ok(())
             }
             Message::OrderReplace(replace) => self.replace(
@@ -324,13 +336,20 @@ impl FeedBook {
 
     fn list(&mut self, stock_locate: u16, stock: [u8; 8]) -> Result<(), FeedViolation> {
         let symbol = Text::from_bytes(stock).ok_or(FeedViolation::Symbol(stock_locate))?;
-        let book = self.instruments.entry(stock_locate).or_insert_with(|| Book {
-            symbol,
-            trading_state: None,
-            bids: BTreeMap::new(),
-            asks: BTreeMap::new(),
-            volume: 0,
-            price_last: None,
+        let place = usize::from(stock_locate);
+        if self.instruments.len() <= place {
+            self.instruments.resize_with(place + 1, || None);
+        }
+        let book = self.instruments[place].get_or_insert_with(|| {
+            Box::new(Book {
+                symbol,
+                trading_state: None,
+                bids: Ladder::default(),
+                asks: Ladder::default(),
+                order_count: 0,
+                volume: 0,
+                price_last: None,
+            })
         });
         // A directory may be repeated during the day, but a locate keeps its stock.
         if book.symbol == symbol {
@@ -345,8 +364,7 @@ impl FeedBook {
         stock_locate: u16,
         stock: Option<[u8; 8]>,
     ) -> Result<&mut Book, FeedViolation> {
-        self.instruments
-            .get_mut(&stock_locate)
+        self.book_mut(stock_locate)
             .filter(|book| stock.is_none_or(|stock| *book.symbol.as_bytes() == stock))
             .ok_or(FeedViolation::UnknownInstrument(stock_locate))
     }
@@ -366,7 +384,7 @@ impl FeedBook {
             b'S' => false,
             code => return Err(FeedViolation::Side(code)),
         };
-        if self.orders.contains_key(&reference) {
+        if self.orders.contains(reference) {
             return Err(FeedViolation::KnownOrder(reference));
         }
         if shares == 0 {
@@ -386,17 +404,15 @@ impl FeedBook {
         is_bid: bool,
         price: u32,
     ) -> Result<(), FeedViolation> {
-        let book = self.instruments.get(&stock_locate);
-        if book.is_none_or(|book| book.trading_state != Some(b'T')) {
+        let Some(book) = self.book(stock_locate) else { return Ok(()) };
+        if book.trading_state != Some(b'T') {
             return Ok(());
         }
-        let best = match is_bid {
-            true => self.asks(stock_locate).next().filter(|ask| ask.price < price),
-            false => self.bids(stock_locate).next().filter(|bid| bid.price > price),
-        };
-        match best {
-            Some(best) => Err(FeedViolation::Crossed { reference, price, best: best.price }),
-            None => Ok(()),
+        let Some((best, _)) = book.side(!is_bid).best() else { return Ok(()) };
+        let best = if is_bid { best } else { u32::MAX - best };
+        match if is_bid { best < price } else { best > price } {
+            true => Err(FeedViolation::Crossed { reference, price, best }),
+            false => Ok(()),
         }
     }
 
@@ -408,82 +424,93 @@ impl FeedBook {
         shares: u32,
         price: u32,
     ) -> Result<(), FeedViolation> {
-        let order = self.known(original, stock_locate)?;
-        if self.orders.contains_key(&new) {
+        let slot = self.known(original, stock_locate)?;
+        let is_bid = self.orders.at(slot).is_bid;
+        if self.orders.contains(new) {
             return Err(FeedViolation::KnownOrder(new));
         }
         if shares == 0 {
             return Err(FeedViolation::NoShares(new));
         }
-        self.check_uncrossed(new, stock_locate, order.is_bid, price)?;
-        self.remove(original, &order);
-        self.join(new, stock_locate, order.is_bid, shares, price);
+        self.check_uncrossed(new, stock_locate, is_bid, price)?;
+        self.remove(slot);
+        self.join(new, stock_locate, is_bid, shares, price);
         Ok(())
     }
 
-    /// Takes shares from an order, which leaves the book with its last one; gives the order as it
-    /// was before.
+    /// Takes shares from an order, which leaves the book with its last one; gives its price.
     fn reduce(
         &mut self,
         reference: u64,
         stock_locate: u16,
         shares: u32,
-    ) -> Result<Resting, FeedViolation> {
-        let order = self.known(reference, stock_locate)?;
+    ) -> Result<u32, FeedViolation> {
+        let slot = self.known(reference, stock_locate)?;
         if shares == 0 {
             return Err(FeedViolation::NoShares(reference));
         }
-        let Some(left) = order.shares.checked_sub(shares) else {
-            let (taken, open) = (shares, order.shares);
-            return Err(FeedViolation::TooManyShares { reference, taken, open });
-        };
-        if left == 0 {
-            self.remove(reference, &order);
-        } else {
-            self.orders.insert(reference, Resting { shares: left, ..order });
+        let Resting { price, shares: open, .. } = *self.orders.at(slot);
+        match open.checked_sub(shares) {
+            None => {
+                return Err(FeedViolation::TooManyShares { reference, taken: shares, open });
+            }
+            Some(0) => self.remove(slot),
+            Some(left) => self.orders.set_shares(slot, left),
         }
-        Ok(order)
+        Ok(price)
     }
 
-    fn known(&self, reference: u64, stock_locate: u16) -> Result<Resting, FeedViolation> {
-        let order = self.orders.get(&reference).ok_or(FeedViolation::UnknownOrder(reference))?;
-        if order.stock_locate == stock_locate {
-            Ok(*order)
+    /// The slot of an order of this instrument.
+    fn known(&self, reference: u64, stock_locate: u16) -> Result<u32, FeedViolation> {
+        let slot = self.orders.slot(reference).ok_or(FeedViolation::UnknownOrder(reference))?;
+        if self.orders.at(slot).stock_locate == stock_locate {
+            Ok(slot)
         } else {
             Err(FeedViolation::OtherInstrument { reference, stock_locate })
         }
     }
 
     fn join(&mut self, reference: u64, stock_locate: u16, is_bid: bool, shares: u32, price: u32) {
-        self.arrivals += 1;
-        let order = Resting { stock_locate, is_bid, price, shares, arrival: self.arrivals };
-        self.book_of(&order).side_mut(is_bid).insert(order.rank(), reference);
-        self.orders.insert(reference, order);
+        let Self { instruments, orders, .. } = self;
+        let book = instruments[usize::from(stock_locate)].as_deref_mut();
+        let book = book.expect("an order joins a listed book");
+        book.order_count += 1;
+        let rank = rank_of(is_bid, price);
+        let queue = book.side_mut(is_bid).queue_at(rank, || orders.new_queue());
+        orders.join(queue, reference, (stock_locate, is_bid), price, shares);
     }
 
-    fn remove(&mut self, reference: u64, order: &Resting) {
-        self.orders.remove(&reference);
-        let named = self.book_of(order).side_mut(order.is_bid).remove(&order.rank());
-        assert_eq!(named, Some(reference), "an order stands where its rank says");
+    fn remove(&mut self, slot: u32) {
+        let order = *self.orders.at(slot);
+        let is_last_at_price = self.orders.leave(slot);
+        let book = self.book_mut(order.stock_locate).expect("an order joins a listed book");
+        book.order_count -= 1;
+        if is_last_at_price {
+            book.side_mut(order.is_bid).remove(order.rank());
+        }
     }
 
     fn trade(&mut self, stock_locate: u16, shares: u32, price: u32) {
         self.trades += 1;
-        let book = self.instruments.get_mut(&stock_locate).expect("its order was listed");
+        let book = self.book_mut(stock_locate).expect("its order was listed");
         book.volume += u64::from(shares);
         book.price_last = Some(price);
     }
 
-    fn book_of(&mut self, order: &Resting) -> &mut Book {
-        self.instruments.get_mut(&order.stock_locate).expect("an order joins a listed book")
+    fn book(&self, stock_locate: u16) -> Option<&Book> {
+        self.instruments.get(usize::from(stock_locate))?.as_deref()
+    }
+
+    fn book_mut(&mut self, stock_locate: u16) -> Option<&mut Book> {
+        self.instruments.get_mut(usize::from(stock_locate))?.as_deref_mut()
     }
 
     fn resting(&self, stock_locate: u16, is_bid: bool) -> impl Iterator<Item = FeedOrder> {
-        let book = self.instruments.get(&stock_locate).into_iter();
-        book.flat_map(move |book| book.side(is_bid).values()).map(|reference| {
-            let order = self.orders.get(reference).expect("a book names live orders");
-            let (price, shares) = (order.price, order.shares);
-            FeedOrder { order_reference_number: *reference, price, shares }
+        let book = self.book(stock_locate).into_iter();
+        let queues = book.flat_map(move |book| book.side(is_bid).iter());
+        queues.flat_map(|(_, queue)| self.orders.orders(queue)).map(|order| {
+            let Resting { reference, price, shares, .. } = *order;
+            FeedOrder { order_reference_number: reference, price, shares }
         })
     }
 }

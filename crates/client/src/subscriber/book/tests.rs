@@ -319,3 +319,71 @@ fn impossible_messages_are_refused() {
     assert!(matches!(error.violation, V::Malformed(_)), "{error}");
     assert_eq!(scene.bids(AAA), [(1, 100, 10)]);
 }
+
+/// Whatever is added, taken, replaced and deleted, the books have the orders of a plain list, sorted by price and then
+/// by arrival; orders leave and come at many prices, so that both parts of a ladder are used.
+#[test]
+fn books_are_those_of_a_plain_list() {
+    for seed in 1..=6_u64 {
+        let mut state = seed;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut scene = Scene::new();
+        // Reference, side, price, shares, in the order of arrival.
+        let mut plain: Vec<(u64, bool, u32, u32)> = Vec::new();
+        let mut last = 0;
+        for step in 0..6_000 {
+            let grows = step % 3_000 < 2_000;
+            let adds = if grows { 7 } else { 3 };
+            if plain.is_empty() || random(10) < adds {
+                last += 1 + random(5);
+                let (is_bid, shares) = (random(2) == 0, 1 + random(100) as u32);
+                let reach = if random(4) == 0 { 900 } else { 20 };
+                let distance = 1 + random(reach) as u32;
+                let price = if is_bid { 10_000 - distance } else { 10_000 + distance };
+                scene.accepts(&add(AAA, last, if is_bid { b'B' } else { b'S' }, shares, price));
+                plain.push((last, is_bid, price, shares));
+                continue;
+            }
+            let place = random(plain.len() as u64) as usize;
+            let (reference, is_bid, price, open) = plain[place];
+            match random(4) {
+                0 => {
+                    scene.accepts(&delete(AAA, reference));
+                    plain.remove(place);
+                }
+                1 => {
+                    last += 1;
+                    let shares = 1 + random(100) as u32;
+                    scene.accepts(&replace(AAA, reference, last, shares, price));
+                    plain.remove(place);
+                    plain.push((last, is_bid, price, shares));
+                }
+                _ => {
+                    let shares = 1 + random(u64::from(open)) as u32;
+                    scene.accepts(&executed(AAA, reference, shares));
+                    plain[place].3 -= shares;
+                    if plain[place].3 == 0 {
+                        plain.remove(place);
+                    }
+                }
+            }
+            if step % 50 == 0 {
+                for is_bid in [true, false] {
+                    let mut side: Vec<_> = plain.iter().filter(|it| it.1 == is_bid).collect();
+                    side.sort_by_key(|it| if is_bid { u32::MAX - it.2 } else { it.2 });
+                    let expected: Vec<_> = side.iter().map(|it| (it.0, it.2, it.3)).collect();
+                    let found = if is_bid { scene.bids(AAA) } else { scene.asks(AAA) };
+                    assert_eq!(found, expected, "seed {seed}, step {step}");
+                    let first = scene.book.first(AAA, is_bid).map(as_tuple);
+                    assert_eq!(first, expected.first().copied(), "seed {seed}");
+                }
+                assert_eq!(scene.book.order_count(), plain.len(), "seed {seed}");
+            }
+        }
+    }
+}
