@@ -11,6 +11,8 @@
 //! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
 mod agent_thread;
+pub mod feed;
+mod feed_flow;
 pub mod gateway;
 pub mod journal;
 pub mod matching;
@@ -198,7 +200,7 @@ pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], part: usize, whole: us
 
 /// The commands that add these instruments, with price increment and round lot, and sessions without
 /// limits, and open the market.
-fn market_set_up(
+pub(crate) fn market_set_up(
     symbols: &[Symbol],
     (price_increment, round_lot): (Price, Quantity),
     sessions: u32,

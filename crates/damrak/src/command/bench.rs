@@ -1,5 +1,6 @@
-//! The verb `bench`: measures the core, the gateways, the journal, the pipeline and recovery, and prints tables or JSON.
+//! The verb `bench`: measures the core, the feed, the gateways, the journal, the pipeline and recovery, and prints tables or JSON.
 
+mod feed;
 mod gateway;
 mod recovery;
 
@@ -37,6 +38,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Book(BookArguments),
+    Feed(feed::Arguments),
     Gateway(gateway::Arguments),
     Journal(JournalArguments),
     Pipeline(PipelineArguments),
@@ -159,6 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Book(arguments) => book(arguments),
         What::Gateway(arguments) => gateway::run(arguments),
         What::Journal(arguments) => journal(arguments),
+        What::Feed(arguments) => feed::run(arguments),
         What::Recovery(arguments) => recovery::run(arguments),
         What::Pipeline(arguments) => run_pipeline(arguments),
     }

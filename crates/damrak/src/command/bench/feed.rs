@@ -1,0 +1,113 @@
+//! `damrak bench feed`: the cost of the feed, each row beside a plain loop over the same bytes.
+
+use clap::Args;
+use lab::{
+    bench::feed::{self, FeedOptions, FeedRow, FeedTarget},
+    environment::{Environment, machine_line},
+};
+use serde_json::json;
+use venue::failure::Failure;
+
+use super::super::output::{grouped, print_json, print_line, table};
+
+/// Measure the feed on both sides: encoding, sending, reading, building books.
+///
+/// Each row runs in turn with a plain loop over the same bytes; figures are CPU time of one thread, and the ratio of
+/// the two is the one to quote. `encode` makes ITCH messages of events and packs them into MoldUDP64, beside a copy of
+/// the same messages. `streams` is one agent that packs and sends many delta streams over loopback, beside the bare
+/// sendmmsg of as many packets. `parse` reads every field of every message, and `books` builds the books order by order,
+/// each beside a sum over the same bytes.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  damrak bench feed\n  \
+    damrak bench feed --divisor 10 --runs 3 --json\n  \
+    damrak bench feed --streams 1")]
+pub struct Arguments {
+    /// Seed of the messages.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Divide the numbers of messages and events by this: 12 million messages are read, and a million events encoded.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    divisor: u64,
+    /// Symbols of the messages that are read.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
+    symbols: u16,
+    /// Delta streams of the agent.
+    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u64).range(1..=64))]
+    streams: u64,
+    /// Runs of each row; the plain loop and ours take turns.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    runs: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+const MESSAGES: u64 = 12_000_000;
+const EVENTS: u64 = 1_000_000;
+
+/// Runs `damrak bench feed`.
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let started = Environment::now();
+    let options = FeedOptions {
+        seed: arguments.seed,
+        messages: (MESSAGES / arguments.divisor) as usize,
+        symbols: arguments.symbols,
+        events: (EVENTS / arguments.divisor) as usize,
+        streams: arguments.streams as usize,
+        runs: arguments.runs as usize,
+    };
+    let rows = feed::measure(&options)?;
+    let environment = Environment::now().since(&started);
+    if arguments.json {
+        let rows = rows.iter().map(|row| {
+            let mut value = json!(row);
+            value["ratio"] = json!(row.ratio());
+            value["per_second"] = json!(row.per_second());
+            value["reached"] = json!(row.is_reached());
+            value
+        });
+        return print_json(&json!({
+            "schema": "damrak/bench-feed/1",
+            "seed": options.seed,
+            "divisor": arguments.divisor,
+            "symbols": options.symbols,
+            "streams": options.streams,
+            "runs": options.runs,
+            "rows": rows.collect::<Vec<_>>(),
+            "environment": environment,
+        }));
+    }
+    let header =
+        ["row", "ns", "least", "most", "instr", "plain ns", "ratio", "per second", "target", ""];
+    print_line(&table(header, rows.iter().map(cells)))?;
+    for row in &rows {
+        let count = grouped(row.count);
+        print_line(&format!(
+            "{}: by {}, {count} of them, beside {}",
+            row.name, row.per, row.beside
+        ))?;
+    }
+    print_line(&machine_line(&environment))
+}
+
+fn cells(row: &FeedRow) -> [String; 10] {
+    let target = match row.target {
+        FeedTarget::RatioMax(most) => format!("ratio {most}"),
+        FeedTarget::PerSecond(least) => format!("{}/s", grouped(least as u64)),
+        FeedTarget::PerSecondOrShare(least, share) => {
+            format!("{}/s or {share} of plain", grouped(least as u64))
+        }
+    };
+    [
+        row.name.to_owned(),
+        format!("{:.1}", row.ns.median()),
+        format!("{:.1}", row.ns.least()),
+        format!("{:.1}", row.ns.most()),
+        row.instructions.map_or("-".to_owned(), |it| format!("{it:.0}")),
+        format!("{:.1}", row.beside_ns.median()),
+        format!("{:.2}", row.ratio()),
+        grouped(row.per_second() as u64),
+        target,
+        if row.is_reached() { "✓" } else { "✗" }.to_owned(),
+    ]
+}
