@@ -4,7 +4,7 @@
 //! [`crash_trial`] (a venue killed under load), [`attack`] (a venue attacked beside honest clients),
 //! [`feed_trial`] (subscribers behind a network that loses), [`regression`] (many delta streams in several layouts), [`stalled`] (subscribers that stop reading),
 //! [`order_run`] (an order file through the whole pipeline). [`order_file`] reads and writes order
-//! files, [`comparison`] has the flows by which matching engines are compared, [`doctor`] says what the machine lacks.
+//! files, [`recorded_day`] makes one of an ITCH feed, [`comparison`] has the flows by which matching engines are compared, [`doctor`] says what the machine lacks.
 //!
 //! Invariant: latency counts from the scheduled send time, never from the actual one.
 
@@ -21,6 +21,7 @@ mod zipf;
 pub mod comparison;
 pub mod order_file;
 pub mod order_run;
+pub mod recorded_day;
 pub mod load;
 pub mod report_page;
 pub mod crash_trial;

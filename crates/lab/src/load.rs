@@ -12,6 +12,7 @@ mod fix_link;
 mod link;
 mod mix;
 mod null_venue;
+mod replay;
 mod report;
 mod search;
 mod session;
@@ -38,12 +39,14 @@ use wire::{
 
 use crate::{
     latency::Latency,
+    order_file::FileError,
     schedule::{ArrivalShape, Arrivals},
 };
 use client::participant::ClientError;
 
 pub use fix_link::FixLogin;
 pub use null_venue::{NullVenue, NullVenueFaults};
+pub use replay::{Replay, ReplayPace};
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
 pub use search::RateSearch;
 pub use slo::{Slo, SloResult};
@@ -150,6 +153,8 @@ pub struct LoadOptions {
     pub on_message: Option<Observer>,
     /// Called with every answer, on the measuring threads.
     pub on_answer: Option<AnswerObserver>,
+    /// A recorded flow to send instead of the mix; the load ends with it. Symbols and seed have no effect.
+    pub replay: Option<Replay>,
 }
 
 /// Requests of a session that may wait for answers, unless the options say otherwise: what TCP holds back
@@ -186,7 +191,13 @@ impl LoadOptions {
             timers: Timers::default(),
             on_message: None,
             on_answer: None,
+            replay: None,
         }
+    }
+
+    /// True if a recorded flow says when its requests are due.
+    fn has_recorded_times(&self) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.pace != ReplayPace::Load)
     }
 
     fn shape(&self) -> ArrivalShape {
@@ -209,8 +220,10 @@ impl LoadOptions {
         };
         let mistake = if self.sessions.is_empty() {
             "no session is given"
-        } else if self.symbols.is_empty() {
+        } else if self.symbols.is_empty() && self.replay.is_none() {
             "no symbol is given"
+        } else if self.has_recorded_times() && self.pacing != Loop::Open {
+            "a closed loop has no use for recorded times"
         } else if !self.symbols.iter().all(is_sound) {
             "a symbol has no price increment, or a mid below it"
         } else if self.rate_per_second == 0 || self.ramp_to_per_second == Some(0) {
@@ -245,6 +258,8 @@ pub enum LoadError {
     },
     #[error("stopped before the load began")]
     Stopped,
+    #[error("cannot replay the recorded flow")]
+    Replay(#[source] FailureReason),
     #[error("cannot start the null venue")]
     NullVenue(#[source] std::io::Error),
 }
@@ -266,6 +281,10 @@ pub enum FailureReason {
     NumbersUsedUp,
     #[error("FIX: {0}")]
     Fix(String),
+    #[error("{0}")]
+    Replay(String),
+    #[error(transparent)]
+    OrderFile(#[from] FileError),
 }
 
 /// Runs the load of `options` on its threads. Returns when all requests are sent and answered or given
@@ -289,6 +308,11 @@ pub fn run(
     for (index, session) in sessions.into_iter().enumerate() {
         shares[index % thread_count].push(session);
     }
+    let rows = (0..thread_count).map(|part| {
+        let open = |it| replay::ReplayRows::open(it, options.sessions.len(), (part, thread_count));
+        options.replay.as_ref().map(open).transpose().map_err(LoadError::Replay)
+    });
+    let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
     let exchanges: Vec<Exchange> = (0..thread_count).map(|_| Exchange::default()).collect();
     let start_ns = clock.now_ns();
 
@@ -296,8 +320,9 @@ pub fn run(
         let workers: Vec<_> = shares
             .into_iter()
             .zip(&exchanges)
+            .zip(rows)
             .enumerate()
-            .map(|(part, (sessions, exchange))| {
+            .map(|(part, ((sessions, exchange), rows))| {
                 let worker = Worker::new(
                     options,
                     clock,
@@ -308,6 +333,7 @@ pub fn run(
                     part,
                     thread_count,
                 );
+                let worker = worker.with_replay(rows);
                 scope.spawn(move || worker.run())
             })
             .collect();
@@ -334,13 +360,15 @@ pub fn run(
 const FLOOR_NS_MAX: u64 = 1_000_000_000;
 
 /// Runs the same load on a null venue, for a second at most: what the generator, the machine and loopback
-/// take of every latency. `None` for a load with sessions over FIX, which the null venue does not speak.
+/// take of every latency. `None` for a load with sessions over FIX, which the null venue does not speak, and for a
+/// recorded flow.
 pub fn floor(
     options: &LoadOptions,
     clock: &(impl Clock + Clone + 'static),
     stop: &AtomicBool,
 ) -> Result<Option<LoadReport>, LoadError> {
-    if options.sessions.iter().any(|session| matches!(session, LoadSession::Fix { .. })) {
+    let is_fix = |session: &LoadSession| matches!(session, LoadSession::Fix { .. });
+    if options.replay.is_some() || options.sessions.iter().any(is_fix) {
         return Ok(None);
     }
     let venue_clock = clock.clone();
@@ -361,6 +389,7 @@ pub fn floor(
         ramp_to_per_second: None,
         on_message: None,
         on_answer: None,
+        replay: None,
         ..options.clone()
     };
     run(&options, clock, stop, &mut |_| {}).map(Some)
@@ -379,7 +408,8 @@ impl LoadReport {
     fn of(options: &LoadOptions, stream_names: Vec<String>) -> Self {
         Self {
             pacing: options.pacing,
-            rate_per_second: (options.pacing == Loop::Open).then_some(options.rate_mean()),
+            rate_per_second: (options.pacing == Loop::Open && !options.has_recorded_times())
+                .then_some(options.rate_mean()),
             session_count: options.sessions.len(),
             protocols: protocols(&options.sessions),
             late_ns: options.late_ns,

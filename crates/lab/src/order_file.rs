@@ -11,12 +11,16 @@ mod table;
 mod instruments;
 mod balances;
 mod row;
+mod replay_row;
 mod write;
 pub mod generate;
 
 pub use balances::{BalanceFile, OpeningBalance};
 pub use error::FileError;
-pub use instruments::{AssetTerms, InstrumentTable, InstrumentTerms, QUANTITY_MAX};
+pub use instruments::{
+    AssetTerms, InstrumentTable, InstrumentTerms, QUANTITY_MAX, write_instrument_rows,
+};
+pub use replay_row::{REPLAY_HEADER, ReplayAction, ReplayRow};
 pub use row::OrderFile;
 pub use table::ReadProgress;
 pub use write::FileWriter;

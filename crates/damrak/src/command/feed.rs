@@ -1,10 +1,12 @@
 //! `damrak feed`: market data received, recorded, sent again and made into tables.
 //!
-//! Start at [`watch`], which joins a venue's feed; [`files`] has what needs no venue.
+//! Start at [`watch`], which joins a venue's feed; [`files`] has what needs no venue, [`orders`] makes
+//! orders of a recording.
 //!
 //! Invariant: without a verb it watches, as it did before it had verbs.
 
 mod files;
+mod orders;
 mod watch;
 
 use clap::{Args, Subcommand};
@@ -13,7 +15,8 @@ use venue::failure::Failure;
 
 pub(super) use watch::source;
 
-/// Join a venue's feed, rebuild its books and report lost messages; record feeds, replay and convert recordings.
+/// Join a venue's feed, rebuild its books and report lost messages; record feeds, replay and convert recordings,
+/// make orders of them.
 ///
 /// Without a verb it watches: `damrak feed` is `damrak feed watch`.
 #[derive(Debug, Args)]
@@ -22,7 +25,9 @@ pub(super) use watch::source;
     after_help = "Examples:\n  damrak feed\n  damrak feed --for 5s --json --record feed.itch\n  \
                   damrak feed record day.itch day.pcap --for 10s\n  \
                   damrak feed replay day.itch --to 239.10.10.10:26500 --speed 10\n  \
-                  damrak feed convert day.itch day.csv"
+                  damrak feed convert day.itch day.csv\n  \
+                  damrak feed to-orders day.itch orders.csv.gz --instruments instruments.csv --venue venue.toml\n  \
+                  damrak feed compare day.itch venue.itch"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -37,6 +42,8 @@ enum Verb {
     Record(watch::RecordArguments),
     Replay(files::ReplayArguments),
     Convert(files::ConvertArguments),
+    ToOrders(orders::ToOrdersArguments),
+    Compare(orders::CompareArguments),
 }
 
 /// Runs `damrak feed`.
@@ -47,5 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(Verb::Record(arguments)) => watch::record(arguments),
         Some(Verb::Replay(arguments)) => files::replay(arguments),
         Some(Verb::Convert(arguments)) => files::convert(arguments),
+        Some(Verb::ToOrders(arguments)) => orders::to_orders(arguments),
+        Some(Verb::Compare(arguments)) => orders::compare(arguments),
     }
 }

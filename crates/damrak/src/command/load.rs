@@ -19,9 +19,10 @@ use lab::{
     latency::{Latency, Percentiles},
     load::{
         FailureReason, FixLogin, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession,
-        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, SessionFailure, Slo, SloResult,
-        reject_name,
+        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, Replay, ReplayPace, SessionFailure,
+        Slo, SloResult, reject_name,
     },
+    order_file::InstrumentTable,
     schedule::Arrivals,
 };
 use market::{Price, Symbol, Text};
@@ -55,7 +56,8 @@ use venue::{
     damrak load --rate 20k/s --slo 'p99<200us,loss==0'\n  \
     damrak load --rate 10k/s --for 2s --slo 'p99<1ms,loss==0' --find-max\n  \
     damrak load --connections 3 --rate 1k/s..100k/s\n  \
-    damrak load --fix ALICE:alice --fix-version 4.2 --rate 1k/s\n\n\
+    damrak load --fix ALICE:alice --fix-version 4.2 --rate 1k/s\n  \
+    damrak load --replay orders.csv.gz --instruments instruments.csv --connections 3 --speed 10\n\n\
     Exit codes of its own:\n  5  an objective of --slo was not met\n  \
     6  the venue rejected every order")]
 pub struct Arguments {
@@ -91,10 +93,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     connections: u16,
     /// Requests of all sessions together: 10k/s, or 10k/s..50k/s to rise or fall evenly, or
-    /// 10k/s,20k/s,50k/s for one run after the other. A venue rejects orders of a session above
+    /// 10k/s,20k/s,50k/s for one run after the other; 10k/s if it is not given. A venue rejects orders of a session above
     /// throttle.messages_per_second, 100,000 by default.
-    #[arg(long, default_value = "10k/s")]
-    rate: LoadRate,
+    #[arg(long)]
+    rate: Option<LoadRate>,
     /// Search for the highest rate that meets --slo, from --rate on: it doubles until a run fails, then
     /// halves what is left, down to 5 %. Each run lasts for the time of --for.
     #[arg(long, requires = "slo", conflicts_with = "closed_loop")]
@@ -106,9 +108,19 @@ pub struct Arguments {
     /// latency is the generator, the machine and loopback.
     #[arg(long)]
     no_floor: bool,
-    /// Duration.
-    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
-    duration: Span,
+    /// Duration; 10s, or the whole file of --replay, if it is not given.
+    #[arg(long = "for", value_name = "TIME")]
+    duration: Option<Span>,
+    /// Send the rows of this order file instead of the mix, as `damrak feed to-orders` writes it: when they were
+    /// recorded, or at --rate, or with --closed-loop. Each participant in it needs a session.
+    #[arg(long, value_name = "FILE", requires = "instruments", conflicts_with_all = ["symbols", "snapshot", "find_max"])]
+    replay: Option<PathBuf>,
+    /// The instruments of --replay.
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    instruments: Option<PathBuf>,
+    /// Send --replay so many times as fast as it was recorded, like 0.5 or 10.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = speed, requires = "replay", conflicts_with_all = ["closed_loop", "rate"])]
+    speed: f64,
     /// Closed loop instead: each session keeps this many requests without an answer, and sends the next
     /// when one is answered. --rate and --poisson have no effect. It finds what a venue takes, and hides
     /// stalls, so all its results are labelled.
@@ -159,6 +171,11 @@ const INTERVALS: u64 = 200;
 const INTERVAL_NS_MIN: u64 = 100_000_000;
 const INTERVAL_NS_MAX: u64 = 1_000_000_000;
 
+const RATE_DEFAULT: u64 = 10_000;
+const DURATION_DEFAULT_NS: u64 = 10_000_000_000;
+/// The load ends with the file that it sends.
+const NO_END_NS: u64 = u64::MAX / 4;
+
 /// The rate of a run, or of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LoadRate {
@@ -202,10 +219,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments,
         named,
         symbols: symbols(&names, arguments.price, arguments.price_increment)?,
+        replay: replay(arguments)?,
         stop: stop_flag(&[])?,
         clock,
     };
-    match &arguments.rate {
+    let rate = arguments.rate.clone().unwrap_or(LoadRate::Steady(RATE_DEFAULT));
+    match &rate {
+        LoadRate::Steps(_) if arguments.replay.is_some() => {
+            Err(Failure::usage("--replay takes one --rate"))
+        }
         LoadRate::Steady(rate) if arguments.find_max => laboratory.find_max(*rate),
         _ if arguments.find_max => {
             Err(Failure::usage("--find-max takes one --rate, to start from"))
@@ -221,6 +243,7 @@ struct Laboratory<'a> {
     arguments: &'a Arguments,
     named: Vec<(String, LoadSession)>,
     symbols: Vec<LoadSymbol>,
+    replay: Option<Replay>,
     stop: Arc<AtomicBool>,
     clock: SystemClock,
 }
@@ -287,7 +310,11 @@ impl Laboratory<'_> {
     fn options(&self, rate: u64, ramp_to: Option<u64>) -> LoadOptions {
         let arguments = self.arguments;
         let sessions = self.named.iter().map(|(_, session)| *session).collect();
-        let duration_ns = arguments.duration.0.as_nanos() as u64;
+        let duration_ns = match (&arguments.duration, &arguments.replay) {
+            (Some(duration), _) => duration.0.as_nanos() as u64,
+            (None, Some(_)) => NO_END_NS,
+            (None, None) => DURATION_DEFAULT_NS,
+        };
         let mut options = LoadOptions::new(sessions, self.symbols.clone(), rate, duration_ns);
         if arguments.poisson {
             options.arrivals = Arrivals::Poisson;
@@ -295,6 +322,7 @@ impl Laboratory<'_> {
         if let Some(outstanding) = arguments.closed_loop {
             options.pacing = Loop::Closed { outstanding };
         }
+        options.replay.clone_from(&self.replay);
         options.ramp_to_per_second = ramp_to;
         options.burst = arguments.burst;
         options.seed = arguments.seed;
@@ -305,6 +333,14 @@ impl Laboratory<'_> {
             options.progress_ns = (duration_ns / INTERVALS).clamp(INTERVAL_NS_MIN, INTERVAL_NS_MAX);
         }
         options
+    }
+
+    /// So many times as fast as recorded, where recorded times are kept.
+    fn recorded_speed(&self) -> Option<f64> {
+        match self.replay.as_ref()?.pace {
+            ReplayPace::Recorded { speed } => Some(speed),
+            ReplayPace::Load => None,
+        }
     }
 
     fn measure(&self, rate: u64, ramp_to: Option<u64>) -> Result<Measured, Failure> {
@@ -503,6 +539,8 @@ impl Laboratory<'_> {
             ("protocols", json!(report.protocols)),
             ("symbols", self.symbols.iter().map(|symbol| symbol.symbol.to_string()).collect()),
             ("seed", json!(self.arguments.seed)),
+            ("replay", json!(self.arguments.replay)),
+            ("speed", json!(self.recorded_speed())),
             ("seconds", json!(report.elapsed_ns as f64 / 1e9)),
             ("requests", json!(counts.requests())),
             ("latency_ns", scheduled.map(|latency| percentiles(&latency.percentiles())).into()),
@@ -623,6 +661,28 @@ fn logins(
         }
     }
     Ok(logins)
+}
+
+/// The recorded flow to be sent, if there is one.
+fn replay(arguments: &Arguments) -> Result<Option<Replay>, Failure> {
+    let Arguments { replay: Some(orders), instruments: Some(instruments), .. } = arguments else {
+        return Ok(None);
+    };
+    let instruments = InstrumentTable::read(instruments)
+        .map_err(|error| Failure::usage(anyhow::Error::new(error)))?;
+    let is_paced = arguments.rate.is_some() || arguments.closed_loop.is_some();
+    let pace = match is_paced {
+        true => ReplayPace::Load,
+        false => ReplayPace::Recorded { speed: arguments.speed },
+    };
+    Ok(Some(Replay { orders: orders.clone(), instruments: Arc::new(instruments), pace }))
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('x').parse::<f64>() {
+        Ok(times) if times.is_finite() && times > 0.0 => Ok(times),
+        _ => Err("a number above 0, like 0.5 or 10".to_owned()),
+    }
 }
 
 fn fix_version(text: &str) -> Result<Version, String> {

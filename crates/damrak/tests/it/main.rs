@@ -13,6 +13,7 @@ mod operator;
 mod order_run;
 mod patience;
 mod program;
+mod recorded_day;
 mod recordings;
 mod recovery;
 mod resources;

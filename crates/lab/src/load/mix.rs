@@ -3,7 +3,7 @@
 use market::{Price, Quantity, Side, TimeInForce};
 use wire::ouch::{EnterOrder, Inbound, MessageBuffer, decode_inbound};
 
-use super::{LoadCounts, LoadSymbol, tracker::Tracker};
+use super::{LoadCounts, LoadSymbol, replay::ReplayAsk, tracker::Tracker};
 use client::participant;
 use proof::rng::Rng;
 
@@ -44,9 +44,15 @@ enum WishKind {
     Enter { symbol: usize, is_buy: bool, quantity: u64 },
     Replace { original: u32, open: u64 },
     Cancel { user_ref_num: u32 },
+    Recorded(ReplayAsk),
 }
 
 impl Wish {
+    /// A request of a recorded flow.
+    pub(super) fn recorded(message: MessageBuffer, ask: ReplayAsk) -> Self {
+        Self { message, kind: WishKind::Recorded(ask) }
+    }
+
     /// The wish was sent: from now on its answer is awaited.
     pub(super) fn sent(
         &self,
@@ -67,6 +73,14 @@ impl Wish {
             WishKind::Cancel { user_ref_num } => {
                 counts.cancels += 1;
                 tracker.cancel_asked(user_ref_num, scheduled_ns, sent_ns);
+            }
+            WishKind::Recorded(ask) => {
+                *match ask {
+                    ReplayAsk::Enter { .. } => &mut counts.enters,
+                    ReplayAsk::Replace { .. } => &mut counts.replaces,
+                    ReplayAsk::Cancel { .. } => &mut counts.cancels,
+                } += 1;
+                tracker.replay_asked(ask, scheduled_ns, sent_ns);
             }
         }
     }

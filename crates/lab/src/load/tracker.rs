@@ -7,7 +7,7 @@ use std::{collections::VecDeque, mem};
 use market::CancelReason;
 use wire::ouch::{Malformed, Outbound, decode_outbound};
 
-use super::LoadCounts;
+use super::{LoadCounts, replay::ReplayAsk};
 
 /// The requests of one session, without sockets: which of them await an answer, and which orders are
 /// live.
@@ -38,6 +38,9 @@ pub(super) struct Tracker {
     query: Option<u64>,
     /// Requests that were given up since [`take_unanswered`](Self::take_unanswered).
     unanswered: Vec<Times>,
+    /// True for a recorded flow: no orders are kept, since none is chosen from them, and an answer finds its request
+    /// by its number, from the oldest on.
+    is_replay: bool,
 }
 
 /// An order of this run that is not done.
@@ -102,7 +105,13 @@ impl Tracker {
             requests_settled: 0,
             query: None,
             unanswered: Vec::new(),
+            is_replay: false,
         }
+    }
+
+    /// The number of this run's first order.
+    pub(super) fn first_user_ref_num(&self) -> u32 {
+        self.first_user_ref_num
     }
 
     pub(super) fn outstanding(&self) -> usize {
@@ -160,6 +169,21 @@ impl Tracker {
         self.orders.push_back(Order { leaves: open, state, ..replaced });
     }
 
+    /// A request of a recorded flow was sent. Such a flow does not wait for the answer about an order before it asks
+    /// something else of it.
+    pub(super) fn replay_asked(&mut self, ask: ReplayAsk, scheduled_ns: u64, sent_ns: u64) {
+        self.is_replay = true;
+        let (ask, number) = match ask {
+            ReplayAsk::Enter { user_ref_num } => (Ask::Enter { user_ref_num }, user_ref_num),
+            ReplayAsk::Replace { original, user_ref_num } => {
+                (Ask::Replace { original, user_ref_num }, user_ref_num)
+            }
+            ReplayAsk::Cancel { user_ref_num } => (Ask::Cancel { user_ref_num }, 0),
+        };
+        self.next_user_ref_num = self.next_user_ref_num.max(number.saturating_add(1));
+        self.ask(ask, scheduled_ns, sent_ns);
+    }
+
     /// The next number was asked for: an answer that always comes, so that it settles all before.
     pub(super) fn query_asked(&mut self, now_ns: u64) {
         let index = self.ask(Ask::Query, now_ns, now_ns);
@@ -194,9 +218,10 @@ impl Tracker {
                 if answered.is_some() {
                     counts.replaced += 1;
                     let executed = self.forget(replaced.orig_user_ref_num.get());
-                    let order = self.order_mut(user_ref_num).expect("just settled");
-                    order.executed = executed;
-                    order.leaves = u64::from(replaced.quantity.get());
+                    if let Some(order) = self.order_mut(user_ref_num) {
+                        order.executed = executed;
+                        order.leaves = u64::from(replaced.quantity.get());
+                    }
                     self.live_or_done(user_ref_num, replaced.order_state);
                 }
                 answered
@@ -322,7 +347,17 @@ impl Tracker {
     /// Settles the request that entered this order, and all before it; `None`, and counted, if it
     /// does not wait.
     fn settle_entered(&mut self, user_ref_num: u32, counts: &mut LoadCounts) -> Option<Request> {
-        match self.order(user_ref_num).map(|order| order.state) {
+        let index = match self.is_replay {
+            true => self.index_of(|ask| match ask {
+                Ask::Enter { user_ref_num: number } | Ask::Replace { user_ref_num: number, .. } => {
+                    number == user_ref_num
+                }
+                Ask::Cancel { .. } | Ask::Query => false,
+            }),
+            false => None,
+        };
+        let state = self.order(user_ref_num).map(|order| order.state);
+        match index.map(OrderState::Entered).or(state) {
             Some(OrderState::Entered(index)) => Some(self.settle_through(index, counts)),
             _ if (self.first_user_ref_num..self.next_user_ref_num).contains(&user_ref_num) => {
                 counts.duplicates += 1;
@@ -338,10 +373,18 @@ impl Tracker {
     /// Settles the request that a user's cancel of this order answers: to cancel it, or to replace
     /// it by something invalid. `None` if none waits: the cancel came unasked.
     fn settle_cancel(&mut self, user_ref_num: u32, counts: &mut LoadCounts) -> Option<Request> {
-        let (OrderState::Canceling(index) | OrderState::Replacing(index)) =
-            self.order(user_ref_num)?.state
-        else {
-            return None;
+        let index = if self.is_replay {
+            self.index_of(|ask| match ask {
+                Ask::Cancel { user_ref_num: number } | Ask::Replace { original: number, .. } => {
+                    number == user_ref_num
+                }
+                Ask::Enter { .. } | Ask::Query => false,
+            })?
+        } else {
+            match self.order(user_ref_num)?.state {
+                OrderState::Canceling(index) | OrderState::Replacing(index) => index,
+                _ => return None,
+            }
         };
         let request = self.settle_through(index, counts);
         if let Ask::Replace { user_ref_num: replacement, .. } = request.ask {
@@ -349,6 +392,12 @@ impl Tracker {
         }
         self.become_live(user_ref_num);
         Some(request)
+    }
+
+    /// The index over the run of the oldest request that is such a one.
+    fn index_of(&self, is_it: impl Fn(Ask) -> bool) -> Option<u64> {
+        let place = self.requests.iter().position(|request| is_it(request.ask))?;
+        Some(self.requests_settled + place as u64)
     }
 
     /// Takes the requests up to this one from the front; all but the last go unanswered.

@@ -12,7 +12,8 @@ use std::{
 use super::{
     FailureReason, LoadOptions, Loop, SessionFailure,
     exchange::Exchange,
-    mix::Mix,
+    mix::{Mix, Wish},
+    replay::ReplayRows,
     session::Session,
     tally::{Backlog, LoadEvidence, Tally},
 };
@@ -61,6 +62,8 @@ pub(super) struct Worker<'a> {
     /// When the last request may be due.
     end_ns: u64,
     mix: Mix,
+    /// Instead of the mix, the requests of a recorded flow.
+    replay: Option<ReplayRows>,
     tally: Tally,
     evidence: LoadEvidence,
     backlog: Backlog,
@@ -155,6 +158,7 @@ impl<'a> Worker<'a> {
             start_ns,
             end_ns: start_ns.saturating_add(options.duration_ns),
             mix: Mix::new(&options.symbols, options.live_orders_max, seed),
+            replay: None,
             tally: Tally::default(),
             evidence: LoadEvidence { threads: 1, ..LoadEvidence::default() },
             backlog: Backlog::None,
@@ -164,6 +168,12 @@ impl<'a> Worker<'a> {
             idle_turns: 0,
             sharing: Sharing::default(),
         }
+    }
+
+    /// Has the worker send the requests of this flow, which are those of its sessions.
+    pub(super) fn with_replay(mut self, replay: Option<ReplayRows>) -> Self {
+        self.replay = replay;
+        self
     }
 
     /// Sends until the end, waits for the last answers, and says goodbye.
@@ -222,8 +232,11 @@ impl<'a> Worker<'a> {
     fn stop_sending(&mut self, now_ns: u64) {
         if self.options.pacing == Loop::Open {
             let last_ns = now_ns.min(self.end_ns.saturating_sub(1));
-            while self.schedule.next_ns() <= last_ns {
-                self.tally.unsent(self.schedule.take_next(), now_ns);
+            while self.next_due_ns(now_ns) <= last_ns {
+                let due_ns = self.take_due(now_ns);
+                self.tally.unsent(due_ns, now_ns);
+                // A file that cannot be read on has no more requests.
+                let _ = self.replay.as_mut().map(ReplayRows::step);
             }
         }
         self.evidence.sending_ns = now_ns - self.start_ns;
@@ -265,9 +278,20 @@ impl<'a> Worker<'a> {
 
     /// When the next request is due. A closed loop has one due as long as a session may send.
     fn next_due_ns(&self, now_ns: u64) -> u64 {
-        match self.options.pacing {
-            Loop::Open => self.schedule.next_ns(),
-            Loop::Closed { .. } => now_ns,
+        match (&self.replay, self.options.pacing) {
+            (Some(rows), _) if rows.peek().is_none() => u64::MAX,
+            (Some(rows), _) if rows.is_recorded() => rows.next_ns(self.start_ns),
+            (_, Loop::Open) => self.schedule.next_ns(),
+            (_, Loop::Closed { .. }) => now_ns,
+        }
+    }
+
+    /// Takes the next request out of the schedule; gives when it was due.
+    fn take_due(&mut self, now_ns: u64) -> u64 {
+        match (&self.replay, self.options.pacing) {
+            (Some(rows), _) if rows.is_recorded() => rows.next_ns(self.start_ns),
+            (_, Loop::Open) => self.schedule.take_next(),
+            (_, Loop::Closed { .. }) => now_ns,
         }
     }
 
@@ -281,7 +305,11 @@ impl<'a> Worker<'a> {
                 self.backlog = Backlog::Generator;
                 break;
             }
-            let Some(at) = self.next_session() else { break };
+            let next = match self.replay {
+                Some(_) => self.session_of_recorded(now_ns),
+                None => self.next_session(),
+            };
+            let Some(at) = next else { break };
             match self.send_next(at, now_ns) {
                 Ok(()) => sent += 1,
                 Err(reason) => self.fail(at, reason, now_ns),
@@ -297,16 +325,45 @@ impl<'a> Worker<'a> {
         sent
     }
 
+    /// The session of the next recorded request, if it may send; otherwise the reason is in `backlog`. Requests
+    /// behind it wait with it: they keep their order. Those of sessions that are over are not sent.
+    fn session_of_recorded(&mut self, now_ns: u64) -> Option<usize> {
+        let outstanding_max = self.outstanding_max();
+        loop {
+            let index = self.replay.as_ref()?.peek()?.session;
+            let Some(at) = self.sessions.iter().position(|it| it.index == index) else {
+                let due_ns = self.take_due(now_ns);
+                self.tally.unsent(due_ns, now_ns);
+                // A file that cannot be read on has no more requests.
+                let _ = self.replay.as_mut()?.step();
+                continue;
+            };
+            let session = &self.sessions[at];
+            self.backlog = if session.tracker.outstanding() >= outstanding_max {
+                Backlog::OutstandingMax
+            } else if !session.has_room() {
+                Backlog::Connection
+            } else {
+                Backlog::None
+            };
+            return (self.backlog == Backlog::None).then_some(at);
+        }
+    }
+
+    fn outstanding_max(&self) -> usize {
+        match self.options.pacing {
+            Loop::Open => self.options.outstanding_max,
+            Loop::Closed { outstanding } => outstanding,
+        }
+    }
+
     /// The session that sends next: each as many in a row as share a datagram, then the next one
     /// that has room; `None`, with the reason in `backlog`, if none has.
     fn next_session(&mut self) -> Option<usize> {
         if self.turn_sent >= self.options.requests_per_datagram {
             (self.turn, self.turn_sent) = (self.turn + 1, 0);
         }
-        let outstanding_max = match self.options.pacing {
-            Loop::Open => self.options.outstanding_max,
-            Loop::Closed { outstanding } => outstanding,
-        };
+        let outstanding_max = self.outstanding_max();
         self.backlog = Backlog::OutstandingMax;
         for _ in 0..self.sessions.len() {
             let at = self.turn % self.sessions.len();
@@ -325,21 +382,25 @@ impl<'a> Worker<'a> {
 
     fn send_next(&mut self, at: usize, now_ns: u64) -> Result<(), FailureReason> {
         let session = &mut self.sessions[at];
-        let Some(wish) = self.mix.next(&session.tracker) else {
-            return Err(FailureReason::NumbersUsedUp);
+        let wish = match &self.replay {
+            Some(rows) => {
+                let request = rows.peek().expect("a request is due");
+                let message = request.message(session.tracker.first_user_ref_num());
+                message.map(|(message, ask)| Wish::recorded(message, ask))
+            }
+            None => self.mix.next(&session.tracker),
         };
+        let Some(wish) = wish else { return Err(FailureReason::NumbersUsedUp) };
         session.send(&wish.message, now_ns)?;
-        let scheduled_ns = match self.options.pacing {
-            Loop::Open => self.schedule.take_next(),
-            Loop::Closed { .. } => now_ns,
-        };
+        let scheduled_ns = self.take_due(now_ns);
+        let session = &mut self.sessions[at];
         let counts = &mut self.tally.counts;
         wish.sent(&mut session.tracker, counts, scheduled_ns, now_ns);
         if now_ns.saturating_sub(scheduled_ns) >= self.options.late_ns {
             counts.late_sends += 1;
         }
         self.turn_sent += 1;
-        Ok(())
+        self.replay.as_mut().map_or(Ok(()), ReplayRows::step)
     }
 
     /// Takes what arrived at each session; returns how many messages did.

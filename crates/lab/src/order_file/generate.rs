@@ -10,7 +10,7 @@ use market::{Side, Symbol};
 
 use super::{
     decimal_text,
-    instruments::{AssetTerms, InstrumentTable, InstrumentTerms},
+    instruments::{AssetTerms, InstrumentTable, InstrumentTerms, write_instrument_rows},
 };
 use crate::zipf::ZipfWeights;
 use proof::rng::Rng;
@@ -213,19 +213,7 @@ impl FileProfile {
     }
 
     pub fn write_instruments(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(
-            out,
-            "symbol,base,quote,price_decimals,quantity_decimals,base_decimals,quote_decimals"
-        )?;
-        for Listing { terms, .. } in &self.listings {
-            let InstrumentTerms { symbol, base, quote, price_decimals, quantity_decimals } = terms;
-            writeln!(
-                out,
-                "{symbol},{},{},{price_decimals},{quantity_decimals},{},{}",
-                base.name, quote.name, base.decimals, quote.decimals
-            )?;
-        }
-        Ok(())
+        write_instrument_rows(self.listings.iter().map(|listing| &listing.terms), out)
     }
 }
 

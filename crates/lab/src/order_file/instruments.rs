@@ -1,6 +1,10 @@
 //! Instruments of an order file: their assets and decimals, from a file or the default.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    path::Path,
+};
 
 use market::{AssetId, MoneyClass, MoneyTerms, Quantity, Symbol};
 
@@ -97,6 +101,26 @@ static COLUMNS: [Column; 7] = [
     Column::required("quote_decimals", &[]),
 ];
 
+/// Writes a file that [`InstrumentTable::read`] reads.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_instrument_rows<'a>(
+    terms: impl IntoIterator<Item = &'a InstrumentTerms>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+    writeln!(out, "{}", names.join(","))?;
+    for InstrumentTerms { symbol, base, quote, price_decimals, quantity_decimals } in terms {
+        writeln!(
+            out,
+            "{symbol},{},{},{price_decimals},{quantity_decimals},{},{}",
+            base.name, quote.name, base.decimals, quote.decimals
+        )?;
+    }
+    Ok(())
+}
+
 impl InstrumentTable {
     pub fn of(terms: Vec<InstrumentTerms>) -> Self {
         let by_symbol: BTreeMap<_, _> =
@@ -110,7 +134,15 @@ impl InstrumentTable {
     /// # Errors
     /// It cannot be read, or says something that makes no sense; the error says where.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let mut table = Table::open(path, &COLUMNS)?;
+        Self::of_table(Table::open(path, &COLUMNS)?)
+    }
+
+    /// As [`read`](Self::read), from any reader; `name` names it in errors.
+    pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Result<Self, FileError> {
+        Self::of_table(Table::read(name.to_owned(), reader, 0, &COLUMNS)?)
+    }
+
+    fn of_table(mut table: Table) -> Result<Self, FileError> {
         let mut terms: Vec<InstrumentTerms> = Vec::new();
         let mut decimals: BTreeMap<Symbol, u8> = BTreeMap::new();
         while table.next_row()? {

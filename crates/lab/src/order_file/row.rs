@@ -42,11 +42,12 @@ const SLIDE: usize = 21;
 const EXPIRES_S: usize = 22;
 const PARENT: usize = 23;
 const PARTNER: usize = 24;
+const TIME_NS: usize = 25;
 
 /// The columns of [`Instructions`].
 const INSTRUCTIONS: RangeInclusive<usize> = PRICING..=PARTNER;
 
-static COLUMNS: [Column; 25] = [
+static COLUMNS: [Column; 26] = [
     Column::required("order_id", &[]),
     Column::required("participant", &["user_id", "user", "account"]),
     Column::optional("action", &[]),
@@ -72,6 +73,7 @@ static COLUMNS: [Column; 25] = [
     Column::optional("expires_s", &[]),
     Column::optional("parent", &[]),
     Column::optional("partner", &[]),
+    Column::optional("time_ns", &[]),
 ];
 
 const SIDES: [(&str, Side); 4] = [
@@ -216,6 +218,26 @@ impl OrderFile {
             }
             _ => return Err(self.table.wrong(ACTION, "place, cancel, replace or modify")),
         })
+    }
+
+    /// True if the file says when its rows are due.
+    pub fn has_times(&self) -> bool {
+        self.table.has(TIME_NS)
+    }
+
+    /// When the current row is due, in nanoseconds from a moment that the rows share.
+    pub fn time_ns(&self) -> Result<u64, FileError> {
+        self.table.whole(TIME_NS, 0..=u64::MAX / 2, " nanoseconds")
+    }
+
+    /// The decimals of the current row's prices; those of the only instrument, where it names none.
+    pub fn price_decimals(&self) -> Result<u8, FileError> {
+        Ok(self.instrument()?.price_decimals)
+    }
+
+    /// The error that the current row cannot be sent to a venue.
+    pub fn not_sendable(&self, expected: &str) -> FileError {
+        self.table.wrong(ORDER_ID, expected)
     }
 
     /// The error that the current row's participant is one more than there may be.

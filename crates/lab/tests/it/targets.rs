@@ -2,6 +2,8 @@
 //!
 //! Invariant: a target keeps nothing from one call to the next, so that a finding is its bytes alone.
 
+#[path = "targets/day.rs"]
+mod day;
 #[path = "targets/feed.rs"]
 mod feed;
 #[path = "targets/fix.rs"]
@@ -40,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("feed_server", feed::feed_server),
     ("feed_receiver", feed::feed_receiver),
     ("subscriber", feed::subscriber),
+    ("recorded_day", day::recorded_day),
     ("http", http::http),
     ("configuration", texts::configuration),
     ("order_file", texts::order_file),

@@ -128,7 +128,10 @@ pub(super) fn packet_form(group: SocketAddr, interface: Ipv4Addr) -> PacketForm 
     }
 }
 
-fn open(path: &Path) -> Result<RecordingReader<Box<dyn Read>>, Failure> {
+/// A recording of any form, from a file or standard input.
+pub(super) type Recording = RecordingReader<Box<dyn Read>>;
+
+pub(super) fn open(path: &Path) -> Result<Recording, Failure> {
     let source: Box<dyn Read> =
         match path.to_str() {
             Some("-") => Box::new(io::stdin()),
@@ -139,7 +142,7 @@ fn open(path: &Path) -> Result<RecordingReader<Box<dyn Read>>, Failure> {
     RecordingReader::open(source).map_err(|error| unreadable(path, error))
 }
 
-fn unreadable(path: &Path, error: RecordingError) -> Failure {
+pub(super) fn unreadable(path: &Path, error: RecordingError) -> Failure {
     let failure = Failure::verification(
         anyhow::Error::new(error).context(format!("{} cannot be read", path.display())),
     );
@@ -228,10 +231,8 @@ pub(super) fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
         return Err(Failure::usage(format!("--types has '{unknown}'; the types are {all}")));
     }
     let is_stdout = to.to_str() == Some("-");
-    if !is_stdout
-        && fs::canonicalize(from).is_ok_and(|from| fs::canonicalize(to).is_ok_and(|to| to == from))
-    {
-        return Err(Failure::usage(format!("{} cannot be written while it is read", to.display())));
+    if !is_stdout {
+        refuse_same(from, to)?;
     }
     let mut reader = open(from)?;
     let file: Box<dyn Write> = match is_stdout {
@@ -282,6 +283,21 @@ pub(super) fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
         let written = counted(written, "message");
         print_line(&format!("wrote {written} to {}{}", to.display(), others(report)))?;
     }
+    missing(from, report)
+}
+
+/// Refuses to write the file that is read.
+pub(super) fn refuse_same(from: &Path, to: &Path) -> Result<(), Failure> {
+    let is_same =
+        fs::canonicalize(from).is_ok_and(|from| fs::canonicalize(to).is_ok_and(|to| to == from));
+    match is_same {
+        true => Err(Failure::usage(format!("{} cannot be written while it is read", to.display()))),
+        false => Ok(()),
+    }
+}
+
+/// Fails if the file lacks messages.
+pub(super) fn missing(from: &Path, report: ReadReport) -> Result<(), Failure> {
     match report.missing {
         0 => Ok(()),
         missing => Err(Failure::verification(format!(
@@ -292,7 +308,7 @@ pub(super) fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     }
 }
 
-fn unwritten(path: &Path, error: io::Error) -> Failure {
+pub(super) fn unwritten(path: &Path, error: io::Error) -> Failure {
     Failure::runtime(format!("cannot write {}: {error}", path.display()))
 }
 
