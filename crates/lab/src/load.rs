@@ -46,7 +46,7 @@ use client::participant::ClientError;
 
 pub use fix_link::FixLogin;
 pub use null_venue::{NullVenue, NullVenueFaults};
-pub use replay::{Replay, ReplayPace};
+pub use replay::{RecordedFlow, ReplayPace};
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
 pub use search::RateSearch;
 pub use slo::{Slo, SloResult};
@@ -154,7 +154,7 @@ pub struct LoadOptions {
     /// Called with every answer, on the measuring threads.
     pub on_answer: Option<AnswerObserver>,
     /// A recorded flow to send instead of the mix; the load ends with it. Symbols and seed have no effect.
-    pub replay: Option<Replay>,
+    pub replay: Option<RecordedFlow>,
 }
 
 /// Requests of a session that may wait for answers, unless the options say otherwise: what TCP holds back

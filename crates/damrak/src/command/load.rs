@@ -19,8 +19,8 @@ use lab::{
     latency::{Latency, Percentiles},
     load::{
         FailureReason, FixLogin, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession,
-        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, Replay, ReplayPace, SessionFailure,
-        Slo, SloResult, reject_name,
+        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, RecordedFlow, ReplayPace,
+        SessionFailure, Slo, SloResult, reject_name,
     },
     order_file::InstrumentTable,
     schedule::Arrivals,
@@ -243,7 +243,7 @@ struct Laboratory<'a> {
     arguments: &'a Arguments,
     named: Vec<(String, LoadSession)>,
     symbols: Vec<LoadSymbol>,
-    replay: Option<Replay>,
+    replay: Option<RecordedFlow>,
     stop: Arc<AtomicBool>,
     clock: SystemClock,
 }
@@ -664,7 +664,7 @@ fn logins(
 }
 
 /// The recorded flow to be sent, if there is one.
-fn replay(arguments: &Arguments) -> Result<Option<Replay>, Failure> {
+fn replay(arguments: &Arguments) -> Result<Option<RecordedFlow>, Failure> {
     let Arguments { replay: Some(orders), instruments: Some(instruments), .. } = arguments else {
         return Ok(None);
     };
@@ -675,7 +675,7 @@ fn replay(arguments: &Arguments) -> Result<Option<Replay>, Failure> {
         true => ReplayPace::Load,
         false => ReplayPace::Recorded { speed: arguments.speed },
     };
-    Ok(Some(Replay { orders: orders.clone(), instruments: Arc::new(instruments), pace }))
+    Ok(Some(RecordedFlow { orders: orders.clone(), instruments: Arc::new(instruments), pace }))
 }
 
 fn speed(text: &str) -> Result<f64, String> {

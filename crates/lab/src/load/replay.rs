@@ -22,7 +22,7 @@ const PRICE_DECIMALS: u8 = 4;
 
 /// A recorded flow to be sent.
 #[derive(Clone, Debug)]
-pub struct Replay {
+pub struct RecordedFlow {
     /// An order file; its participants take the sessions in the order in which it names them.
     pub orders: PathBuf,
     pub instruments: Arc<InstrumentTable>,
@@ -71,7 +71,7 @@ pub(super) enum ReplayAsk {
 
 impl ReplayRows {
     pub(super) fn open(
-        replay: &Replay,
+        replay: &RecordedFlow,
         sessions_max: usize,
         (part, parts): (usize, usize),
     ) -> Result<Self, FailureReason> {

@@ -546,7 +546,7 @@ impl<W: Write> DayOrders<W> {
     /// The number of the next order of an instrument's session.
     fn number(&self, stock_locate: u16) -> Option<u32> {
         let last = self.last_order_ids[self.session(stock_locate)];
-        // The highest number is not used: whoever replays the rows may begin above 1.
+        // The highest number is not used: a session in which the rows are replayed may begin above 1.
         last.checked_add(1).filter(|number| *number < u32::MAX)
     }
 

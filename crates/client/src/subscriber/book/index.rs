@@ -1,6 +1,6 @@
 //! Where each order lies, by its reference number: a table of open addresses.
 //!
-//! Reference numbers rise, so that one product spreads them. Whoever writes the feed could choose some that meet in the
+//! Reference numbers rise, so that one product spreads them. A venue could choose some that meet in the
 //! table, and make it slow; a subscriber trusts its venue in that.
 //!
 //! Invariant: at most half of the places are taken, and no search passes a free place.
