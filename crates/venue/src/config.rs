@@ -45,7 +45,7 @@ use std::{
 use gateway::OrderEntryLimits;
 use serde::Deserialize;
 
-use self::explain::explain;
+use self::{explain::explain, order_entry::REPLY_STORE_DEFAULT};
 use crate::{
     core::RingSlots,
     failure::Failure,
@@ -244,8 +244,8 @@ impl Config {
         let fix_store = self.order_entry_fix.as_ref().map(|fix| fix.reply_store);
         let ouch42_store = self.order_entry_ouch42.as_ref().map(|it| it.reply_store);
         for (key, bytes) in [
-            ("order_entry_ouch42.reply_store", ouch42_store.unwrap_or(Bytes(1 << 30))),
-            ("order_entry_fix.reply_store", fix_store.unwrap_or(Bytes(1 << 30))),
+            ("order_entry_ouch42.reply_store", ouch42_store.unwrap_or(REPLY_STORE_DEFAULT)),
+            ("order_entry_fix.reply_store", fix_store.unwrap_or(REPLY_STORE_DEFAULT)),
             ("order_entry.reply_store", self.order_entry.reply_store),
             ("order_entry_udp.reply_store", self.order_entry_udp.reply_store),
             ("market_data.store", self.market_data.store),

@@ -8,6 +8,9 @@ use wire::fix::CompId;
 
 use super::{Bytes, ParticipantConfig, ProtocolName, Span, loopback};
 
+/// Both stores of the default configuration fit a machine, or a container, of 2 GiB.
+pub(super) const REPLY_STORE_DEFAULT: Bytes = Bytes(512 << 20);
+
 /// `[order_entry]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -26,7 +29,7 @@ pub struct OrderEntryConfig {
     /// A client that takes nothing for this long while there is something to send is
     /// disconnected; it can log in again and continue where it stopped. Default `10s`.
     pub slow_client_timeout: Span,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `512MiB`.
     pub reply_store: Bytes,
 }
 
@@ -66,7 +69,7 @@ impl Default for OrderEntryConfig {
             receive_timeout: Span(Duration::from_secs(15)),
             login_timeout: Span(Duration::from_secs(5)),
             slow_client_timeout: Span(Duration::from_secs(10)),
-            reply_store: Bytes(1 << 30),
+            reply_store: REPLY_STORE_DEFAULT,
         }
     }
 }
@@ -86,7 +89,7 @@ pub struct OrderEntryFixConfig {
     /// As `order_entry.slow_client_timeout`. Default `10s`.
     pub slow_client_timeout: Span,
     /// Memory for the messages to all sessions; the oldest of the longest stream are dropped first, and a
-    /// resend reads them from the journal. Default `1GiB`.
+    /// resend reads them from the journal. Default `512MiB`.
     pub reply_store: Bytes,
 }
 
@@ -130,7 +133,7 @@ impl Default for OrderEntryFixConfig {
             connections_max: 1024,
             login_timeout: Span(Duration::from_secs(5)),
             slow_client_timeout: Span(Duration::from_secs(10)),
-            reply_store: Bytes(1 << 30),
+            reply_store: REPLY_STORE_DEFAULT,
         }
     }
 }
@@ -143,7 +146,7 @@ pub struct OrderEntryOuch42Config {
     pub address: SocketAddr,
     /// As `order_entry.connections_max`. Default 1024.
     pub connections_max: usize,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `512MiB`.
     pub reply_store: Bytes,
 }
 
@@ -155,7 +158,7 @@ impl OrderEntryOuch42Config {
 
 impl Default for OrderEntryOuch42Config {
     fn default() -> Self {
-        Self { address: loopback(26_403), connections_max: 1024, reply_store: Bytes(1 << 30) }
+        Self { address: loopback(26_403), connections_max: 1024, reply_store: REPLY_STORE_DEFAULT }
     }
 }
 
@@ -165,13 +168,13 @@ impl Default for OrderEntryOuch42Config {
 pub struct OrderEntryUdpConfig {
     /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26401`.
     pub address: SocketAddr,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `1GiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `512MiB`.
     pub reply_store: Bytes,
 }
 
 impl Default for OrderEntryUdpConfig {
     fn default() -> Self {
-        Self { address: loopback(26_401), reply_store: Bytes(1 << 30) }
+        Self { address: loopback(26_401), reply_store: REPLY_STORE_DEFAULT }
     }
 }
 

@@ -294,14 +294,14 @@ mod tests {
         };
         let default = worst("");
         for (changes, more) in [
-            ("[order_entry]\nreply_store = \"2GiB\"", GIB),
-            ("[order_entry_udp]\nreply_store = \"1025MiB\"", 1 << 20),
+            ("[order_entry]\nreply_store = \"1GiB\"", GIB / 2),
+            ("[order_entry_udp]\nreply_store = \"513MiB\"", 1 << 20),
             ("[market_data]\nstore = \"65MiB\"", 1 << 20),
             ("[snapshots]\nreplies = \"65MiB\"", 2 << 20),
             ("[snapshots]\ninputs = 0\ntime = \"0s\"", 0_u64.wrapping_sub(128 << 20)),
             ("[rings]\nsubmissions = 8192", 2 * 4096 * 128),
             // Its store, its ring, and the places of 256 connections without a login.
-            ("[order_entry_fix]", GIB + 4096 * 128 + 256 * CONNECTION_BYTES_MAX as u64),
+            ("[order_entry_fix]", GIB / 2 + 4096 * 128 + 256 * CONNECTION_BYTES_MAX as u64),
         ] {
             assert_eq!(worst(changes).wrapping_sub(default), more, "{changes}");
         }
@@ -321,6 +321,7 @@ mod tests {
     fn memory_is_compared_with_every_limit() {
         let needs = MemoryNeeds::of(&Config::default());
         let in_time = needs.up_to(&[When::Start, When::InTime]);
+        assert!(in_time < 2 * GIB, "the default configuration starts with 2 GiB");
         let plenty = Some(100 * GIB);
         let good = MemoryOffer { total: plenty, available: plenty, ..MemoryOffer::default() };
         assert_eq!(needs.judge(&good).state, ResourceState::Enough);
@@ -334,9 +335,8 @@ mod tests {
             let finding = needs.judge(&with(in_time - 1));
             assert_eq!(finding.state, ResourceState::Short, "{finding:?}");
             assert!(finding.found.contains(name), "{finding:?}");
-            assert!(
-                finding.needed.contains("1.0 GiB order_entry.reply_store, 1.0 GiB order_entry_udp")
-            );
+            let largest = "512.0 MiB order_entry.reply_store, 512.0 MiB order_entry_udp";
+            assert!(finding.needed.contains(largest), "{finding:?}");
             assert_eq!(needs.judge(&with(in_time)).state, ResourceState::Scarce);
         }
         let now = |bytes| needs.judge(&MemoryOffer { available: Some(bytes), ..good }).state;
