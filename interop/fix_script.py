@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A day of two FIX sessions, for any engine that takes the lines of quickfix/initiator.cpp.
+"""A day of two FIX sessions and a drop copy of both, for any engine that takes the lines of quickfix/initiator.cpp.
 
 usage: fix_script.py trade|resume ENGINE HOST PORT VERSION STORE RUN
 
-`trade` resets the numbers of ALICE and BOB, then enters, fills in part, replaces, cancels and is rejected; one order
-stays. The engine is killed at its end, without a Logout. `resume` logs ALICE on with the numbers in STORE, perhaps after
-the venue was killed too: it makes a gap in each direction and has both filled, cancels the order and logs out. RUN is
+`trade` resets the numbers of ALICE, BOB and COPY, asks for the instruments, then enters, fills in part, replaces, cancels and is
+rejected; one order stays. COPY gets the reports of both, and may not trade. The engine is killed at its end, without a Logout. `resume` logs ALICE and COPY on with the numbers in STORE, perhaps after
+the venue was killed too: it makes a gap in each direction and has both filled, for COPY too, cancels the order and logs out. RUN is
 part of every ClOrdID, so both run against a venue that has been in use.
 
 Prints one JSON object. Exit code 0 if all held, 1 if something did not.
@@ -70,9 +70,12 @@ class Engine:
 
     def check(self, line, expected):
         fields = dict(field.split("=", 1) for field in line.split(" ", 2)[2].split("|") if "=" in field)
+        return self.compare(fields, expected)
+
+    def compare(self, fields, expected):
         for tag, value in expected.items():
             if fields.get(tag[1:]) != value:
-                raise Failed(f"tag {tag[1:]} is {fields.get(tag[1:])} and not {value} in {line}")
+                raise Failed(f"tag {tag[1:]} is {fields.get(tag[1:])} and not {value} in {fields}")
         return fields
 
     def wait_for_session(self, name, msg_type):
@@ -95,8 +98,9 @@ class Engine:
 def trade(engine, run):
     old = engine.version == "FIX.4.2"
     part, last = ("1", "2") if old else ("F", "F")
-    for name in ["ALICE", "BOB"]:
+    for name in ["ALICE", "BOB", "COPY"]:
         engine.wait("logon", name)
+    ask(engine)
     terms = {"_55": "AAPL", "_40": "2", "_59": "0"}
 
     def a(number):
@@ -125,6 +129,42 @@ def trade(engine, run):
     # This order rests while engine and venue are killed.
     engine.send("ALICE", "D", _11=a(7), _54="2", _38="10", _44="151", **terms)
     engine.wait("app", "ALICE", _150="0", _11=a(7))
+    for expected in copied(engine, run):
+        engine.wait("app", "COPY", **expected)
+    engine.send("COPY", "D", _11=f"{run}-C1", _54="2", _38="10", _44="151", **terms)
+    engine.wait("app", "COPY", _35="j", _372="D", _380="3" if old else "6")
+
+
+def ask(engine):
+    """The instruments, their status and that of the day."""
+    if engine.version == "FIX.4.2":
+        engine.send("ALICE", "c", _320="ALL", _321="3")
+        for symbol in ["AAPL", "MSFT"]:
+            engine.wait("app", "ALICE", _35="d", _320="ALL", _323="4", _393="2", _55=symbol)
+    else:
+        engine.send("ALICE", "x", _320="ALL", _559="4")
+        engine.wait("app", "ALICE", _35="y", _320="ALL", _560="0", _393="2", _893="Y", _146="2")
+    engine.send("ALICE", "c", _320="ONE", _321="0", _55="AAPL")
+    engine.wait("app", "ALICE", _35="d", _320="ONE", _323="1", _55="AAPL")
+    engine.send("ALICE", "e", _324="NOW", _55="AAPL", _263="0")
+    engine.wait("app", "ALICE", _35="f", _324="NOW", _55="AAPL", _326="17")
+    engine.send("ALICE", "g", _335="DAY", _263="0")
+    engine.wait("app", "ALICE", _35="h", _335="DAY", _336="DAY", _340="2")
+
+
+def copied(engine, run):
+    """What the drop copy gets of `trade`."""
+    part, last = ("1", "2") if engine.version == "FIX.4.2" else ("F", "F")
+    alice, bob = ({"_35": "8", "_115": name} for name in ["ALICE", "BOB"])
+    return [
+        {**alice, "_150": "0", "_11": f"{run}-A1"},
+        {**bob, "_150": "0", "_11": f"{run}-B1"},
+        {**alice, "_150": part, "_11": f"{run}-A1", "_14": "40", "_151": "60"},
+        {**bob, "_150": last, "_39": "2", "_11": f"{run}-B1", "_14": "40"},
+        {**alice, "_150": "5", "_11": f"{run}-A2", "_41": f"{run}-A1"},
+        {**alice, "_150": "4", "_11": f"{run}-A3", "_41": f"{run}-A2"},
+        {**alice, "_150": "0", "_11": f"{run}-A7"},
+    ]
 
 
 def resume(engine, run):
@@ -132,7 +172,8 @@ def resume(engine, run):
         return f"{run}-A{number}"
 
     order = {"_55": "AAPL", "_54": "2"}
-    engine.wait("logon", "ALICE")
+    for name in ["ALICE", "COPY"]:
+        engine.wait("logon", name)
     # The engine may have died before it noted a message: it asks for that by itself.
     engine.send("ALICE", "H", _11=a(7), **order)
     while "43" in engine.wait("app", "ALICE", _11=a(7), _39="0", _151="10"):
@@ -148,11 +189,20 @@ def resume(engine, run):
         engine.wait("app", "ALICE", _43="Y", **expected)
     # The second status was in the gap too, or comes behind it.
     engine.wait("app", "ALICE", _39="0", _11=a(7), _151="10")
+    # The drop copy forgets its reports too; the cancel below shows it the gap.
+    engine.tell("expect", "COPY", "2")
     # A gap of this side's: the venue asks for what it did not get, and this side fills it.
     engine.tell("skip", "ALICE", "3")
     engine.send("ALICE", "F", _11=a(8), _41=a(7), _38="10", **order)
     engine.wait_for_session("ALICE", "2")
     engine.wait("app", "ALICE", _39="4", _11=a(8), _41=a(7))
+    # What it asked for by itself before comes first.
+    first, *rest = copied(engine, run)
+    while (fields := engine.wait("app", "COPY"))["34"] != "2":
+        pass
+    engine.compare(fields, {**first, "_43": "Y"})
+    for expected in [*rest, {"_35": "j"}, {"_150": "4", "_115": "ALICE", "_11": a(8), "_41": a(7)}]:
+        engine.wait("app", "COPY", _43="Y", **expected)
     engine.stop()
     engine.wait_for_session("ALICE", "5")
 
@@ -160,7 +210,7 @@ def resume(engine, run):
 def play(script, program, address, version, store, run):
     """Plays a script; raises Failed where something does not hold."""
     host, port = address
-    mode, names = ("reset", ["ALICE", "BOB"]) if script == "trade" else ("resume", ["ALICE"])
+    mode, names = ("reset", ["ALICE", "BOB", "COPY"]) if script == "trade" else ("resume", ["ALICE", "COPY"])
     engine = Engine(program, host, port, version, store, mode, names)
     try:
         (trade if script == "trade" else resume)(engine, run)

@@ -59,6 +59,8 @@ pub struct ReplyStreams<S> {
     tokens: Vec<Option<Box<Tokens>>>,
     /// What FIX sessions may ask about instruments.
     directory: Directory,
+    /// By session id, less 1: the streams that get a copy of its reports. Empty without drop copies.
+    copiers: Vec<Vec<usize>>,
     store: S,
     count: u64,
 }
@@ -91,6 +93,7 @@ impl<S: MessageStore> ReplyStreams<S> {
             reports: Vec::new(),
             tokens: Vec::new(),
             directory: Directory::default(),
+            copiers: Vec::new(),
             store,
             count: 0,
         }
@@ -129,13 +132,20 @@ impl<S: MessageStore> ReplyStreams<S> {
         }
         self.directory.take(&output.event);
         if !self.routes.has_stream_for(&output.event) {
-            return;
+            return self.copy(output);
         }
         if let Event::Noted(note) = &output.event
-            && let Some(FixNote::Logon(logon)) = FixNote::read(note.bytes())
+            && let Some(fix_note) = FixNote::read(note.bytes())
             && let Some(stream) = self.routes.stream(note.session_id)
         {
-            self.reports_mut(stream).get_or_insert_with(|| Box::new(Reports::new(&logon)));
+            let logon = match fix_note {
+                FixNote::Logon(logon) => Some(logon),
+                FixNote::DropCopy(copy) => Some(copy.logon()),
+                _ => None,
+            };
+            if let Some(logon) = logon {
+                self.reports_mut(stream).get_or_insert_with(|| Box::new(Reports::new(&logon)));
+            }
         }
         if let Event::Noted(note) = &output.event
             && note.bytes() == ouch42::NOTE
@@ -143,7 +153,7 @@ impl<S: MessageStore> ReplyStreams<S> {
         {
             self.tokens_mut(stream).get_or_insert_default();
         }
-        let Self { encoder, routes, reports, tokens, directory, store, count } = self;
+        let Self { encoder, routes, reports, tokens, directory, store, count, .. } = self;
         let is_fix = |stream: usize| reports.get(stream).is_some_and(Option::is_some);
         let mut push = |routes: &mut Routes, stream, message: &[u8]| {
             store.push(stream, message);
@@ -180,6 +190,50 @@ impl<S: MessageStore> ReplyStreams<S> {
             let Some(Some(reports)) = reports.get_mut(stream) else { continue };
             let is_own = |key: &OrderKey| key.session_id == session_id;
             reports.take(output, directory, is_own, &mut |message| push(routes, stream, message));
+        }
+        if let Event::Noted(note) = &output.event
+            && matches!(FixNote::read(note.bytes()), Some(FixNote::DropCopy(_)))
+        {
+            self.index_copiers();
+        }
+        self.copy(output);
+    }
+
+    /// Gives an output to the drop copies of its sessions.
+    fn copy(&mut self, output: &Output) {
+        if self.copiers.is_empty() {
+            return;
+        }
+        let Self { routes, reports, directory, copiers, store, count, .. } = self;
+        let copiers_of = |session_id: Option<SessionId>| {
+            let index = session_id.and_then(|it| usize::from(it.0).checked_sub(1));
+            let streams = index.and_then(|index| copiers.get(index));
+            streams.map_or(&[][..], Vec::as_slice)
+        };
+        let [one, other] = owners(&output.event).map(copiers_of);
+        // A drop copy of both sides of a trade takes it once.
+        let others = other.iter().filter(|stream| !one.contains(stream));
+        for stream in one.iter().chain(others) {
+            let Some(Some(reports)) = reports.get_mut(*stream) else { continue };
+            reports.copy(output, directory, &mut |message| {
+                store.push(*stream, message);
+                routes.touch(*stream);
+                *count += 1;
+            });
+        }
+    }
+
+    /// Notes which streams copy which sessions.
+    fn index_copiers(&mut self) {
+        self.copiers.clear();
+        for (stream, reports) in self.reports.iter().enumerate() {
+            for session_id in reports.iter().flat_map(|reports| reports.sources()) {
+                let index = usize::from(session_id.0) - 1;
+                if self.copiers.len() <= index {
+                    self.copiers.resize(index + 1, Vec::new());
+                }
+                self.copiers[index].push(stream);
+            }
         }
     }
 
@@ -243,6 +297,7 @@ impl<S: MessageStore> ReplyStreams<S> {
         let mut reports = place.take().map(|reports| *reports);
         Reports::restore(&mut reports, piece)?;
         *place = reports.map(Box::new);
+        self.index_copiers();
         Ok(())
     }
 
@@ -334,6 +389,7 @@ impl ReplyStreams<ReplayStore> {
                 self.count += self.store.next(stream) - 1;
             }
         }
+        self.index_copiers();
     }
 }
 

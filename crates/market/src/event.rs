@@ -518,10 +518,9 @@ pub struct AccountQueried {
 }
 
 impl Event {
-    /// The session that gets a reply, for events with one owner; `None` for a trade (it has two),
-    /// for events that only the feed publishes, and for those that go to every session.
+    /// The order or request that an event is about, for events with one owner; `None` for all others.
     #[must_use]
-    pub const fn session_id(&self) -> Option<SessionId> {
+    pub const fn key(&self) -> Option<&OrderKey> {
         match self {
             Self::Accepted(Accepted { key, .. })
             | Self::Rejected(Rejected { key, .. })
@@ -534,17 +533,23 @@ impl Event {
             | Self::Released(Released { key, .. })
             | Self::Restated(Restated { key, .. })
             | Self::MassCanceled(MassCanceled { key, .. })
-            | Self::EntrySwitched(EntrySwitched { key, .. }) => Some(key.session_id),
+            | Self::EntrySwitched(EntrySwitched { key, .. }) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The session that gets a reply, for events with one owner; `None` for a trade (it has two),
+    /// for events that only the feed publishes, and for those that go to every session.
+    #[must_use]
+    pub const fn session_id(&self) -> Option<SessionId> {
+        match self {
             Self::SessionAdded(SessionAdded { session_id, .. })
             | Self::AccountQueried(AccountQueried { session_id, .. })
             | Self::Noted(Note { session_id, .. }) => Some(*session_id),
-            Self::System(_)
-            | Self::InstrumentAdded(_)
-            | Self::Booked(_)
-            | Self::Traded(_)
-            | Self::Ledger(_)
-            | Self::Money(_)
-            | Self::Venue(_) => None,
+            _ => match self.key() {
+                Some(key) => Some(key.session_id),
+                None => None,
+            },
         }
     }
 }

@@ -25,7 +25,9 @@ pub use self::{
         OrderEntryConfig, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntryUdpConfig,
         ThrottleConfig,
     },
-    participants::{FirmNames, ParticipantConfig, PreventionName, ProtocolName},
+    participants::{
+        DropCopyConfig, FirmNames, FixVersionName, ParticipantConfig, PreventionName, ProtocolName,
+    },
 };
 pub(crate) use money::{ACCOUNT_SETTINGS, ASSET_SETTINGS};
 pub use money::{
@@ -127,6 +129,7 @@ impl Default for Config {
             live_orders_max: ParticipantConfig::default_live_orders(),
             self_match_prevention: PreventionName::None,
             account: None,
+            drop_copy: None,
         };
         let instrument = |symbol: &str| InstrumentConfig {
             symbol: symbol.into(),

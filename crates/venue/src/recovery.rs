@@ -18,9 +18,11 @@ use market::{
     Timestamp, VenueCommand,
 };
 
+use wire::fix::{CompId, DropCopyNote, FixNote};
+
 use crate::{
     checkpoint::{self, Difference, HashCheck, StateHash},
-    config::{self, Config, MoneyPlan},
+    config::{self, Config, FixVersionName, MoneyPlan, ParticipantConfig},
     failure::{Failure, causes},
     follower::Replica,
     snapshot::{self, NotACommand},
@@ -362,6 +364,7 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure>
         }
     }
     assign(config, engine, &accounts, &mut commands, &mut changes)?;
+    drop_copies(config, engine, &mut commands)?;
     if matches!(phase, None | Some(SystemEvent::StartOfMessages)) {
         commands.push(Command::System(SystemEvent::StartOfSystemHours));
     }
@@ -372,6 +375,50 @@ pub fn bootstrap(config: &Config, engine: &Engine) -> Result<Bootstrap, Failure>
     Ok(Bootstrap { commands, changes })
 }
 
+/// The number of each participant's session, in the order of the configuration: new ones get the next numbers.
+fn session_ids(config: &Config, engine: &Engine) -> Result<Vec<SessionId>, Failure> {
+    let mut session_count = engine.sessions().len();
+    let number = |participant: &ParticipantConfig| {
+        let username = participant.username().map_err(Failure::usage)?;
+        let known = engine.sessions().find(|known| *known.username() == username);
+        session_count += usize::from(known.is_none());
+        let number = known.map_or(session_count, |known| known.session_id().0.into());
+        Ok(SessionId(u16::try_from(number).map_err(Failure::usage)?))
+    };
+    config.participants.iter().map(number).collect()
+}
+
+/// Says which sessions are drop copies, and of which. The engine keeps no notes, so each start says it again.
+fn drop_copies(
+    config: &Config,
+    engine: &Engine,
+    commands: &mut Vec<Command>,
+) -> Result<(), Failure> {
+    let Some(fix) = &config.order_entry_fix else { return Ok(()) };
+    let venue = fix.comp_id().map_err(Failure::usage)?;
+    let session_ids = session_ids(config, engine)?;
+    for (participant, session_id) in config.participants.iter().zip(&session_ids) {
+        let Some(drop_copy) = &participant.drop_copy else { continue };
+        let username = participant.username().map_err(Failure::usage)?;
+        let client = CompId::new(username.as_str()).expect("a username is shorter than a CompID");
+        let rows = config.participants.iter().zip(&session_ids);
+        let copied: Vec<_> = rows.filter(|(row, _)| drop_copy.copies(row)).collect();
+        for (index, (row, source)) in copied.iter().enumerate() {
+            let note = DropCopyNote {
+                is_first: index == 0,
+                is_last: index + 1 == copied.len(),
+                source: **source,
+                username: row.username().map_err(Failure::usage)?,
+                is_44: drop_copy.version == FixVersionName::Fix44,
+                venue,
+                client,
+            };
+            commands.push(Command::Note(FixNote::DropCopy(note).note(*session_id)));
+        }
+    }
+    Ok(())
+}
+
 /// Assigns sessions to accounts, where a participant names one.
 fn assign(
     config: &Config,
@@ -380,14 +427,9 @@ fn assign(
     commands: &mut Vec<Command>,
     changes: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let mut session_count = engine.sessions().len();
-    for participant in &config.participants {
+    for (participant, session_id) in config.participants.iter().zip(session_ids(config, engine)?) {
         let username = participant.username().map_err(Failure::usage)?;
         let known = engine.sessions().find(|known| *known.username() == username);
-        // A new account gets the next number.
-        session_count += usize::from(known.is_none());
-        let number = known.map_or(session_count, |known| known.session_id().0.into());
-        let session_id = SessionId(u16::try_from(number).map_err(Failure::usage)?);
         let Some(name) = &participant.account else { continue };
         let account_id = accounts[name];
         let before = engine.account_of(session_id);

@@ -20,7 +20,8 @@ pub use builder::{Builder, LENGTH_MAX as BUILDER_LEN_MAX};
 pub use directory::{Directory, Listed};
 pub use message::{FIELDS_MAX, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
 pub use note::{
-    ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote, QueryNote, RequestNote,
+    ClOrdId, CompId, DropCopyNote, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote, QueryNote,
+    RequestNote,
 };
 pub use refusal::{Refusal, reject_text};
 pub use reports::{ReportedOrder, Reports, SendMessage};

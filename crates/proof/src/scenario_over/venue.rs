@@ -94,6 +94,7 @@ impl ScenarioVenue {
                     live_orders_max: added.live_orders_max,
                     self_match_prevention: prevention(added.self_match_prevention)?,
                     account: None,
+                    drop_copy: None,
                 });
                 let session_id = SessionId(number as u16);
                 links.insert(session_id, link);

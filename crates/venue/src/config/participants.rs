@@ -39,6 +39,9 @@ pub struct ParticipantConfig {
     /// The account of its orders, by name. Default as in the journal; none at first.
     #[serde(default)]
     pub account: Option<String>,
+    /// Makes the session a drop copy: it gets the execution reports of others by FIX, and takes no orders.
+    #[serde(default)]
+    pub drop_copy: Option<DropCopyConfig>,
 }
 
 impl ParticipantConfig {
@@ -86,6 +89,75 @@ impl ParticipantConfig {
                 })
         };
         names.iter().map(firm).collect()
+    }
+}
+
+/// `[participants.drop_copy]`: the participants whose reports are copied, as a list, by their firms or by their
+/// accounts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DropCopyConfig {
+    /// Usernames.
+    pub participants: Vec<String>,
+    /// Firms: all participants whose default firm it is.
+    pub firms: Vec<String>,
+    /// Accounts: all participants that name it.
+    pub accounts: Vec<String>,
+    /// The version of FIX of reports before the first Logon: `4.2` or `4.4`. Default `4.4`.
+    pub version: FixVersionName,
+}
+
+/// A version of FIX.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum FixVersionName {
+    #[serde(rename = "4.2")]
+    Fix42,
+    #[default]
+    #[serde(rename = "4.4")]
+    Fix44,
+}
+
+impl DropCopyConfig {
+    /// True if it copies this participant; a drop copy is not copied.
+    #[must_use]
+    pub fn copies(&self, participant: &ParticipantConfig) -> bool {
+        let is_named =
+            |names: &[String], name: &str| names.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let firm = participant.firm().map(|firm| self.firms.iter().any(|it| it == firm.as_str()));
+        participant.drop_copy.is_none()
+            && (is_named(&self.participants, &participant.username)
+                || firm.unwrap_or(false)
+                || participant.account.as_ref().is_some_and(|it| self.accounts.contains(it)))
+    }
+
+    /// What is wrong with it in a row of these participants, if anything is.
+    fn fault(&self, username: Text<6>, config: &Config) -> Option<String> {
+        let rows = || config.participants.iter().filter(|row| row.drop_copy.is_none());
+        let nobody = |key: &str,
+                      names: &[String],
+                      is_it: &dyn Fn(&ParticipantConfig, &str) -> bool| {
+            let name = names.iter().find(|name| !rows().any(|row| is_it(row, name)))?;
+            Some(format!(
+                "participant {username}: drop_copy.{key} has {name:?}, and no participant that enters \
+                 orders is named so there: correct the name, or leave it out"
+            ))
+        };
+        if self.participants.is_empty() && self.firms.is_empty() && self.accounts.is_empty() {
+            return Some(format!(
+                "participant {username}: drop_copy copies nobody: give it participants, firms or accounts"
+            ));
+        }
+        nobody("participants", &self.participants, &|row, name| {
+            row.username.eq_ignore_ascii_case(name)
+        })
+        .or_else(|| {
+            nobody("firms", &self.firms, &|row, name| {
+                row.firm().is_ok_and(|firm| firm.as_str() == name)
+            })
+        })
+        .or_else(|| {
+            nobody("accounts", &self.accounts, &|row, name| row.account.as_deref() == Some(name))
+        })
     }
 }
 
@@ -174,6 +246,16 @@ pub(super) fn check(config: &Config) -> Result<BTreeSet<Text<6>>, String> {
             return Err(format!("participant {username} is given twice"));
         }
         participant.firms()?;
+        if let Some(drop_copy) = &participant.drop_copy {
+            if participant.protocol != ProtocolName::Fix {
+                return Err(format!(
+                    "participant {username} is a drop copy and does not speak FIX: set protocol = \"fix\""
+                ));
+            }
+            if let Some(fault) = drop_copy.fault(username, config) {
+                return Err(fault);
+            }
+        }
         match (&participant.password, participant.udp) {
             (Some(_), Some(_)) => {
                 return Err(format!(

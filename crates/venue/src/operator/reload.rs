@@ -31,8 +31,8 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
                 | MoneyCommand::SetFees(_),
             )
             | Command::Venue(VenueCommand::SetLiveOrdersMax(_)) => commands.push(command),
-            // Of a start, when nobody is connected.
-            Command::CancelOnDisconnect(_) => {}
+            // Of a start.
+            Command::CancelOnDisconnect(_) | Command::Note(_) => {}
             _ => needs_restart = true,
         }
     }
@@ -40,6 +40,7 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
         lines.push("instruments, participants, accounts, assets or terms: need a restart".into());
     }
     let shown = |config: &Config| {
+        let copies: Vec<_> = config.participants.iter().map(|it| &it.drop_copy).collect();
         let passwords: Vec<_> = config.participants.iter().map(|it| &it.password).collect();
         [
             ("journal", format!("{:?}", config.journal)),
@@ -54,6 +55,7 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
             ("layout", format!("{:?}", config.layout)),
             ("rings", format!("{:?}", config.rings)),
             ("schedule", format!("{:?}", config.schedule)),
+            ("drop copies", format!("{copies:?}")),
             ("passwords", format!("{passwords:?}")),
         ]
     };

@@ -109,7 +109,11 @@ impl MemoryNeeds {
         if let Some(fix) = &config.order_entry_fix {
             let sessions = users(ProtocolName::Fix);
             in_time("order_entry_fix.reply_store", store(fix.reply_store, sessions));
-            in_time("sessions by FIX", sessions * FIX_SESSION_BYTES);
+            let rows = &config.participants;
+            let copies = rows.iter().filter_map(|row| row.drop_copy.as_ref());
+            let copies =
+                copies.map(|copy| rows.iter().filter(|row| copy.copies(row)).count() as u64);
+            in_time("sessions by FIX", (sessions + copies.sum::<u64>()) * FIX_SESSION_BYTES);
         }
         if let Some(ouch42) = &config.order_entry_ouch42 {
             let sessions = users(ProtocolName::Ouch42);

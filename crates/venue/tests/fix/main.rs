@@ -1,6 +1,7 @@
 //! FIX order entry over real sockets: orders and their reports, faults, and the example of the docs.
 
 mod client;
+mod drop_copy;
 mod instruments;
 mod restarts;
 

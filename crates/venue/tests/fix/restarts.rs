@@ -205,7 +205,7 @@ pub fn snapshot(directory: &Path) -> u64 {
 }
 
 /// Logs in by SoupBinTCP; returns the connection and the first packet of the answer.
-fn log_in(running: &Running, name: &str, password: &str) -> (TcpStream, String) {
+pub fn log_in(running: &Running, name: &str, password: &str) -> (TcpStream, String) {
     let address = running.started()["addresses"]["order_entry"].as_str().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

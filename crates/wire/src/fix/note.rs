@@ -42,6 +42,8 @@ pub enum FixNote<'a> {
     Query(QueryNote),
     /// The client has been sent all that there is: the page of its list from this place on is the next.
     More(PageNote),
+    /// A session is a drop copy of another one.
+    DropCopy(DropCopyNote),
 }
 
 /// See [`FixNote::Logon`].
@@ -113,6 +115,34 @@ impl RequestNote {
     }
 }
 
+/// See [`FixNote::DropCopy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropCopyNote {
+    /// True for the first of a start: the sessions that were copied before are no longer.
+    pub is_first: bool,
+    /// True for the last of a start.
+    pub is_last: bool,
+    /// The session that is copied; 0 if none is.
+    pub source: SessionId,
+    /// Its name.
+    pub username: Text<6>,
+    /// The version of the reports before the first Logon: true for FIX 4.4, false for FIX 4.2.
+    pub is_44: bool,
+    /// CompID of the venue.
+    pub venue: CompId,
+    /// CompID of the drop copy.
+    pub client: CompId,
+}
+
+impl DropCopyNote {
+    /// A Logon with these names, for a session that has not logged on.
+    #[must_use]
+    pub const fn logon(&self) -> LogonNote {
+        let Self { is_44, venue, client, .. } = *self;
+        LogonNote { is_44, reset: false, counted: 0, heartbeat_s: 0, venue, client }
+    }
+}
+
 /// See [`FixNote::More`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageNote {
@@ -146,6 +176,10 @@ impl QueryNote {
     pub const fn is_subscription(&self) -> bool {
         self.subscription != b'0'
     }
+}
+
+encoded! {
+    DropCopyNote { is_first, is_last, source, username, is_44, venue, client }
 }
 
 encoded! {
@@ -260,6 +294,10 @@ impl<'a> FixNote<'a> {
                 out.put(b"Q");
                 out.write(query);
             }
+            Self::DropCopy(copy) => {
+                out.put(b"C");
+                out.write(copy);
+            }
             Self::More(page) => {
                 out.put(b"M");
                 out.write(page);
@@ -282,6 +320,7 @@ impl<'a> FixNote<'a> {
             b'R' => Self::Request(from.read("request").ok()?),
             b'E' => Self::End { counted: from.read("counted").ok()? },
             b'Q' => Self::Query(from.read("query").ok()?),
+            b'C' => Self::DropCopy(from.read("drop copy").ok()?),
             b'M' => Self::More(from.read("page").ok()?),
             _ => return None,
         };

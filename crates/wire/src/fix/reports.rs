@@ -4,19 +4,23 @@
 //! Invariant: every message has the next MsgSeqNum, the time of its input as SendingTime, and the same bytes
 //! at every replay. An order's ClOrdID, executed lots and average price are kept here and nowhere else.
 
+mod copies;
 mod instruments;
 mod messages;
 mod saved;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
 
 use market::{
     Accepted, CancelHeld, CancelReason, Canceled, CommandKind, Event, Fill, Instructions, OrderKey,
     OrderType, Output, PastTrade, Price, Pricing, Quantity, RejectReason, Replaced, RestateReason,
-    Side, Symbol, TimeInForce, Timestamp, TradeId, Traded, VenueEvent, encoded,
+    SessionId, Side, Symbol, Text, TimeInForce, Timestamp, TradeId, Traded, VenueEvent, encoded,
 };
 
-use self::{instruments::Listing, messages::Report};
+use self::{copies::numbered_id, instruments::Listing, messages::Report};
 use super::{
     BUILDER_LEN_MAX, Directory, Refusal, Version,
     note::{ClOrdId, FixNote, LogonNote, PageNote, RequestNote},
@@ -118,6 +122,14 @@ pub struct Reports {
     trades: BTreeMap<u64, (u64, u32)>,
     /// The list of instruments that has not been sent to its end.
     listing: Option<Listing>,
+    /// True for a drop copy session.
+    is_drop_copy: bool,
+    /// Of a drop copy: the sessions whose reports it gets.
+    sources: Vec<(SessionId, Text<6>)>,
+    /// Of a drop copy: their orders, by session and channel.
+    copies: BTreeMap<(SessionId, u8), Reports>,
+    /// The name of the session, if these are its orders as a drop copy has them.
+    copied: Option<Text<6>>,
 }
 
 /// Versions, names and numbers of a session.
@@ -164,6 +176,10 @@ impl Reports {
             pending: VecDeque::new(),
             trades: BTreeMap::new(),
             listing: None,
+            is_drop_copy: false,
+            sources: Vec::new(),
+            copies: BTreeMap::new(),
+            copied: None,
         }
     }
 
@@ -218,7 +234,7 @@ impl Reports {
             Event::AccountQueried(queried) => {
                 self.use_number(queried.next_user_ref_num.saturating_sub(1));
             }
-            Event::Accepted(accepted) => self.accepted(accepted, time, send),
+            Event::Accepted(accepted) => self.accepted(accepted, directory, time, send),
             Event::Rejected(rejected) => {
                 self.use_number(rejected.key.user_ref_num);
                 self.rejected(rejected.key.user_ref_num, rejected.reason, time, send);
@@ -227,6 +243,7 @@ impl Reports {
             Event::Traded(traded) => {
                 for fill in [&traded.maker, &traded.taker] {
                     if is_own(&fill.key) {
+                        self.know_order(traded, fill, directory);
                         self.traded(traded, fill, time, send);
                     }
                 }
@@ -276,6 +293,10 @@ impl Reports {
         send: SendMessage<'_>,
     ) {
         match note {
+            FixNote::Logon(_) if self.copied.is_some() => self.pending.clear(),
+            FixNote::Session { .. } | FixNote::Query(_) | FixNote::More(_)
+                if self.copied.is_some() => {}
+            FixNote::DropCopy(copy) => self.take_source(copy),
             FixNote::Logon(logon) => {
                 self.session.logon = *logon;
                 // Commands of requests that are still pending never reached the log.
@@ -317,6 +338,9 @@ impl Reports {
     }
 
     fn take_request(&mut self, request: &RequestNote, time: Timestamp, send: SendMessage<'_>) {
+        if self.copied.is_some() && (request.refusal > 0 || request.msg_type == b'H') {
+            return;
+        }
         if let Some(refusal) = Refusal::from_code(request.refusal) {
             self.receive(request.counted);
             self.session.mass_accepted = false;
@@ -363,16 +387,32 @@ impl Reports {
         self.reject_cancel(request, code, text, time, send);
     }
 
-    fn accepted(&mut self, accepted: &Accepted, time: Timestamp, send: SendMessage<'_>) {
+    fn accepted(
+        &mut self,
+        accepted: &Accepted,
+        directory: &Directory,
+        time: Timestamp,
+        send: SendMessage<'_>,
+    ) {
         let number = accepted.key.user_ref_num;
         self.use_number(number);
-        let Some(request) = self.take_pending(b'D', number) else { return };
+        let request = self.take_pending(b'D', number);
+        let named = || {
+            // An order by OUCH, which has no note.
+            let id = self.copied_id(&accepted.attributes.client_order_id, number)?;
+            Some((id, directory.get(accepted.instrument_id)?.instrument.symbol))
+        };
+        let known = request.map(|request| (request.id, request.symbol));
+        let Some((id, symbol)) = known.or_else(named) else { return };
+        if request.is_none() {
+            self.remember(numbered_id(number), number);
+        }
         self.orders.insert(
             number,
             ReportedOrder {
-                id: request.id,
+                id,
                 order_id: accepted.order_id.0,
-                symbol: request.symbol,
+                symbol,
                 side: side_code(accepted.side),
                 order_type: type_code(accepted.order_type, &accepted.instructions),
                 time_in_force: life_code(accepted.time_in_force),
@@ -412,6 +452,7 @@ impl Reports {
         let number = replaced.key.user_ref_num;
         self.use_number(number);
         let request = self.take_pending(b'G', number);
+        let copied_id = self.copied_id(&replaced.client_order_id, number);
         let Some(original) = self.orders.get_mut(&replaced.original_user_ref_num) else { return };
         let before = *original;
         original.end = b'5';
@@ -419,7 +460,7 @@ impl Reports {
         self.orders.insert(
             number,
             ReportedOrder {
-                id: request.map_or(before.id, |request| request.id),
+                id: request.map(|request| request.id).or(copied_id).unwrap_or(before.id),
                 side: side_code(replaced.side),
                 order_type: type_code(replaced.order_type, &replaced.instructions),
                 time_in_force: life_code(replaced.time_in_force),
@@ -433,6 +474,9 @@ impl Reports {
                 ..before
             },
         );
+        if request.is_none() && self.copied.is_some() {
+            self.remember(numbered_id(number), number);
+        }
         let report = Report { original: Some(before.id), ..Report::of(b'5') };
         self.report(number, &report, time, send);
     }

@@ -12,8 +12,9 @@ use market::{
 };
 
 use super::{
-    Message, Refusal, Reports,
+    Message, Refusal, Reports, Version,
     note::{ClOrdId, FixNote, QueryNote, RequestNote},
+    session::business_reject,
     time::{read_date, read_time},
 };
 
@@ -69,6 +70,14 @@ impl Intake {
         let note = |note: FixNote<'_>| Command::Note(note.note(session_id));
         if let Some(query) = query(message, counted) {
             return commands.push(note(FixNote::Query(query)));
+        }
+        if reports.is_drop_copy() {
+            // Not authorized; FIX 4.2 has no code for that.
+            let is_44 = message.begin_string() == Version::Fix44.begin_string().as_bytes();
+            let reason = if is_44 { b"6" } else { b"3" };
+            let words = b"a drop copy takes no orders";
+            let text = business_reject(counted, message.msg_type(), reason, words);
+            return commands.push(note(FixNote::Session { counted, fields: text.as_bytes() }));
         }
         let id = text::<36>(message.get(11).unwrap_or_default()).unwrap_or(ClOrdId::BLANK);
         let msg_type = message.msg_type().first().copied().unwrap_or(b' ');

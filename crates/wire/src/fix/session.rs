@@ -399,10 +399,7 @@ impl Acceptor {
     fn takes_application(&mut self, message: &Message<'_>, msg_type: &[u8], counted: u32) -> bool {
         let row = dictionary::message(msg_type, self.version);
         if !row.is_some_and(|row| row.direction == Direction::ToVenue) {
-            let mut text = Text::default();
-            text.put(b"j\x0145=").number(counted.into()).put(b"\x01372=");
-            text.put(&msg_type[..msg_type.len().min(2)]);
-            text.put(b"\x01380=3\x0158=message type is not offered\x01");
+            let text = business_reject(counted, msg_type, b"3", b"message type is not offered");
             self.say(counted, text.as_bytes());
             return false;
         }
@@ -712,6 +709,15 @@ impl Acceptor {
     }
 }
 
+/// A BusinessMessageReject of the message with this number.
+pub(super) fn business_reject(counted: u32, msg_type: &[u8], reason: &[u8], words: &[u8]) -> Text {
+    let mut text = Text::default();
+    text.put(b"j\x0145=").number(counted.into()).put(b"\x01372=");
+    text.put(&msg_type[..msg_type.len().min(2)]).put(b"\x01380=").put(reason);
+    text.put(b"\x0158=").put(words).put(&[SOH]);
+    text
+}
+
 /// MsgType and MsgSeqNum of a message that the venue wrote; `None` if it is no FIX message.
 fn head(message: &[u8]) -> Option<(&[u8], u64)> {
     let mut fields = message.split(|byte| *byte == SOH);
@@ -724,7 +730,7 @@ fn head(message: &[u8]) -> Option<(&[u8], u64)> {
 }
 
 /// The fields of a message of the session while they are written.
-struct Text {
+pub(super) struct Text {
     bytes: [u8; FIELDS_LEN_MAX],
     len: usize,
 }
@@ -761,7 +767,7 @@ impl Text {
         self.put(b" but received ").number(received);
     }
 
-    fn as_bytes(&self) -> &[u8] {
+    pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }

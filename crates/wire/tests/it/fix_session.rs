@@ -6,8 +6,8 @@ use market::{
     Quantity, SessionId, Shown, Side, Ticks, TimeInForce, TradeId, Traded,
 };
 use wire::fix::{
-    ClOrdId, CompId, Directory, FixHappening, FixNote, LogonNote, Message, PageNote, QueryNote,
-    Reports, RequestNote, Version, dictionary,
+    ClOrdId, CompId, Directory, DropCopyNote, FixHappening, FixNote, LogonNote, Message, PageNote,
+    QueryNote, Reports, RequestNote, Version, dictionary,
 };
 
 use crate::{
@@ -280,12 +280,22 @@ fn notes_go_both_ways() {
         symbol: market::Symbol::new("AAPL").unwrap(),
         id: id(&longest),
     };
+    let copy = DropCopyNote {
+        is_first: true,
+        is_last: false,
+        source: SessionId(7),
+        username: market::Text::new("USER01").unwrap(),
+        is_44: false,
+        venue: CompId::new("EXCH").unwrap(),
+        client: CompId::new("COPY").unwrap(),
+    };
     for note in [
         FixNote::Request(order),
         FixNote::Request(replace),
         FixNote::End { counted: 9 },
         FixNote::Session { counted: 3, fields: b"0\x01112=T\x01" },
         FixNote::Query(query),
+        FixNote::DropCopy(copy),
         FixNote::More(PageNote { counted: 7, first: u32::MAX }),
     ] {
         assert_eq!(FixNote::read(note.note(SESSION).bytes()), Some(note));
@@ -294,7 +304,7 @@ fn notes_go_both_ways() {
         let len = seeded.below(Note::LEN_MAX);
         let mut bytes = seeded.bytes(len);
         if !bytes.is_empty() {
-            bytes[0] = *seeded.pick(b"LSREQM");
+            bytes[0] = *seeded.pick(b"LSREQMC");
         }
         let _ = FixNote::read(&bytes);
     });

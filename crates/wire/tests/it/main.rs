@@ -15,4 +15,5 @@ mod fix;
 mod fix_world;
 mod fix_session;
 mod fix_instruments;
+mod fix_drop_copy;
 mod random_bytes;

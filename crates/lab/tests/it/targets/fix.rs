@@ -5,7 +5,7 @@
 
 use gateway::ConnectionId;
 use market::{Instrument, InstrumentId, Price, Quantity, Symbol, Timestamp};
-use venue::config::{Bytes, OrderEntryFixConfig, ParticipantConfig, ProtocolName};
+use venue::config::{Bytes, DropCopyConfig, OrderEntryFixConfig, ParticipantConfig, ProtocolName};
 use wire::fix::{Builder, Framed, MESSAGE_LEN_MAX, Message, Version, dictionary, frame};
 
 use super::{
@@ -64,7 +64,10 @@ fn message(script: &mut Script<'_>, writer: &Writer<'_>) -> Vec<u8> {
     let id = |script: &mut Script<'_>| IDS[script.below(IDS.len())];
     match msg_type {
         "A" => {
-            let password = ["alice", "bob", "guess"][script.below(3)];
+            let password = match (writer.client, script.below(3)) {
+                ("COPY", _) => "copy",
+                (_, index) => ["alice", "bob", "guess"][index],
+            };
             builder.number(98, 0).number(108, u64::from(script.byte()));
             builder.text(553, writer.client).text(554, password);
         }
@@ -230,7 +233,7 @@ impl Client {
 
 /// Whatever arrives at the port, cut and timed at will, the venue works on within its bounds.
 pub fn fix_port(bytes: &[u8]) {
-    const NAMES: [&str; 3] = ["ALICE", "BOB", "NOBODY"];
+    const NAMES: [&str; 4] = ["ALICE", "BOB", "NOBODY", "COPY"];
     let mut small = Small::new(|config| {
         config.order_entry_fix = Some(OrderEntryFixConfig {
             connections_max: config.order_entry.connections_max,
@@ -246,6 +249,16 @@ pub fn fix_port(bytes: &[u8]) {
                 ..config.participants[0].clone()
             });
         }
+        config.participants.push(ParticipantConfig {
+            username: "COPY".into(),
+            password: Some("copy".into()),
+            protocol: ProtocolName::Fix,
+            drop_copy: Some(DropCopyConfig {
+                participants: vec!["ALICE".into(), "BOB".into()],
+                ..DropCopyConfig::default()
+            }),
+            ..config.participants[0].clone()
+        });
     });
     let mut clients: Vec<Client> = Vec::new();
     // The next MsgSeqNum of each name, as its client believes.
@@ -271,7 +284,10 @@ pub fn fix_port(bytes: &[u8]) {
                 clients.push(Client { id, bytes: Vec::new(), next: None });
             }
             (kind, Some(client)) => {
-                let name = script.below(8).saturating_sub(5);
+                let name = match script.byte() {
+                    248.. => 3,
+                    byte => usize::from(byte % 8).saturating_sub(5),
+                };
                 let writer = Writer {
                     version: Version::ALL[usize::from(script.byte() % 2)],
                     client: NAMES[name],

@@ -54,6 +54,9 @@ impl Reports {
             .text(49, logon.venue.as_str())
             .time(52, time)
             .text(56, logon.client.as_str());
+        if let Some(copied) = &self.copied {
+            builder.text(115, copied.as_str());
+        }
         builder
     }
 
@@ -114,13 +117,19 @@ impl Reports {
             builder.text(41, original.as_str());
         }
         builder.text(55, order.symbol.as_str()).char(54, order.side);
-        builder.number(38, order.quantity.into()).char(40, order.order_type);
+        builder.number(38, order.quantity.into());
+        // An order that was live before its session was copied has neither.
+        if order.order_type > 0 {
+            builder.char(40, order.order_type);
+        }
         for (tag, ticks) in [(44, order.price), (99, order.stop)] {
             if ticks > 0 {
                 builder.decimal(tag, ticks.into(), 4);
             }
         }
-        builder.char(59, order.time_in_force);
+        if order.time_in_force > 0 {
+            builder.char(59, order.time_in_force);
+        }
         if let Some((_, price, quantity)) = report.trade {
             builder.number(32, quantity).decimal(31, price.into(), 4);
         }
@@ -147,6 +156,9 @@ impl Reports {
         time: Timestamp,
         send: SendMessage<'_>,
     ) {
+        if self.copied.is_some() {
+            return;
+        }
         self.session.report_count += 1;
         let version = self.session.logon.version();
         let mut buffer = [0; BUILDER_LEN_MAX];
@@ -175,6 +187,9 @@ impl Reports {
         time: Timestamp,
         send: SendMessage<'_>,
     ) {
+        if self.copied.is_some() {
+            return;
+        }
         let version = self.session.logon.version();
         let order = self.orders.get(&request.original);
         let status = order.map_or(b'8', |order| match order.end {
@@ -210,6 +225,9 @@ impl Reports {
         time: Timestamp,
         send: SendMessage<'_>,
     ) {
+        if self.copied.is_some() {
+            return;
+        }
         self.session.report_count += 1;
         let mut buffer = [0; BUILDER_LEN_MAX];
         let mut id = [0; 24];
@@ -237,7 +255,7 @@ fn average(notional: u64, executed: u32) -> u128 {
 }
 
 /// A letter, a number, and perhaps another letter.
-fn numbered(buffer: &mut [u8; 24], letter: u8, number: u64, last: Option<u8>) -> &[u8] {
+pub(super) fn numbered(buffer: &mut [u8; 24], letter: u8, number: u64, last: Option<u8>) -> &[u8] {
     let mut at = buffer.len();
     let mut put = |byte| {
         at -= 1;

@@ -15,6 +15,36 @@ impl Reports {
     pub fn save(&self, emit: &mut dyn FnMut(&[u8])) {
         let mut pieces = Pieces::new(emit);
         pieces.record(b'H', |out| out.write(&self.session));
+        self.save_orders(&mut pieces);
+        if let Some(Listing { query, next }) = &self.listing {
+            pieces.record(b'L', |out| {
+                out.write(query);
+                out.write(next);
+            });
+        }
+        if self.is_drop_copy {
+            pieces.record(b'D', |_| {});
+        }
+        for (session_id, username) in &self.sources {
+            pieces.record(b'S', |out| {
+                out.write(session_id);
+                out.write(username);
+            });
+        }
+        // What follows the name of a copied session are its orders.
+        for ((session_id, channel), copy) in &self.copies {
+            pieces.record(b'C', |out| {
+                out.write(session_id);
+                out.write(channel);
+                out.write(&copy.copied.unwrap_or_default());
+                out.write(&copy.session);
+            });
+            copy.save_orders(&mut pieces);
+        }
+        pieces.finish();
+    }
+
+    fn save_orders(&self, pieces: &mut Pieces<'_>) {
         for (number, order) in &self.orders {
             pieces.record(b'O', |out| {
                 out.write(number);
@@ -37,13 +67,6 @@ impl Reports {
                 out.write(lots);
             });
         }
-        if let Some(Listing { query, next }) = &self.listing {
-            pieces.record(b'L', |out| {
-                out.write(query);
-                out.write(next);
-            });
-        }
-        pieces.finish();
     }
 
     /// Takes a piece of a saved state: the first makes the session, the others are added to it.
@@ -59,27 +82,58 @@ impl Reports {
                     let header: Header = from.read("header")?;
                     *place = Some(Self { session: header, ..Self::new(&header.logon) });
                 }
-                (b'O', Some(reports)) => {
-                    let (number, order) = (from.read("number")?, from.read("order")?);
-                    reports.orders.insert(number, order);
-                }
-                (b'I', Some(reports)) => {
-                    let id = from.read("id")?;
-                    reports.history.push_back(id);
-                    reports.ids.insert(id, from.read("number")?);
-                }
-                (b'T', Some(reports)) => {
-                    let trade_id = from.read("trade")?;
-                    let trade = (from.read("price")?, from.read("lots")?);
-                    reports.trades.insert(trade_id, trade);
-                }
-                (b'L', Some(reports)) => {
-                    let (query, next) = (from.read("query")?, from.read("next")?);
-                    reports.listing = Some(Listing { query, next });
-                }
-                (b'P', Some(reports)) => reports.pending.push_back(from.read("request")?),
-                (kind, _) => return Err(DecodeError::Kind(kind)),
+                (kind, Some(reports)) => reports.restore_record(kind, &mut from)?,
+                (kind, None) => return Err(DecodeError::Kind(kind)),
             }
+        }
+        Ok(())
+    }
+
+    fn restore_record(&mut self, kind: u8, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        match kind {
+            b'L' => {
+                let (query, next) = (from.read("query")?, from.read("next")?);
+                self.listing = Some(Listing { query, next });
+            }
+            b'D' => self.is_drop_copy = true,
+            b'S' => self.sources.push((from.read("source")?, from.read("username")?)),
+            b'C' => {
+                let source = (from.read("source")?, from.read("channel")?);
+                let username = from.read("username")?;
+                let session: Header = from.read("header")?;
+                let copy = Self { session, ..Self::of_source(username, &session.logon) };
+                self.copies.insert(source, copy);
+            }
+            kind => {
+                // They were saved in the order of the map.
+                let copy = self.copies.values_mut().next_back();
+                return match copy {
+                    Some(copy) => copy.restore_order(kind, from),
+                    None => self.restore_order(kind, from),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_order(&mut self, kind: u8, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
+        match kind {
+            b'O' => {
+                let (number, order) = (from.read("number")?, from.read("order")?);
+                self.orders.insert(number, order);
+            }
+            b'I' => {
+                let id = from.read("id")?;
+                self.history.push_back(id);
+                self.ids.insert(id, from.read("number")?);
+            }
+            b'T' => {
+                let trade_id = from.read("trade")?;
+                let trade = (from.read("price")?, from.read("lots")?);
+                self.trades.insert(trade_id, trade);
+            }
+            b'P' => self.pending.push_back(from.read("request")?),
+            kind => return Err(DecodeError::Kind(kind)),
         }
         Ok(())
     }
