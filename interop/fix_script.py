@@ -141,9 +141,6 @@ def ask(engine):
         engine.send("ALICE", "c", _320="ALL", _321="3")
         for symbol in ["AAPL", "MSFT"]:
             engine.wait("app", "ALICE", _35="d", _320="ALL", _323="4", _393="2", _55=symbol)
-    else:
-        engine.send("ALICE", "x", _320="ALL", _559="4")
-        engine.wait("app", "ALICE", _35="y", _320="ALL", _560="0", _393="2", _893="Y", _146="2")
     engine.send("ALICE", "c", _320="ONE", _321="0", _55="AAPL")
     engine.wait("app", "ALICE", _35="d", _320="ONE", _323="1", _55="AAPL")
     engine.send("ALICE", "e", _324="NOW", _55="AAPL", _263="0")
@@ -181,7 +178,9 @@ def resume(engine, run):
     # A gap of the venue's: this side forgets the reports of the day, and asks for them.
     engine.tell("expect", "ALICE", "2")
     engine.send("ALICE", "H", _11=a(7), **order)
+    answers = "dddfh" if engine.version == "FIX.4.2" else "dfh"
     for expected in [
+        *({"_35": kind} for kind in answers),
         {"_35": "8", "_150": "0", "_11": a(1)}, {"_14": "40"}, {"_150": "5", "_11": a(2)},
         {"_150": "4", "_11": a(3)}, {"_35": "9"}, {"_103": "1"}, {"_103": "6"}, {"_150": "0", "_11": a(7)},
         {"_39": "0", "_11": a(7), "_151": "10"},
@@ -201,8 +200,10 @@ def resume(engine, run):
     while (fields := engine.wait("app", "COPY"))["34"] != "2":
         pass
     engine.compare(fields, {**first, "_43": "Y"})
-    for expected in [*rest, {"_35": "j"}, {"_150": "4", "_115": "ALICE", "_11": a(8), "_41": a(7)}]:
+    for expected in [*rest, {"_35": "j"}]:
         engine.wait("app", "COPY", _43="Y", **expected)
+    # As it came, or again.
+    engine.wait("app", "COPY", _150="4", _115="ALICE", _11=a(8), _41=a(7))
     engine.stop()
     engine.wait_for_session("ALICE", "5")
 

@@ -212,3 +212,73 @@ impl<S: ClientSession> Connection<S> {
         self.write_by(S::outgoing, S::sent, network, now_ns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use market::Timestamp;
+    use wire::fix::{Builder, CompId, FixTimers, Version};
+
+    use super::*;
+    use crate::{FixSession, SessionEvent, streams::MessageStore};
+
+    const NOW: u64 = 1_795_271_400_000_000_000;
+
+    fn message(from: &str, to: &str, msg_type: &str, number: u64, fields: &str) -> Vec<u8> {
+        let mut buffer = [0; 1024];
+        let mut builder = Builder::new(&mut buffer);
+        builder.text(35, msg_type).number(34, number).text(49, from);
+        builder.time(52, Timestamp(NOW)).text(56, to);
+        builder.fields(fields.replace('|', "\x01").as_bytes());
+        builder.finish(Version::Fix44).to_vec()
+    }
+
+    /// A resend goes out as the client reads: beyond 64 KiB nothing waits for the socket, however much was requested.
+    #[test]
+    fn a_resend_waits_for_its_reader() {
+        const MESSAGES: u64 = 2_000;
+        let timers = FixTimers { venue: CompId::new("V").unwrap(), login_timeout_ns: 1 };
+        let session = FixSession::open(&timers, NOW);
+        let id = ConnectionId { index: 0, generation: 0 };
+        let mut connection = Connection::new(id, ([127, 0, 0, 1], 1).into(), session);
+        let text = format!("58={}|", "x".repeat(300));
+        let report = |number| message("V", "C", "j", number, &format!("372=D|380=0|{text}"));
+        let mut store = ReplayStore::new(1, 16 << 20);
+        store.push(0, &message("V", "C", "A", 1, "98=0|108=0|"));
+        (2..=MESSAGES).for_each(|number| store.push(0, &report(number)));
+
+        let session = &mut connection.session;
+        session.receive(&message("C", "V", "A", 1, "98=0|108=0|"), NOW).unwrap();
+        assert!(matches!(session.next(), Ok(Some(SessionEvent::Login(_)))));
+        session.accept(1, &mut Default::default(), None, NOW);
+        assert!(
+            matches!(session.next(), Ok(Some(SessionEvent::Message(_)))),
+            "the note of the answer"
+        );
+        // All is sent once, as the client reads.
+        connection.next_reply = 1;
+        let mut turns = 0;
+        while connection.next_reply <= MESSAGES {
+            connection.fill(&store, None, (0, Text::BLANK), NOW).unwrap();
+            let waiting = connection.session.outgoing().len();
+            assert!(0 < waiting && waiting <= OUTGOING_BYTES_MAX, "{waiting}");
+            connection.session.sent(waiting);
+            turns += 1;
+        }
+        assert!(turns > 5, "{turns}");
+
+        connection.session.receive(&message("C", "V", "2", 2, "7=1|16=0|"), NOW).unwrap();
+        assert!(matches!(connection.session.next(), Ok(Some(SessionEvent::Taken))));
+        let (mut turns, mut bytes) = (0, 0);
+        while connection.session.resend_next().is_some() {
+            for _ in 0..100 {
+                connection.fill(&store, None, (0, Text::BLANK), NOW).unwrap();
+            }
+            let waiting = connection.session.outgoing().len();
+            assert!(0 < waiting && waiting <= OUTGOING_BYTES_MAX, "{waiting}");
+            connection.session.sent(waiting);
+            bytes += waiting;
+            turns += 1;
+        }
+        assert!(turns > 5 && bytes > 300 * (MESSAGES as usize - 1), "{turns} turns, {bytes} bytes");
+    }
+}

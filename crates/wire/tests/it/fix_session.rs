@@ -1,9 +1,10 @@
 //! FIX sessions without sockets: heartbeats, numbers, saved state, notes.
 
 use market::{
-    Accepted, CancelHeld, CancelReason, Canceled, CommandKind, Conditions, Display, Event, Fill,
-    Instructions, InstrumentId, Lots, Note, OrderAttributes, OrderId, OrderKey, OrderType, Price,
-    Quantity, SessionId, Shown, Side, Ticks, TimeInForce, TradeId, Traded,
+    Accepted, BustReason, CancelHeld, CancelReason, Canceled, CommandKind, Conditions, Display,
+    Event, Fill, Instructions, InstrumentId, Lots, Note, OrderAttributes, OrderId, OrderKey,
+    OrderType, Party, PastTrade, Price, Quantity, SessionId, Shown, Side, Ticks, TimeInForce,
+    TradeCorrected, TradeId, Traded, VenueEvent,
 };
 use wire::fix::{
     ClOrdId, CompId, Directory, DropCopyNote, FixHappening, FixNote, LogonNote, Message, PageNote,
@@ -308,4 +309,101 @@ fn notes_go_both_ways() {
         }
         let _ = FixNote::read(&bytes);
     });
+}
+
+/// What is said of an event.
+fn said(reports: &mut Reports, event: Event) -> Vec<String> {
+    let mut said = Vec::new();
+    let is_own = |key: &OrderKey| key.session_id == SESSION;
+    reports.take(&output(START, event), &Directory::default(), is_own, &mut |it| {
+        said.push(String::from_utf8(it.to_vec()).unwrap().replace('\x01', "|"));
+    });
+    said
+}
+
+fn fill_of(number: u32, trade_id: u64) -> Event {
+    let fill = |session_id, leaves| Fill {
+        key: OrderKey { session_id, ..key(number) },
+        order_id: OrderId(number.into()),
+        leaves: Quantity(leaves),
+    };
+    Event::Traded(Traded {
+        trade_id: TradeId(trade_id),
+        instrument_id: InstrumentId(1),
+        taker_side: Side::Buy,
+        price: Price(10_000),
+        quantity: Quantity(1),
+        maker_displayed: true,
+        maker: fill(SessionId(2), 1),
+        taker: fill(SESSION, 1),
+        auction: None,
+    })
+}
+
+/// ClOrdIDs that are no longer of a live order are forgotten beyond the newest 65,536; one of a live order never.
+#[test]
+fn used_names_are_forgotten() {
+    const KEPT: u32 = 65_536;
+    let mut reports = Reports::new(&logon());
+    let id = |number: u32| ClOrdId::new(&format!("A{number}")).unwrap();
+    for number in 1..=KEPT + 100 {
+        said(&mut reports, asked(number));
+        said(&mut reports, accepted(number));
+        if number > 1 {
+            said(
+                &mut reports,
+                Event::Canceled(Canceled {
+                    key: key(number),
+                    order_id: OrderId(number.into()),
+                    instrument_id: InstrumentId(1),
+                    quantity: Quantity(10),
+                    leaves: Quantity::ZERO,
+                    booked: true,
+                    shown: Shown::NONE,
+                    reason: CancelReason::ImmediateOrCancel,
+                    cause: CommandKind::Enter,
+                }),
+            );
+        }
+    }
+    assert_eq!(reports.number(&id(1)), Some(1), "it is live");
+    assert_eq!((reports.number(&id(2)), reports.order(2)), (None, None));
+    assert_eq!(reports.number(&id(KEPT + 100)), Some(KEPT + 100));
+    let known = (2..=KEPT + 100).filter(|number| reports.number(&id(*number)).is_some()).count();
+    assert!((KEPT as usize - 1..=KEPT as usize).contains(&known), "{known}");
+}
+
+/// Trades are forgotten beyond the newest 65,536: a correction of an older one cannot take back what it was.
+#[test]
+fn old_trades_are_forgotten() {
+    const KEPT: u64 = 65_536;
+    let mut reports = Reports::new(&logon());
+    said(&mut reports, asked(1));
+    said(&mut reports, accepted(1));
+    for trade_id in 1..=KEPT + 1 {
+        assert_eq!(said(&mut reports, fill_of(1, trade_id)).len(), 1);
+    }
+    let mut correct = |busted: u64, trade_id: u64| {
+        let party =
+            |session_id| Party { key: OrderKey { session_id, ..key(1) }, order_id: OrderId(1) };
+        let trade = PastTrade {
+            trade_id: TradeId(trade_id),
+            instrument_id: InstrumentId(1),
+            taker_is_buy: true,
+            price: Price(20_000),
+            quantity: Quantity(1),
+            maker: party(SessionId(2)),
+            taker: party(SESSION),
+        };
+        let reason = BustReason::Erroneous;
+        let busted = TradeId(busted);
+        let corrected = TradeCorrected { busted, trade, reason };
+        let report = said(&mut reports, Event::Venue(VenueEvent::TradeCorrected(corrected)));
+        assert!(report.len() == 1 && report[0].contains("|150=G|"), "{report:?}");
+        report[0].split('|').find(|field| field.starts_with("6=")).unwrap().to_owned()
+    };
+    // The newest is known: its price is replaced in the average. The first is not, and the average stays.
+    assert_eq!(correct(KEPT + 1, KEPT + 2), "6=1.00001526");
+    assert_eq!(correct(1, KEPT + 3), "6=1.00001526");
+    assert_eq!(correct(KEPT, KEPT + 4), "6=1.00003052");
 }

@@ -1,9 +1,14 @@
 //! OUCH 4.2: requests become commands, and what is no request is named.
 
-use market::{Command, RejectReason, SessionId, Timestamp};
+use market::{
+    Accepted, CancelReason, Canceled, Command, CommandKind, Conditions, Display, Event,
+    Instructions, Instrument, InstrumentId, Lots, OrderAttributes, OrderId, OrderKey, OrderType,
+    Output, Price, Quantity, RejectReason, Sequence, SessionId, Shown, Side, Symbol, Ticks,
+    TimeInForce, Timestamp,
+};
 use wire::{
     ouch,
-    ouch42::{Requests, Token, TokenFault, request},
+    ouch42::{Requests, Token, TokenFault, Tokens, request},
 };
 
 const SESSION: SessionId = SessionId(1);
@@ -67,4 +72,58 @@ fn requests_are_read_as_they_were_meant() {
         said += 1;
     }
     assert!(said >= 1, "{said} orders");
+}
+
+/// Tokens of done orders are forgotten beyond the newest 65,536; that of a live order never.
+#[test]
+fn used_tokens_are_forgotten() {
+    const KEPT: u32 = 65_536;
+    let mut tokens = Tokens::default();
+    let mut encoder = ouch::Encoder::new();
+    encoder.learn(&Instrument {
+        instrument_id: InstrumentId(1),
+        symbol: Symbol::new("AAPL").unwrap(),
+        price_increment: Price(100),
+        round_lot: Quantity(100),
+    });
+    let token = |number: u32| Token::new(&format!("T{number}")).unwrap();
+    let mut take = |event| {
+        let output = Output { cause: Sequence(1), timestamp: Timestamp(1), event };
+        encoder.encode(&output, &mut |_, message| tokens.reply(message, &mut |_| {}));
+    };
+    for number in 1..=KEPT + 2 {
+        let key = OrderKey { session_id: SESSION, channel: 0, user_ref_num: number };
+        let client_order_id = token(number);
+        take(Event::Accepted(Accepted {
+            key,
+            order_id: OrderId(number.into()),
+            instrument_id: InstrumentId(1),
+            side: Side::Buy,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity: Lots(10),
+            price: Ticks(15_000),
+            attributes: OrderAttributes { client_order_id, ..OrderAttributes::default() },
+            conditions: Conditions::NONE,
+            instructions: Instructions::NONE,
+        }));
+        if number > 1 {
+            take(Event::Canceled(Canceled {
+                key,
+                order_id: OrderId(number.into()),
+                instrument_id: InstrumentId(1),
+                quantity: Quantity(10),
+                leaves: Quantity::ZERO,
+                booked: true,
+                shown: Shown::NONE,
+                reason: CancelReason::User,
+                cause: CommandKind::Cancel,
+            }));
+        }
+    }
+    assert_eq!(tokens.number(&token(1)), Some(1), "it is live");
+    assert_eq!(tokens.number(&token(2)), None);
+    assert_eq!(tokens.number(&token(3)), Some(3), "so many are kept");
+    assert_eq!(tokens.number(&token(KEPT + 2)), Some(KEPT + 2));
 }
