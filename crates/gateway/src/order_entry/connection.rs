@@ -219,7 +219,7 @@ mod tests {
     use wire::fix::{Builder, CompId, FixTimers, Version};
 
     use super::*;
-    use crate::{FixSession, SessionEvent, streams::MessageStore};
+    use crate::{FixSession, SessionEvent};
 
     const NOW: u64 = 1_795_271_400_000_000_000;
 
@@ -244,7 +244,9 @@ mod tests {
         let report = |number| message("V", "C", "j", number, &format!("372=D|380=0|{text}"));
         let mut store = ReplayStore::new(1, 16 << 20);
         store.push(0, &message("V", "C", "A", 1, "98=0|108=0|"));
-        (2..=MESSAGES).for_each(|number| store.push(0, &report(number)));
+        for number in 2..=MESSAGES {
+            store.push(0, &report(number));
+        }
 
         let session = &mut connection.session;
         session.receive(&message("C", "V", "A", 1, "98=0|108=0|"), NOW).unwrap();

@@ -88,7 +88,8 @@ impl ClientSession for FixSession {
 
     fn accept(&mut self, _: u64, memory: &mut FixMemory, reports: Option<&Reports>, now_ns: u64) {
         let received = reports.map_or(0, |reports| u64::from(reports.received()));
-        self.acceptor.accept(memory.expected.max(received + 1), now_ns);
+        let spoken = reports.map(Reports::version);
+        self.acceptor.accept(memory.expected.max(received + 1), spoken, now_ns);
     }
 
     fn leave(&self, memory: &mut FixMemory) {

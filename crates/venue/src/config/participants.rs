@@ -103,7 +103,7 @@ pub struct DropCopyConfig {
     pub firms: Vec<String>,
     /// Accounts: all participants that name it.
     pub accounts: Vec<String>,
-    /// The version of FIX of reports before the first Logon: `4.2` or `4.4`. Default `4.4`.
+    /// The version of FIX that it speaks, unless a Logon resets its numbers: `4.2` or `4.4`. Default `4.4`.
     pub version: FixVersionName,
 }
 

@@ -66,6 +66,10 @@ fn a_drop_copy_survives_a_kill() {
         let (mut alice, _) = FixClient::log_on(&running, version, "ALICE", 1, "");
         alice.send("D", "11=A1|21=1|55=AAPL|54=2|38=100|40=2|44=150|");
         assert!(alice.read().contains("39=0|11=A1|"));
+        // What waits for it is in the words of one version.
+        let other = if version == Version::Fix44 { Version::Fix42 } else { Version::Fix44 };
+        let (_, answer) = FixClient::log_on(&running, other, "COPY", 1, "");
+        assert_eq!(answer, "closed");
         let (mut copier, answer) = FixClient::log_on(&running, version, "COPY", 1, "");
         assert!(answer.starts_with("35=A|34=2|"), "{answer}");
         copier.send("2", "7=1|16=1|");

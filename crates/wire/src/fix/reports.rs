@@ -183,6 +183,12 @@ impl Reports {
         }
     }
 
+    /// The version of its messages since the numbers began.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        self.session.logon.version()
+    }
+
     /// Highest MsgSeqNum of the client of which the log knows that it was received.
     #[must_use]
     pub const fn received(&self) -> u32 {

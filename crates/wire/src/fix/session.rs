@@ -271,16 +271,20 @@ impl Acceptor {
         Ok(FixHappening::Logon { client, password })
     }
 
-    /// Accepts the Logon; `expected` is the next MsgSeqNum of the client as the session knows it. Messages
-    /// are sent from the answer on.
+    /// Accepts the Logon; `expected` is the next MsgSeqNum of the client as the session knows it, `spoken` the version of
+    /// its messages so far. Messages are sent from the answer on. A Logon in another version that does not reset the
+    /// numbers ends the session without a word: what is sent again would not be in its words.
     ///
     /// # Panics
     /// No Logon was asked.
-    pub fn accept(&mut self, expected: u64, now_ns: u64) {
+    pub fn accept(&mut self, expected: u64, spoken: Option<Version>, now_ns: u64) {
         assert!(self.state == State::LogonAsked, "a Logon is answered once: {:?}", self.state);
         self.now_ns = now_ns;
         let Logon { number, heartbeat_s, reset } = self.logon;
         self.expected = if reset { 1 } else { expected };
+        if !reset && spoken.is_some_and(|spoken| spoken != self.version) {
+            return self.enter(State::LoggedOut);
+        }
         if number < self.expected {
             let mut text = Text::default();
             text.too_low(self.expected, number);

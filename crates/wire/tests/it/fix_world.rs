@@ -83,7 +83,8 @@ impl World {
             FixHappening::Logon { .. } => {
                 let received = self.reports.as_ref().map_or(0, Reports::received);
                 let expected = self.expected.max(u64::from(received) + 1);
-                self.acceptor.accept(expected, self.now_ns);
+                let spoken = self.reports.as_ref().map(Reports::version);
+                self.acceptor.accept(expected, spoken, self.now_ns);
             }
             FixHappening::Note(note) => self.take(note),
             FixHappening::Application(message) => {
