@@ -92,8 +92,7 @@ counters! {
     UdpLossCounters,
     /// [`UdpLossCounters`] at one moment. Everything is a total.
     UdpLossCount {
-        /// Dropped by the kernel because the receive buffer was full, as of the last datagram
-        /// received. The kernel counts them in 32 bits.
+        /// Dropped by the kernel because the receive buffer was full. The kernel counts them in 32 bits.
         dropped,
         /// Received but longer than [`UdpOptions::datagram_bytes_max`], and not delivered.
         ///
@@ -101,6 +100,8 @@ counters! {
         truncated,
         /// Refused by the kernel on the way out: no route, or a firewall.
         refused,
+        /// Runs of datagrams refused where each could go by itself; after the first of them all go so.
+        runs_refused,
     }
 }
 

@@ -179,6 +179,7 @@ impl FakeStream {
         if let Some(pipe) = streams.pipe(connection) {
             pipe.end(end);
             streams.events.push_back(NetworkEvent::Readable(connection));
+            streams.events.push_back(NetworkEvent::Ending(connection));
             streams.events.push_back(NetworkEvent::Writable(connection));
         }
     }
@@ -255,6 +256,7 @@ impl StreamNetwork for FakeStream {
             if *cut_after == 0 {
                 pipe.end(End::Cut);
                 streams.events.push_back(NetworkEvent::Readable(connection));
+                streams.events.push_back(NetworkEvent::Ending(connection));
             }
         }
         let pipe = streams.pipe(connection).expect("it was there above");
@@ -369,12 +371,12 @@ impl DatagramNetwork for FakeDatagram {
         std::mem::take(&mut self.lock().too_long)
     }
 
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool> {
+    fn send_parts(&mut self, to: SocketAddr, head: &[u8], body: &[u8]) -> io::Result<bool> {
         let mut datagrams = self.lock();
         if datagrams.from_gateway.len() >= datagrams.room {
             return Ok(false);
         }
-        datagrams.from_gateway.push_back((to, datagram.to_vec()));
+        datagrams.from_gateway.push_back((to, [head, body].concat()));
         Ok(true)
     }
 

@@ -21,6 +21,7 @@ use crate::{
     Credentials, DatagramNetwork, DerivedUpdate, FeedMessage, FeedServerCounters, ReplayStore,
     StreamNetwork,
     derived_data::DerivedPublisher,
+    looks::Looks,
     message_archive::MessageArchive,
     packets::{PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
@@ -41,6 +42,8 @@ const ANSWERS_PER_TURN: usize = 64;
 /// How long subscribers wait at most while messages of the feed come in every turn: each look at their sockets
 /// is a system call, which the venue would pay where it shares the thread.
 const SERVED_NS: u64 = 100_000;
+/// How long they wait at most otherwise.
+const LOOKED_NS: u64 = 20_000;
 /// The stream of the feed in its store.
 const FEED: usize = 0;
 
@@ -91,6 +94,8 @@ pub struct FeedServer<N, D> {
     requesters: Requesters,
     /// Re-requests of this turn.
     asked: Vec<Asked>,
+    /// At the sockets.
+    looks: Looks,
     /// When subscribers were served, and whether messages came since.
     served_ns: u64,
     has_news: bool,
@@ -222,6 +227,7 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
             stream_packets: options.streams.iter().map(|it| packets(it.session)).collect(),
             requesters: Requesters::new(options.requests.clone()),
             asked: Vec::with_capacity(ANSWERS_PER_TURN),
+            looks: Looks::new(LOOKED_NS),
             served_ns: 0,
             has_news: false,
             counters: Arc::default(),
@@ -386,7 +392,8 @@ where
         if let Some(derived) = &mut self.stored.derived {
             taken += derived.turn();
         }
-        if taken > 0 && now_ns.saturating_sub(self.served_ns) < SERVED_NS {
+        let is_soon = taken > 0 && now_ns.saturating_sub(self.served_ns) < SERVED_NS;
+        if !self.looks.is_due(now_ns) || is_soon {
             return Ok(taken);
         }
         self.served_ns = now_ns;

@@ -17,6 +17,8 @@
 mod submission;
 mod drain;
 mod network;
+mod looks;
+mod socket_options;
 mod tcp;
 mod udp;
 mod parker;
@@ -42,7 +44,7 @@ mod feed_server;
 pub use counters::{
     DeltaStreamCount, DeltaStreamCounters, FeedServerCount, FeedServerCounters, MarketDataCount,
     MarketDataCounters, OrderEntryCount, OrderEntryCounters, OrderEntryUdpCount,
-    OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount, UdpLossCounters,
+    OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount,
 };
 pub use credentials::{Credentials, CredentialsError};
 pub use delta_streams::{DeltaStream, DeltaStreamOptions, DeltaStreams, StreamReader};
@@ -71,8 +73,9 @@ pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpP
 pub use parker::SocketParker;
 pub use replay_store::{Missing, ReplayStore};
 pub use requesters::{Network, REQUESTERS_MAX, RequestLimits};
+pub use socket_options::SocketOptions;
 pub use stream_filter::{StreamFilter, StreamOptions};
 pub use streams::{Dialect, FeedStream, MessageStore, ReplyStreams};
 pub use submission::Submission;
 pub use tcp::{ACCEPTED_MAX, Tcp};
-pub use udp::{Udp, UdpOptions, is_multicast};
+pub use udp::{Udp, UdpLosses, UdpOptions, is_multicast};

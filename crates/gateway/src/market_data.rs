@@ -77,10 +77,10 @@ impl<N: DatagramNetwork> Line<N> {
     ) -> Result<usize, AgentError> {
         let mut work = 0;
         while self.next_message < store.next(FEED) {
-            let get = |number| store.get(FEED, number);
-            let filled = packets.fill(self.next_message, u16::MAX, get);
-            let (count, packet) = filled.expect("the store has room for all that is not sent");
-            if !self.send(packet, counters, now_ns)? {
+            let packet = packets.stored(store, FEED, self.next_message);
+            let (count, header, blocks) =
+                packet.expect("the store has room for all that is not sent");
+            if !self.send(&header, blocks, counters, now_ns)? {
                 counters.stalls.add(1);
                 break;
             }
@@ -90,7 +90,7 @@ impl<N: DatagramNetwork> Line<N> {
         let is_idle = |sent_ns| now_ns.saturating_sub(sent_ns) >= HEARTBEAT_NS;
         if self.next_message == store.next(FEED)
             && self.sent_ns.is_none_or(is_idle)
-            && self.send(packets.heartbeat(self.next_message), counters, now_ns)?
+            && self.send(packets.heartbeat(self.next_message), &[], counters, now_ns)?
         {
             counters.heartbeats.add(1);
             work += 1;
@@ -102,15 +102,16 @@ impl<N: DatagramNetwork> Line<N> {
     /// False if the network has no room.
     fn send(
         &mut self,
-        packet: &[u8],
+        header: &[u8],
+        blocks: &[u8],
         counters: &MarketDataCounters,
         now_ns: u64,
     ) -> Result<bool, AgentError> {
-        if !self.network.send(self.group, packet).map_err(feed_failed)? {
+        if !self.network.send_parts(self.group, header, blocks).map_err(feed_failed)? {
             return Ok(false);
         }
         counters.packets.add(1);
-        counters.bytes_out.add(packet.len() as u64);
+        counters.bytes_out.add((header.len() + blocks.len()) as u64);
         self.sent_ns = Some(now_ns);
         Ok(true)
     }

@@ -10,8 +10,9 @@ use std::{
 /// Many byte streams at a time: TCP, or its stand-in in a simulation.
 ///
 /// Readiness is edge-triggered: after `Readable` the caller may read until
-/// [`io::ErrorKind::WouldBlock`]; the next `Readable` reports only later bytes. A new connection is
-/// assumed writable. No method blocks.
+/// [`io::ErrorKind::WouldBlock`], or until a read is shorter than its buffer; the next `Readable` reports only
+/// later bytes. After `Ending` only reads to the end tell what became of the connection. A caller may also read
+/// without a `Readable`. A new connection is assumed writable. No method blocks.
 pub trait StreamNetwork {
     /// Appends what has happened since the last call to `events`; a bounded number of them.
     ///
@@ -41,12 +42,17 @@ pub trait StreamNetwork {
 
 /// Datagrams through one socket: UDP, or what stands for it in a simulation.
 pub trait DatagramNetwork {
-    /// Receives one batch of datagrams, in the order of arrival, and says how many there were.
-    /// 0 says that none is waiting.
+    /// Receives one batch of datagrams, in the order of arrival, and says how many there were: a
+    /// few thousand at most. 0 says that none is waiting.
     ///
     /// # Errors
     /// The socket is out of order.
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize>;
+
+    /// False if the last `receive` found the end of what was waiting, so that another is for the next turn.
+    fn may_have_more(&self) -> bool {
+        true
+    }
 
     /// The senders of datagrams of the last `receive` that were longer than this network takes. They were
     /// counted there, and not delivered.
@@ -60,7 +66,15 @@ pub trait DatagramNetwork {
     ///
     /// # Errors
     /// It is longer than this network can carry, or the socket is out of order.
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool>;
+    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool> {
+        self.send_parts(to, datagram, &[])
+    }
+
+    /// As [`send`](Self::send), a datagram of two parts.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    fn send_parts(&mut self, to: SocketAddr, head: &[u8], body: &[u8]) -> io::Result<bool>;
 
     /// Hands what is queued to the operating system, as far as that takes it.
     ///
@@ -78,6 +92,8 @@ pub enum NetworkEvent {
     Accepted(ConnectionId, SocketAddr),
     /// Bytes have arrived, or the connection has ended: read to learn which.
     Readable(ConnectionId),
+    /// Nothing follows what has arrived, or the connection is broken. A `Readable` is reported beside it.
+    Ending(ConnectionId),
     /// There is room again after a write that would have blocked.
     Writable(ConnectionId),
 }

@@ -40,6 +40,7 @@ use crate::{
     OrderEntryCounters, ReplayStore, StreamNetwork, Submission,
     drain::DRAIN_REFUSES,
     gate::{self, Gate, Throttle},
+    looks::{ENTRY_INTERVAL_NS, HotConnection, Looks},
     message_archive::MessageArchive,
     operator_event::OperatorEvents,
     streams::{ReplyStreams, pull_durable},
@@ -146,6 +147,9 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     /// Slots of the submissions ring that are free for certain: looked up anew only at 0, because
     /// that reads what another core writes.
     free: usize,
+    /// At the network as a whole.
+    looks: Looks,
+    hot: HotConnection,
     strangers: Strangers,
     failed_logins: FailedLogins,
     ticked_ns: u64,
@@ -206,6 +210,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             open: 0,
             held_up: false,
             free: 0,
+            looks: Looks::new(ENTRY_INTERVAL_NS),
+            hot: HotConnection::default(),
             strangers,
             failed_logins,
             ticked_ns: 0,
@@ -313,6 +319,12 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     }
 
     fn take_network_events(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        if let Some(id) = self.hot.get(now_ns) {
+            self.wake(id, |connection| connection.readable = true);
+        }
+        if !self.hot.is_shared(now_ns) && !self.looks.is_due(now_ns) {
+            return Ok(0);
+        }
         let mut events = std::mem::take(&mut self.events);
         self.network
             .poll(&mut events)
@@ -328,6 +340,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                 NetworkEvent::Readable(id) => {
                     self.wake(id, |connection| connection.readable = true);
                 }
+                NetworkEvent::Ending(id) => self.wake(id, |connection| connection.ending = true),
                 NetworkEvent::Writable(id) => {
                     self.wake(id, |connection| connection.writable = true);
                 }
@@ -433,6 +446,9 @@ where
         let mut work = self.take_outputs() + self.take_past();
         if self.drain.get() < DRAIN_REFUSES {
             work += self.cancel_for_cut_off(now_ns);
+        }
+        if work > 0 {
+            work += self.send_replies(now_ns);
         }
         self.end_sessions();
         work += self.take_network_events(now_ns)?;

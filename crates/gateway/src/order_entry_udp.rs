@@ -25,6 +25,7 @@ use crate::{
     credentials::plain_username,
     drain::{DRAIN_ENDS, DRAIN_REFUSES, END_PACKETS},
     gate::{self, Gate, Throttle},
+    looks::{ENTRY_INTERVAL_NS, Looks},
     message_archive::MessageArchive,
     operator_event::OperatorEvents,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
@@ -32,9 +33,9 @@ use crate::{
     streams::{Dialect, ReplyStreams, pull_durable},
 };
 
-/// Batches received in one turn: as many datagrams as the kernel's buffer holds, so that a flood leaves
-/// room there for others.
-const BATCHES_PER_TURN: usize = 64;
+/// Datagrams received in one turn, one batch more at most: as many as the kernel's buffer holds, so that a flood
+/// leaves room there for others.
+const DATAGRAMS_RECEIVED_PER_TURN: usize = 16_384;
 /// Packets of replies one user is sent in one turn.
 const PACKETS_PER_USER: usize = 8;
 /// Outputs taken from the ring in one turn.
@@ -95,6 +96,8 @@ pub struct OrderEntryUdp<N> {
     /// Accounts with replies to send, each once, longest waiting first.
     queue: VecDeque<usize>,
     packets: Packets,
+    /// At the socket.
+    looks: Looks,
     ticked_ns: u64,
     /// True if the last turn found the submissions ring full.
     held_up: bool,
@@ -122,7 +125,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     pub fn new(
         network: N,
         config: OrderEntryUdpOptions,
-        submissions: Producer<Submission>,
+        mut submissions: Producer<Submission>,
         outputs: Consumer<Output>,
         durable: Arc<Cursor>,
     ) -> Self {
@@ -155,6 +158,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 waiting: usernames.iter().map(|_| Waiting::default()).collect(),
                 turns: VecDeque::new(),
                 taken: 0,
+                slots: submissions.free(),
                 free: 0,
                 last_sender: None,
                 usernames,
@@ -170,6 +174,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             durable,
             queue: VecDeque::new(),
             packets: Packets::new(session, PACKET_BYTES_MAX),
+            looks: Looks::new(ENTRY_INTERVAL_NS),
             ticked_ns: 0,
             held_up: false,
             counters,
@@ -259,6 +264,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
 
     /// Empties the socket, and takes what its session has a turn for. What waits comes first.
     fn take_datagrams(&mut self, now_ns: u64) -> Result<usize, AgentError> {
+        let is_due = self.looks.is_due(now_ns);
         let Self { network, intake, replies, users, .. } = self;
         let mut work = intake.empty_backlog();
         if self.drain.get() >= DRAIN_REFUSES {
@@ -266,7 +272,8 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
         intake.begin_turn();
         work += intake.take_waiting(replies, users);
-        for _ in 0..BATCHES_PER_TURN {
+        let mut received = 0;
+        while is_due && received < DATAGRAMS_RECEIVED_PER_TURN {
             let count = network
                 .receive(&mut |from, datagram| {
                     intake.receive(replies, from, datagram, Timestamp(now_ns));
@@ -277,10 +284,14 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 self.counters.too_long.add(1);
                 intake.notify(OperatorEvent::DatagramTooLong { address });
             }
-            if count == 0 {
+            received += count;
+            if count == 0 || !network.may_have_more() {
                 break;
             }
-            work += count;
+        }
+        work += received + intake.take_more(replies, users);
+        if received > 0 {
+            self.looks.heard(now_ns);
         }
         if intake.is_full() && !intake.turns.is_empty() {
             self.counters.stalls.add(1);
@@ -298,7 +309,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             let sent = match packet {
                 Ok((_, packet)) => {
                     let to = self.users[user].address;
-                    send(&mut self.network, to, packet, &self.counters)?
+                    send(&mut self.network, to, packet, &[], &self.counters)?
                 }
                 Err(_) => false,
             };
@@ -321,16 +332,15 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             for _ in 0..PACKETS_PER_USER {
                 let store = self.replies.store();
                 let UdpUser { address, next_reply, .. } = self.users[user];
-                let get = |number| store.get(user, number);
-                let (count, packet) = match self.packets.fill(next_reply, u16::MAX, get) {
-                    Ok(filled) => filled,
+                let (count, header, blocks) = match self.packets.stored(store, user, next_reply) {
+                    Ok(packet) => packet,
                     Err(Missing::Future(_)) => break,
                     Err(Missing::Dropped(first)) => {
                         self.skip(user, first);
                         continue;
                     }
                 };
-                if !send(&mut self.network, address, packet, &self.counters)? {
+                if !send(&mut self.network, address, &header, blocks, &self.counters)? {
                     self.users[user].queued = true;
                     self.queue.push_front(user);
                     return Ok(work);
@@ -369,7 +379,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 continue;
             }
             let packet = self.packets.heartbeat(user.next_reply);
-            if send(&mut self.network, user.address, packet, &self.counters)? {
+            if send(&mut self.network, user.address, packet, &[], &self.counters)? {
                 self.users[index].sent_ns = now_ns;
                 work += 1;
             }
@@ -379,6 +389,11 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
 }
 
 impl<N: DatagramNetwork> OrderEntryUdp<N> {
+    fn flush(&mut self) -> Result<(), AgentError> {
+        let flushed = self.network.flush();
+        flushed.map_err(|error| format!("the order entry UDP socket failed: {error}").into())
+    }
+
     /// Tells every user that the session ends, some times, since a packet may be lost.
     fn send_ends(&mut self) -> Result<usize, AgentError> {
         let is_time = self.drain.get() >= DRAIN_ENDS && self.queue.is_empty();
@@ -390,7 +405,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             if self.replies.session(user).is_some() && self.speaks_ouch(user) {
                 let UdpUser { address, next_reply, .. } = self.users[user];
                 let packet = self.packets.end_of_session(next_reply);
-                send(&mut self.network, address, &packet, &self.counters)?;
+                send(&mut self.network, address, &packet, &[], &self.counters)?;
             }
         }
         Ok(self.users.len())
@@ -401,15 +416,16 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
 fn send(
     network: &mut impl DatagramNetwork,
     to: SocketAddr,
-    packet: &[u8],
+    header: &[u8],
+    blocks: &[u8],
     counters: &OrderEntryUdpCounters,
 ) -> Result<bool, AgentError> {
     let sent = network
-        .send(to, packet)
+        .send_parts(to, header, blocks)
         .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
     if sent {
         counters.packets.add(1);
-        counters.bytes_out.add(packet.len() as u64);
+        counters.bytes_out.add((header.len() + blocks.len()) as u64);
     }
     Ok(sent)
 }
@@ -422,16 +438,15 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         self.intake.operator_events.turn(now_ns);
-        let mut work = self.take_datagrams(now_ns)?;
-        self.counters.backlog.set(self.intake.backlog.len() as u64);
-        work += self.take_outputs();
-        work += self.answer_requests()?;
+        let mut work = self.take_outputs();
         work += self.send_replies(now_ns)?;
+        self.flush()?;
+        work += self.take_datagrams(now_ns)?;
+        self.counters.backlog.set(self.intake.backlog.len() as u64);
+        work += self.answer_requests()?;
         work += self.send_heartbeats(now_ns)?;
         work += self.send_ends()?;
-        self.network
-            .flush()
-            .map_err(|error| format!("the order entry UDP socket failed: {error}"))?;
+        self.flush()?;
         Ok(work)
     }
 

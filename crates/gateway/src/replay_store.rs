@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const BLOCK_MESSAGES: usize = 4096;
 /// Bytes of one index block.
 const BLOCK_BYTES: usize = BLOCK_MESSAGES * size_of::<u32>();
-/// Bytes before each message, which say how long it is.
+/// Bytes before each message, which say how long it is: big-endian, so that messages lie as blocks of MoldUDP64.
 const LENGTH_BYTES: usize = size_of::<u16>();
 /// What a stream always keeps: the chunk being written, the one before it, and their index.
 const STREAM_BYTES_MIN: usize = 2 * (CHUNK_BYTES + BLOCK_BYTES);
@@ -146,6 +146,32 @@ impl ReplayStore {
         Ok(stream.message(number))
     }
 
+    /// Messages from number `first` on as they lie in memory, side by side, each after its length in two bytes, big-endian:
+    /// as many as `bytes_max` bytes have, at least 1; and how many those are.
+    ///
+    /// # Errors
+    /// The first is not there any more, or not yet.
+    ///
+    /// # Panics
+    /// There is no such stream, or the first message does not fit.
+    pub(crate) fn run(
+        &self,
+        stream: usize,
+        first: u64,
+        bytes_max: usize,
+    ) -> Result<(u16, &[u8]), Missing> {
+        let stream = &self.streams[stream];
+        if first >= stream.next {
+            return Err(Missing::Future(stream.next));
+        }
+        if first < stream.first {
+            return Err(Missing::Dropped(stream.first));
+        }
+        let (count, bytes) = stream.run(first, bytes_max);
+        assert!(count > 0, "message {first} does not fit {bytes_max} bytes");
+        Ok((count, bytes))
+    }
+
     /// Number of the oldest message a stream still has; that of the next if it has none.
     #[must_use]
     pub fn first(&self, stream: usize) -> u64 {
@@ -214,7 +240,7 @@ impl Stream {
         let chunk = self.chunks.back_mut().expect("room was made");
         let start = chunk.written;
         let (length, text) = chunk.bytes[start..].split_at_mut(LENGTH_BYTES);
-        length.copy_from_slice(&(message.len() as u16).to_le_bytes());
+        length.copy_from_slice(&(message.len() as u16).to_be_bytes());
         text[..message.len()].copy_from_slice(message);
         chunk.written += LENGTH_BYTES + message.len();
 
@@ -227,13 +253,34 @@ impl Stream {
     }
 
     fn message(&self, number: u64) -> &[u8] {
+        let bytes = self.bytes_from(number);
+        let (length, text) = bytes.split_at(LENGTH_BYTES);
+        &text[..usize::from(u16::from_be_bytes([length[0], length[1]]))]
+    }
+
+    fn run(&self, first: u64, bytes_max: usize) -> (u16, &[u8]) {
+        let bytes = self.bytes_from(first);
+        let (mut end, mut count) = (0, 0);
+        while count < u16::MAX - 1
+            && let Some(length) = bytes[end..].first_chunk::<LENGTH_BYTES>()
+        {
+            let next = end + LENGTH_BYTES + usize::from(u16::from_be_bytes(*length));
+            if next > bytes_max {
+                break;
+            }
+            (end, count) = (next, count + 1);
+        }
+        (count, &bytes[..end])
+    }
+
+    /// The rest of a chunk, from a message on.
+    fn bytes_from(&self, number: u64) -> &[u8] {
         let at = (number - self.block_first) as usize;
         let place = self.blocks[at / BLOCK_MESSAGES][at % BLOCK_MESSAGES];
         let oldest = (self.chunk_first * CHUNK_BYTES as u64) as u32;
         let offset = place.wrapping_sub(oldest) as usize;
-        let bytes = &self.chunks[offset / CHUNK_BYTES].bytes[offset % CHUNK_BYTES..];
-        let (length, text) = bytes.split_at(LENGTH_BYTES);
-        &text[..usize::from(u16::from_le_bytes([length[0], length[1]]))]
+        let chunk = &self.chunks[offset / CHUNK_BYTES];
+        &chunk.bytes[offset % CHUNK_BYTES..chunk.written]
     }
 
     /// Gives up the oldest chunk, unless it is the one being written, with the index blocks that
@@ -275,6 +322,34 @@ mod tests {
             }
             assert_eq!(store.get(stream, 0), Err(Missing::Dropped(1)));
             assert_eq!(store.get(stream, 30_001), Err(Missing::Future(30_001)));
+        }
+    }
+
+    /// Runs have every message once, each after its length, and fit.
+    #[test]
+    fn runs_are_the_messages_side_by_side() {
+        let mut store = ReplayStore::new(2, 64 << 20);
+        for number in 1..=5_000 {
+            for stream in 0..2 {
+                store.push(stream, &message(stream, number));
+            }
+        }
+        for (stream, bytes_max) in [(0, 122), (0, 1_380), (1, 1_000_000)] {
+            let mut next = 1;
+            while next <= 5_000 {
+                let (count, bytes) = store.run(stream, next, bytes_max).unwrap();
+                let mut expected = Vec::new();
+                for number in next..next + u64::from(count) {
+                    let message = message(stream, number);
+                    expected.extend((message.len() as u16).to_be_bytes());
+                    expected.extend(message);
+                }
+                assert!(0 < count && bytes.len() <= bytes_max && bytes == expected);
+                next += u64::from(count);
+            }
+            assert_eq!(next, 5_001);
+            assert_eq!(store.run(stream, next, bytes_max), Err(Missing::Future(5_001)));
+            assert_eq!(store.run(stream, 0, bytes_max), Err(Missing::Dropped(1)));
         }
     }
 

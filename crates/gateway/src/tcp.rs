@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use os::Epoll;
 
-use crate::{ConnectionId, NetworkEvent, StreamNetwork, TcpCounters};
+use crate::{ConnectionId, NetworkEvent, SocketOptions, StreamNetwork, TcpCounters};
 
 /// Token of the listener; no connection has it, because places are counted from 0 and bounded.
 const LISTENER: u64 = u64::MAX;
@@ -81,6 +81,22 @@ impl Tcp {
             pause_polls: 0,
             counters: Arc::default(),
         })
+    }
+
+    /// Binds it to the one interface that the options name, if they do.
+    ///
+    /// # Errors
+    /// There is no such interface, or only a privileged process may name it.
+    pub fn bind_device(&self, options: &SocketOptions) -> io::Result<()> {
+        options.bind_device(self.listener.as_fd())
+    }
+
+    /// Has the system look at the network card for as long as the options say.
+    ///
+    /// # Errors
+    /// The system cannot, or lets only a privileged process ask for it.
+    pub fn poll_busily(&self, options: &SocketOptions) -> io::Result<()> {
+        options.poll_busily(self.listener.as_fd())
     }
 
     /// Where it listens, with the port it really has.
@@ -192,6 +208,9 @@ impl StreamNetwork for Tcp {
             }
             if ready.readable {
                 events.push(NetworkEvent::Readable(connection));
+            }
+            if ready.ended {
+                events.push(NetworkEvent::Ending(connection));
             }
             if ready.writable {
                 events.push(NetworkEvent::Writable(connection));

@@ -1,4 +1,5 @@
-//! UDP on a real machine: up to 64 datagrams in one system call.
+//! UDP on a real machine: up to 64 datagrams in one system call, or runs of them, where the system joins those that
+//! go together.
 //!
 //! Invariant: a datagram is delivered whole or counted as lost.
 
@@ -13,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use os::{BATCH, DatagramBatch};
 
-use crate::{DatagramNetwork, UdpLossCounters};
+use crate::{DatagramNetwork, SocketOptions, UdpLossCount, counters::UdpLossCounters};
 
 /// How a [`Udp`] socket is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +24,21 @@ pub struct UdpOptions {
     pub receive_buffer_bytes: usize,
     /// The longest datagram that is received or sent.
     pub datagram_bytes_max: usize,
+    /// Datagrams that a client sent together are received together, where the system can (UDP_GRO): for a
+    /// socket that receives many datagrams, since its buffers take 2 MiB.
+    pub joins_received: bool,
+    /// Datagrams of one length to one address leave together, where the system can (UDP_SEGMENT).
+    pub joins_sent: bool,
 }
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { receive_buffer_bytes: 4 << 20, datagram_bytes_max: 2048 }
+        Self {
+            receive_buffer_bytes: 4 << 20,
+            datagram_bytes_max: 2048,
+            joins_received: false,
+            joins_sent: true,
+        }
     }
 }
 
@@ -36,17 +47,41 @@ impl Default for UdpOptions {
 ///
 /// What is queued by `send` goes out at `flush`, or when 64 are queued.
 pub struct Udp {
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
     address: SocketAddr,
     receive_buffer_bytes: usize,
+    datagram_bytes_max: usize,
     incoming: DatagramBatch,
     outgoing: DatagramBatch,
     /// The queued datagrams of `outgoing`: from `first`, before `end`.
     first: usize,
     end: usize,
-    losses: Arc<UdpLossCounters>,
+    joins_sent: bool,
+    /// Why datagrams are not joined on the way in, though that was wanted.
+    refused_join: Option<io::Error>,
+    counters: Arc<UdpLossCounters>,
     /// Senders of datagrams of the last batch that were too long.
     too_long: Vec<SocketAddr>,
+}
+
+/// What was lost at a [`Udp`] socket; may be read from any thread. It keeps the socket open.
+#[derive(Clone, Debug)]
+pub struct UdpLosses {
+    socket: Arc<UdpSocket>,
+    counters: Arc<UdpLossCounters>,
+}
+
+impl UdpLosses {
+    /// As of now.
+    #[must_use]
+    pub fn read(&self) -> UdpLossCount {
+        let count = self.counters.read();
+        match os::dropped_datagrams(self.socket.as_fd()) {
+            Ok(dropped) => UdpLossCount { dropped: dropped.into(), ..count },
+            // The start has said that this system does not tell.
+            Err(_) => count,
+        }
+    }
 }
 
 impl Udp {
@@ -98,19 +133,44 @@ impl Udp {
         // The system may grant less: the size is read back and reported.
         socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
         let receive_buffer_bytes = socket.recv_buffer_size()?;
-        os::count_drops(socket.as_fd())?;
+        let joined = options.joins_received.then(|| os::join_datagrams(socket.as_fd()));
+        let (incoming, refused_join) = match joined {
+            Some(Ok(())) => (DatagramBatch::for_joined(), None),
+            refused => {
+                (DatagramBatch::new(options.datagram_bytes_max), refused.and_then(Result::err))
+            }
+        };
         let socket = UdpSocket::from(socket);
         Ok(Self {
             address: socket.local_addr()?,
-            socket,
+            socket: Arc::new(socket),
             receive_buffer_bytes,
-            incoming: DatagramBatch::new(options.datagram_bytes_max),
+            datagram_bytes_max: options.datagram_bytes_max,
+            incoming,
             outgoing: DatagramBatch::new(options.datagram_bytes_max),
             first: 0,
             end: 0,
-            losses: Arc::default(),
+            joins_sent: options.joins_sent,
+            refused_join,
+            counters: Arc::default(),
             too_long: Vec::new(),
         })
+    }
+
+    /// Binds it to the one interface that the options name, if they do.
+    ///
+    /// # Errors
+    /// There is no such interface, or only a privileged process may name it.
+    pub fn bind_device(&self, options: &SocketOptions) -> io::Result<()> {
+        options.bind_device(self.socket.as_fd())
+    }
+
+    /// Has the system look at the network card for as long as the options say.
+    ///
+    /// # Errors
+    /// The system cannot, or lets only a privileged process ask for it.
+    pub fn poll_busily(&self, options: &SocketOptions) -> io::Result<()> {
+        options.poll_busily(self.socket.as_fd())
     }
 
     /// Where it is bound, with the port it really has.
@@ -126,10 +186,28 @@ impl Udp {
         self.receive_buffer_bytes
     }
 
+    /// Why datagrams are not received joined, where that was asked for and the system refused it.
+    #[must_use]
+    pub const fn refused_join(&self) -> Option<&io::Error> {
+        self.refused_join.as_ref()
+    }
+
     /// What was lost here; may be read from any thread.
     #[must_use]
-    pub fn losses(&self) -> Arc<UdpLossCounters> {
-        Arc::clone(&self.losses)
+    pub fn losses(&self) -> UdpLosses {
+        UdpLosses { socket: Arc::clone(&self.socket), counters: Arc::clone(&self.counters) }
+    }
+
+    /// Sends the first queued datagram by itself, after the first run was refused. Where that works, it is runs that
+    /// this way does not carry, and no more of them are sent.
+    fn send_first_alone(&mut self, error: io::Error) -> io::Result<usize> {
+        if !self.joins_sent {
+            return Err(error);
+        }
+        let count = self.outgoing.send(self.socket.as_fd(), self.first, self.first + 1)?;
+        self.joins_sent = false;
+        self.counters.runs_refused.add(1);
+        Ok(count)
     }
 
     /// A descriptor that is readable when a datagram waits.
@@ -145,34 +223,46 @@ impl DatagramNetwork for Udp {
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
         self.too_long.clear();
         let count = self.incoming.receive(self.socket.as_fd())?;
+        let mut datagrams = count;
         for index in 0..count {
             let received = self.incoming.received(index);
-            if let Some(dropped) = received.dropped {
-                self.losses.dropped.set(u64::from(dropped));
-            }
-            match received.from {
-                Some(from) if !received.truncated => deliver(from, received.bytes),
+            let mut take = |datagram: &[u8]| match received.from {
+                Some(from) if !received.truncated && datagram.len() <= self.datagram_bytes_max => {
+                    deliver(from, datagram);
+                }
                 from => {
-                    self.losses.truncated.add(1);
+                    self.counters.truncated.add(1);
                     self.too_long.extend(from);
+                }
+            };
+            match received.segment_bytes {
+                None => take(received.bytes),
+                Some(bytes) => {
+                    let joined = received.bytes.chunks(bytes);
+                    datagrams += joined.len().saturating_sub(1);
+                    joined.for_each(take);
                 }
             }
         }
-        Ok(count)
+        Ok(datagrams)
+    }
+
+    fn may_have_more(&self) -> bool {
+        self.incoming.is_full()
     }
 
     fn too_long(&mut self) -> Vec<SocketAddr> {
         std::mem::take(&mut self.too_long)
     }
 
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool> {
-        if datagram.len() > self.outgoing.datagram_bytes_max() {
+    fn send_parts(&mut self, to: SocketAddr, head: &[u8], body: &[u8]) -> io::Result<bool> {
+        let len = head.len() + body.len();
+        if len > self.datagram_bytes_max {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "a datagram of {} bytes, where {} are the most",
-                    datagram.len(),
-                    self.outgoing.datagram_bytes_max()
+                    "a datagram of {len} bytes, where {} are the most",
+                    self.datagram_bytes_max
                 ),
             ));
         }
@@ -182,25 +272,33 @@ impl DatagramNetwork for Udp {
                 return Ok(false);
             }
         }
-        self.outgoing.put(self.end, to, datagram);
+        self.outgoing.put(self.end, to, head, body);
         self.end += 1;
         Ok(true)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         while self.first < self.end {
-            match self.outgoing.send(self.socket.as_fd(), self.first, self.end) {
+            let socket = self.socket.as_fd();
+            let sent = match self.joins_sent {
+                true => self.outgoing.send_runs(socket, self.first, self.end),
+                false => self.outgoing.send(socket, self.first, self.end),
+            };
+            match sent {
                 Ok(count) => self.first += count,
                 Err(error) if os::is_not_now(&error) => return Ok(()),
                 Err(error) => match error.raw_os_error() {
                     // The kernel's own queues are full: it is a wait like the ones above.
                     Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(()),
                     Some(libc::EBADF | libc::EFAULT | libc::ENOTSOCK) => return Err(error),
-                    // This datagram cannot go; those behind it may.
-                    _ => {
-                        self.losses.refused.add(1);
-                        self.first += 1;
-                    }
+                    _ => match self.send_first_alone(error) {
+                        Ok(count) => self.first += count,
+                        // This datagram cannot go; those behind it may.
+                        Err(_) => {
+                            self.counters.refused.add(1);
+                            self.first += 1;
+                        }
+                    },
                 },
             }
         }

@@ -8,119 +8,189 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
     os::fd::{AsRawFd, BorrowedFd},
     ptr,
+    time::Duration,
 };
 
 use crate::{check, is_not_now};
 
-/// How many datagrams cross into or out of the kernel in one call, at most.
+/// How many datagrams cross into or out of the kernel in one call, at most. Joined ones count once.
 pub const BATCH: usize = 64;
 /// How many datagrams are asked for when the last call found few: less to prepare where nothing
 /// comes, which is most calls of an agent that does not sleep.
 const BATCH_SMALL: usize = 8;
+/// As [`BATCH`], where each may be joined of many and needs 64 KiB of room.
+const BATCH_JOINED: usize = 32;
+/// The longest run of datagrams that the kernel joins, in bytes.
+const JOINED_BYTES_MAX: usize = 64 << 10;
+/// Datagrams that are sent as one, at most (UDP_MAX_SEGMENTS).
+const SEGMENTS_MAX: usize = 64;
+/// Bytes of them, which must fit one IP packet.
+const SEGMENTED_BYTES_MAX: usize = 65_000;
 
-/// Asks that each received datagram carries how many the socket has dropped (SO_RXQ_OVFL).
+/// How many datagrams the socket has dropped so far: its buffer was full (SO_MEMINFO).
 ///
 /// # Errors
-/// The socket is not one of datagrams.
-pub fn count_drops(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let on: libc::c_int = 1;
+/// The system does not say.
+pub fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    /// As the kernel numbers it on the processors that we know.
+    const SO_MEMINFO: libc::c_int = 55;
+    /// `SK_MEMINFO_DROPS`, the last of the numbers.
+    const DROPS: usize = 8;
+    let mut numbers = [0_u32; DROPS + 1];
+    let mut len = size_of_val(&numbers) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to the array, which is live, and then their number to `len`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_MEMINFO,
+            numbers.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    check(result)?;
+    Ok(numbers[DROPS])
+}
+
+/// Has a receive that finds nothing look at the network card itself for so long (SO_BUSY_POLL).
+///
+/// # Errors
+/// The system cannot, or lets only a privileged process raise it.
+pub fn set_busy_poll(socket: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
+    let micros = i32::try_from(time.as_micros()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros)
+}
+
+fn set_number(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    number: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: the option takes an integer, which is live and of the length given.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RXQ_OVFL,
-            (&raw const on).cast(),
+            level,
+            option,
+            (&raw const number).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
     check(result).map(drop)
 }
 
-/// Room for [`BATCH`] datagrams and what the kernel says about each: recvmmsg(2), sendmmsg(2).
+/// Has datagrams that were sent together arrive together, for [`DatagramBatch::for_joined`] (UDP_GRO).
+///
+/// # Errors
+/// The system cannot do that: Linux before 5.0.
+pub fn join_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_number(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
+}
+
+/// Room for many datagrams and what the kernel says about each: recvmmsg(2), sendmmsg(2).
 pub struct DatagramBatch {
-    datagram_bytes_max: usize,
+    slots: usize,
+    slot_bytes: usize,
+    /// Datagrams may arrive joined, and the kernel says of what length each was.
+    may_be_joined: bool,
     /// How many datagrams to ask for next.
     wanted: usize,
+    /// The last call found as many as it asked for.
+    is_full: bool,
     bytes: Box<[u8]>,
     /// Bytes of each datagram to send.
-    lengths: [usize; BATCH],
+    lengths: Box<[usize]>,
     names: Box<[Name]>,
-    name_lengths: [libc::socklen_t; BATCH],
+    name_lengths: Box<[libc::socklen_t]>,
     controls: Box<[Control]>,
     /// One per datagram: where its bytes are.
     pieces: Box<[libc::iovec]>,
-    /// One per datagram: where its name, its piece and its control block are.
+    /// One per datagram, or run of datagrams: where its name, its pieces and its control block are.
     headers: Box<[libc::mmsghdr]>,
 }
 
 /// A socket address as the kernel writes it; long enough for IPv6.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(8))]
 struct Name([u8; 28]);
 
-/// What the kernel adds to a datagram: here only a count of drops.
+/// What goes with a datagram: here only the length of those that are joined.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct Control([u8; 32]);
 
 // SAFETY: the pointers in `pieces` and `headers` are written anew before each call that follows
 // them, so none of those written on another thread is ever followed.
 unsafe impl Send for DatagramBatch {}
 
-/// One datagram of a batch that was received.
+/// One datagram of a batch that was received, or several that were joined.
 pub struct Received<'a> {
     /// `None` for an address that is neither IPv4 nor IPv6.
     pub from: Option<SocketAddr>,
-    /// The datagram, without what there was no room for.
+    /// The bytes, without what there was no room for.
     pub bytes: &'a [u8],
-    /// It was longer than there was room for.
+    /// There were more than there was room for.
     pub truncated: bool,
-    /// How many the socket had dropped before this one, in all; `None` for none.
-    pub dropped: Option<u32>,
+    /// Where several were joined: each has so many bytes, the last perhaps fewer.
+    pub segment_bytes: Option<usize>,
 }
 
 impl DatagramBatch {
-    /// Room for datagrams of up to `datagram_bytes_max` bytes each.
+    /// Room for [`BATCH`] datagrams of up to `datagram_bytes_max` bytes each.
     #[must_use]
     pub fn new(datagram_bytes_max: usize) -> Self {
+        Self::with(BATCH, datagram_bytes_max, false)
+    }
+
+    /// Room to receive from a socket that joins datagrams; see [`join_datagrams`].
+    #[must_use]
+    pub fn for_joined() -> Self {
+        Self::with(BATCH_JOINED, JOINED_BYTES_MAX, true)
+    }
+
+    fn with(slots: usize, slot_bytes: usize, may_be_joined: bool) -> Self {
         let piece = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         // SAFETY: an `mmsghdr` is integers and pointers, for which all zeros is a value.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
         Self {
-            datagram_bytes_max,
+            slots,
+            slot_bytes,
+            may_be_joined,
             wanted: BATCH_SMALL,
-            bytes: vec![0; BATCH * datagram_bytes_max].into_boxed_slice(),
-            lengths: [0; BATCH],
-            names: vec![Name([0; 28]); BATCH].into_boxed_slice(),
-            name_lengths: [0; BATCH],
-            controls: vec![Control([0; 64]); BATCH].into_boxed_slice(),
-            pieces: vec![piece; BATCH].into_boxed_slice(),
-            headers: vec![header; BATCH].into_boxed_slice(),
+            is_full: false,
+            bytes: vec![0; slots * slot_bytes].into_boxed_slice(),
+            lengths: vec![0; slots].into_boxed_slice(),
+            names: vec![Name([0; 28]); slots].into_boxed_slice(),
+            name_lengths: vec![0; slots].into_boxed_slice(),
+            controls: vec![Control([0; 32]); slots].into_boxed_slice(),
+            pieces: vec![piece; slots].into_boxed_slice(),
+            headers: vec![header; slots].into_boxed_slice(),
         }
     }
 
     /// The longest datagram there is room for, in bytes.
     #[must_use]
     pub fn datagram_bytes_max(&self) -> usize {
-        self.datagram_bytes_max
+        self.slot_bytes
     }
 
-    /// Receives what waits, at most [`BATCH`] datagrams, without blocking; 0 if none does.
+    /// Receives what waits, as many as there are slots, without blocking; 0 if nothing does.
     ///
     /// # Errors
     /// The socket reports an error, for example of an earlier send.
     pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let wanted = self.wanted;
-        self.lengths[..wanted].fill(self.datagram_bytes_max);
+        self.lengths[..wanted].fill(self.slot_bytes);
         self.name_lengths[..wanted].fill(size_of::<Name>() as libc::socklen_t);
-        self.link(0, wanted);
-        let controls = self.controls.as_mut_ptr();
-        let headers = &mut self.headers[..wanted];
-        for (index, header) in headers.iter_mut().enumerate() {
-            header.msg_hdr.msg_control = controls.wrapping_add(index).cast();
-            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        self.point(0, wanted);
+        for index in 0..wanted {
+            self.link(index, index, 1);
+            if self.may_be_joined {
+                self.link_control(index, size_of::<Control>());
+            }
         }
+        let headers = &mut self.headers[..wanted];
         // SAFETY: the count is that of the slice, and each header points to a name, a piece and a
         // control block of the lengths it states, all borrowed here for the whole of the call.
         let result = unsafe {
@@ -136,39 +206,45 @@ impl DatagramBatch {
             Err(error) if is_not_now(&error) => 0,
             other => other?,
         };
-        self.wanted = if count < BATCH_SMALL { BATCH_SMALL } else { BATCH };
+        self.is_full = count == wanted;
+        self.wanted = if count < BATCH_SMALL { BATCH_SMALL } else { self.slots };
         Ok(count)
+    }
+
+    /// True if the last [`receive`](Self::receive) found as many as it asked for: there may be more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// What the last [`receive`](Self::receive) put at `index`, which is below what it returned.
     #[must_use]
     pub fn received(&self, index: usize) -> Received<'_> {
         let header = &self.headers[index];
-        let len = (header.msg_len as usize).min(self.datagram_bytes_max);
+        let len = (header.msg_len as usize).min(self.slot_bytes);
         #[allow(clippy::unnecessary_cast, reason = "its type is not the same in every libc")]
         let control_len = header.msg_hdr.msg_controllen as usize;
-        let start = index * self.datagram_bytes_max;
+        let start = index * self.slot_bytes;
         Received {
             from: self.names[index].to_address(),
             bytes: &self.bytes[start..start + len],
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            dropped: self.controls[index].dropped(control_len),
+            segment_bytes: self.controls[index].segment_bytes(control_len),
         }
     }
 
-    /// Puts a datagram at `index`, which is below [`BATCH`].
+    /// Puts a datagram of two parts at `index`, which is below [`BATCH`].
     ///
     /// # Panics
     /// It is longer than there is room for.
-    pub fn put(&mut self, index: usize, to: SocketAddr, datagram: &[u8]) {
-        assert!(
-            datagram.len() <= self.datagram_bytes_max,
-            "a datagram of {} bytes",
-            datagram.len()
-        );
-        let start = index * self.datagram_bytes_max;
-        self.bytes[start..start + datagram.len()].copy_from_slice(datagram);
-        self.lengths[index] = datagram.len();
+    pub fn put(&mut self, index: usize, to: SocketAddr, head: &[u8], body: &[u8]) {
+        let len = head.len() + body.len();
+        assert!(len <= self.slot_bytes, "a datagram of {len} bytes");
+        let start = index * self.slot_bytes;
+        let bytes = &mut self.bytes[start..start + len];
+        bytes[..head.len()].copy_from_slice(head);
+        bytes[head.len()..].copy_from_slice(body);
+        self.lengths[index] = len;
         self.name_lengths[index] = self.names[index].put(to);
     }
 
@@ -178,10 +254,71 @@ impl DatagramBatch {
     /// # Errors
     /// The kernel does not take the first of them.
     pub fn send(&mut self, socket: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
-        self.link(first, end);
+        self.point(first, end);
+        for index in first..end {
+            self.link(index, index, 1);
+        }
+        self.send_headers(socket, first, end)
+    }
+
+    /// As [`send`](Self::send), but neighbors of one length to one address pass the kernel as one, which cuts
+    /// them apart at the end (UDP_SEGMENT).
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send); also, the way to the address may not carry runs.
+    pub fn send_runs(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        first: usize,
+        end: usize,
+    ) -> io::Result<usize> {
+        self.point(first, end);
+        let mut begins = [0; BATCH];
+        let (mut run_count, mut next) = (0, first);
+        while next < end {
+            let len = self.run_len(next, end);
+            begins[run_count] = next;
+            self.link(first + run_count, next, len);
+            if len > 1 {
+                let segment_bytes = self.lengths[next] as u16;
+                self.controls[first + run_count] = Control::of_segments(segment_bytes);
+                self.link_control(first + run_count, Control::SEGMENTS_LEN);
+            }
+            (run_count, next) = (run_count + 1, next + len);
+        }
+        let taken = self.send_headers(socket, first, first + run_count)?;
+        Ok(if taken == run_count { end - first } else { begins[taken] - first })
+    }
+
+    /// How many datagrams from `first` on go as one: all have one address and one length, but for the last,
+    /// which may be shorter.
+    fn run_len(&self, first: usize, end: usize) -> usize {
+        let len = self.lengths[first];
+        let (mut count, mut bytes) = (1, len);
+        while first + count < end && count < SEGMENTS_MAX {
+            let next = first + count;
+            let next_len = self.lengths[next];
+            let fits = next_len > 0 && next_len <= len && bytes + next_len <= SEGMENTED_BYTES_MAX;
+            if !fits || self.names[next] != self.names[first] {
+                break;
+            }
+            (count, bytes) = (count + 1, bytes + next_len);
+            if next_len < len {
+                break;
+            }
+        }
+        count
+    }
+
+    fn send_headers(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        first: usize,
+        end: usize,
+    ) -> io::Result<usize> {
         let headers = &mut self.headers[first..end];
-        // SAFETY: the count is that of the slice, and each header points to a name and a piece of
-        // the lengths it states, and to no control block; all are borrowed here for the whole call.
+        // SAFETY: the count is that of the slice, and each header points to a name, pieces and perhaps a
+        // control block of the lengths it states; all are borrowed here for the whole call.
         let result = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -193,24 +330,36 @@ impl DatagramBatch {
         check(result)
     }
 
-    /// Points the headers from `first` to before `end` to their names and, through their pieces,
-    /// to their bytes, with the lengths stated here.
-    fn link(&mut self, first: usize, end: usize) {
+    /// Points the pieces from `first` to before `end` to their bytes, with the lengths stated here.
+    fn point(&mut self, first: usize, end: usize) {
         let bytes = self.bytes.as_mut_ptr();
         for index in first..end {
             self.pieces[index] = libc::iovec {
-                iov_base: bytes.wrapping_add(index * self.datagram_bytes_max).cast(),
+                iov_base: bytes.wrapping_add(index * self.slot_bytes).cast(),
                 iov_len: self.lengths[index],
             };
         }
+    }
+
+    /// Points a header to the name and the piece at `index`, and to the pieces after it, `count` in all.
+    fn link(&mut self, header: usize, index: usize, count: usize) {
+        assert!(index + count <= self.slots, "{count} pieces from {index} on");
         let (names, pieces) = (self.names.as_mut_ptr(), self.pieces.as_mut_ptr());
-        for index in first..end {
-            let header = &mut self.headers[index].msg_hdr;
-            header.msg_name = names.wrapping_add(index).cast();
-            header.msg_namelen = self.name_lengths[index];
-            header.msg_iov = pieces.wrapping_add(index);
-            header.msg_iovlen = 1;
-        }
+        let header = &mut self.headers[header].msg_hdr;
+        header.msg_name = names.wrapping_add(index).cast();
+        header.msg_namelen = self.name_lengths[index];
+        header.msg_iov = pieces.wrapping_add(index);
+        header.msg_iovlen = count as _;
+        header.msg_control = ptr::null_mut();
+        header.msg_controllen = 0;
+    }
+
+    /// Points a header to its control block, of which `len` bytes count.
+    fn link_control(&mut self, index: usize, len: usize) {
+        let control = &raw mut self.controls[index];
+        let header = &mut self.headers[index].msg_hdr;
+        header.msg_control = control.cast();
+        header.msg_controllen = len as _;
     }
 }
 
@@ -255,18 +404,36 @@ impl Name {
 }
 
 impl Control {
-    /// The count of drops among the first `len` bytes: one block of length, level, type, count.
-    fn dropped(&self, len: usize) -> Option<u32> {
-        const WORD: usize = size_of::<usize>();
+    const WORD: usize = size_of::<usize>();
+    /// Length, level, type and two bytes, up to the next word.
+    const SEGMENTS_LEN: usize = (Self::WORD + 8 + 2).next_multiple_of(Self::WORD);
+
+    /// Says that datagrams of this length are sent as one.
+    fn of_segments(segment_bytes: u16) -> Self {
+        let word = Self::WORD;
+        let mut bytes = [0; 32];
+        bytes[..word].copy_from_slice(&(word + 8 + 2).to_ne_bytes());
+        bytes[word..word + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        bytes[word + 4..word + 8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+        bytes[word + 8..word + 10].copy_from_slice(&segment_bytes.to_ne_bytes());
+        Self(bytes)
+    }
+
+    /// The length of joined datagrams among the first `len` bytes: one block of length, level, type, number.
+    fn segment_bytes(&self, len: usize) -> Option<usize> {
+        let word = Self::WORD;
         let bytes = self.0.get(..len.min(self.0.len()))?;
         let number = |at: usize| Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        let is_count = number(WORD)? == libc::SOL_SOCKET && number(WORD + 4)? == libc::SO_RXQ_OVFL;
-        if is_count { number(WORD + 8).map(i32::cast_unsigned) } else { None }
+        let is_joined = number(word)? == libc::SOL_UDP && number(word + 4)? == libc::UDP_GRO;
+        let segment_bytes = number(word + 8).filter(|_| is_joined)?;
+        usize::try_from(segment_bytes).ok().filter(|bytes| *bytes > 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{net::UdpSocket, os::fd::AsFd};
+
     use super::*;
 
     /// An address comes back from the kernel's form as it went in.
@@ -278,5 +445,40 @@ mod tests {
             name.put(address);
             assert_eq!(name.to_address(), Some(address));
         }
+    }
+
+    fn received(batch: &mut DatagramBatch, socket: &UdpSocket) -> Vec<(usize, Option<usize>)> {
+        socket.set_nonblocking(true).unwrap();
+        let mut found = Vec::new();
+        loop {
+            let count = batch.receive(socket.as_fd()).unwrap();
+            if count == 0 {
+                return found;
+            }
+            for index in 0..count {
+                let received = batch.received(index);
+                found.push((received.bytes.len(), received.segment_bytes));
+            }
+        }
+    }
+
+    /// Runs are cut at another address, a longer datagram, and after a shorter one; each datagram arrives as it
+    /// was, and together with its run where the receiver joins them.
+    #[test]
+    fn runs_arrive_as_the_datagrams_they_are() {
+        let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (sender, one, other) = (bind(), bind(), bind());
+        join_datagrams(one.as_fd()).unwrap();
+        let mut batch = DatagramBatch::new(100);
+        let lengths = [50, 50, 50, 20, 50, 60, 60, 60];
+        for (index, len) in lengths.into_iter().enumerate() {
+            let to = if index < 6 { &one } else { &other };
+            batch.put(index, to.local_addr().unwrap(), &[7; 10], &vec![8; len - 10]);
+        }
+        assert_eq!(batch.send_runs(sender.as_fd(), 1, lengths.len()).unwrap(), 7);
+        let joined = received(&mut DatagramBatch::for_joined(), &one);
+        assert_eq!(joined, [(120, Some(50)), (50, None), (60, None)]);
+        assert_eq!(received(&mut batch, &other), [(60, None); 2]);
+        assert_eq!(dropped_datagrams(other.as_fd()).unwrap(), 0);
     }
 }

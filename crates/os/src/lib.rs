@@ -20,7 +20,9 @@ pub mod system_files;
 
 use std::io;
 
-pub use datagrams::{BATCH, DatagramBatch, Received, count_drops};
+pub use datagrams::{
+    BATCH, DatagramBatch, Received, dropped_datagrams, join_datagrams, set_busy_poll,
+};
 pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use free_space::free_bytes;
 pub use power::cut_power;

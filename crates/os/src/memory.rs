@@ -25,12 +25,15 @@ use std::{
     io, ptr,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicPtr, AtomicUsize, Ordering},
+        atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering},
     },
     thread::{self, Thread},
 };
 
-use crate::check;
+use crate::{
+    check,
+    thread::{move_off, thread_id},
+};
 
 /// Bytes of the address range, 256 GiB. Addresses cost nothing until they are written to.
 const RANGE: usize = 256 << 30;
@@ -79,6 +82,9 @@ static PIECES: Mutex<Pieces> = Mutex::new(Pieces {
 
 /// The thread that populates the range, once there is one.
 static KEEPER: OnceLock<Thread> = OnceLock::new();
+
+/// Its number for the system; 0 before it runs.
+static KEEPER_ID: AtomicI32 = AtomicI32::new(0);
 
 /// The free part of the range. A place is an offset in bytes from its first address.
 struct Pieces {
@@ -311,7 +317,20 @@ pub fn keep_ready() -> io::Result<()> {
     Ok(())
 }
 
+/// Keeps the thread that populates pages off these cores, where others are left for it: a page may take
+/// milliseconds, in which a thread that never sleeps would not run there. Nothing happens without the thread.
+///
+/// # Errors
+/// The system does not let it be moved.
+pub fn keep_off(cores: &[usize]) -> io::Result<()> {
+    match KEEPER_ID.load(Ordering::Acquire) {
+        0 => Ok(()),
+        id => move_off(id, cores),
+    }
+}
+
 fn keep() {
+    KEEPER_ID.store(thread_id(), Ordering::Release);
     let mut ready = TAKEN.load(Ordering::Acquire) / PAGE * PAGE;
     loop {
         let wanted = RANGE.min(TAKEN.load(Ordering::Acquire) + READY);

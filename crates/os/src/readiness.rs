@@ -27,6 +27,8 @@ pub struct Readiness {
     pub readable: bool,
     /// A write would not block: there is room, an end, or an error.
     pub writable: bool,
+    /// There is an end, behind what can be read, or an error.
+    pub ended: bool,
 }
 
 impl Epoll {
@@ -82,6 +84,7 @@ impl Epoll {
                 token,
                 readable: events & (libc::EPOLLIN | ended) != 0,
                 writable: events & (libc::EPOLLOUT | ended) != 0,
+                ended: events & ended != 0,
             });
         }
         Ok(())

@@ -9,6 +9,30 @@ use std::{
 
 use crate::check;
 
+/// The number of the calling thread for the system.
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: no memory is passed.
+    unsafe { libc::gettid() }
+}
+
+/// Takes these cores from those that a thread of this process may use, unless none would be left.
+pub(crate) fn move_off(thread: libc::pid_t, cores: &[usize]) -> io::Result<()> {
+    // SAFETY: a set of cores is bits, for which all zeros is a value.
+    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let len = size_of_val(&allowed);
+    // SAFETY: the kernel writes at most `len` bytes to the set, which is live.
+    check(unsafe { libc::sched_getaffinity(thread, len, &raw mut allowed) })?;
+    let cores = cores.iter().filter(|core| **core < libc::CPU_SETSIZE as usize);
+    // SAFETY: the core is one that the set has a bit for.
+    cores.for_each(|core| unsafe { libc::CPU_CLR(*core, &mut allowed) });
+    // SAFETY: the set is live.
+    if unsafe { libc::CPU_COUNT(&allowed) } == 0 {
+        return Ok(());
+    }
+    // SAFETY: the kernel reads `len` bytes of the set, which is live.
+    check(unsafe { libc::sched_setaffinity(thread, len, &raw const allowed) }).map(drop)
+}
+
 /// Restricts the calling thread to one core, counted from 0.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use crate::{
 mod packetizer;
 mod receiver;
 
-pub use packetizer::Packetizer;
+pub use packetizer::{Packetizer, header};
 pub use receiver::{ReceiveError, Receiver, ReceiverLimits, ReceiverStatistics};
 
 /// Bytes of a packet's header, and of a request.

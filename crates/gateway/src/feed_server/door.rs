@@ -230,6 +230,7 @@ impl<N: StreamNetwork> Door<N> {
                 }
                 NetworkEvent::Refused(_) => counters.turned_away.add(1),
                 NetworkEvent::Readable(id) => self.wake(id, |it| it.readable = true),
+                NetworkEvent::Ending(id) => self.wake(id, |it| it.ending = true),
                 NetworkEvent::Writable(id) => self.wake(id, |it| it.writable = true),
             }
         }

@@ -37,6 +37,8 @@ pub(crate) struct Connection<S> {
     pub(crate) stage: Stage,
     /// There may be bytes to read.
     pub(crate) readable: bool,
+    /// The network has said that the connection ends: only reads to the end tell how.
+    pub(crate) ending: bool,
     /// The socket takes bytes, as far as we know.
     pub(crate) writable: bool,
     /// It stands in the queue of those to be served.
@@ -88,6 +90,7 @@ impl<S> Connection<S> {
             session,
             stage: Stage::Pending,
             readable: false,
+            ending: false,
             writable: true,
             queued: false,
             next_reply: 0,
@@ -111,7 +114,11 @@ impl<S> Connection<S> {
             if self.stage == Stage::Pending { PENDING_READ_BYTES } else { buffer.len() };
         match network.read(self.id, &mut buffer[..bytes_max]) {
             Ok(0) => ReadOutcome::Ended,
-            Ok(count) => ReadOutcome::Bytes(count),
+            Ok(count) => {
+                // A short read has found all that there is.
+                self.readable = count == bytes_max || self.ending;
+                ReadOutcome::Bytes(count)
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;
                 ReadOutcome::Nothing

@@ -52,6 +52,27 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work
     }
 
+    /// Sends the sessions that wait what they have not been sent yet, before the network is asked for anything.
+    pub(super) fn send_replies(&mut self, now_ns: u64) -> usize {
+        let mut work = 0;
+        for place in 0..self.queue.len() {
+            let index = self.queue[place] as usize;
+            let Some(mut connection) = self.connections[index].take() else { continue };
+            let served = match connection.stage {
+                Stage::Live(_) if connection.ends.is_none() => {
+                    self.give_replies(&mut connection, now_ns, &mut work)
+                }
+                _ => Served::Idle,
+            };
+            match served {
+                Served::Close(reason) => self.drop_connection(*connection, reason),
+                // It keeps its place in the queue.
+                Served::Idle | Served::Again => self.connections[index] = Some(connection),
+            }
+        }
+        work
+    }
+
     pub(super) fn serve_queue(
         &mut self,
         waiting: &mut VecDeque<u32>,
@@ -190,6 +211,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             ReadOutcome::Ended => return Some(Served::Close(CloseReason::Gone)),
         };
         *work += 1;
+        if matches!(connection.stage, Stage::Live(_)) {
+            self.hot.heard(connection.id, now_ns);
+        }
         self.counters.bytes_in.add(count as u64);
         let violation = connection.session.receive(&self.buffer[..count], now_ns).err()?;
         self.break_off(connection, &violation, now_ns);

@@ -21,7 +21,7 @@ use crate::{
     streams::{Dialect, ReplyStreams},
 };
 
-/// Datagrams of one session that are taken in one turn.
+/// Datagrams of one session that are taken before those of others.
 const DATAGRAMS_PER_SESSION: usize = 64;
 /// Datagrams of all sessions that are taken in one turn.
 const DATAGRAMS_PER_TURN: usize = 1024;
@@ -42,7 +42,9 @@ pub(super) struct Intake {
     /// What each user may send.
     pub(super) gates: Vec<Gate>,
     pub(super) submissions: Producer<Submission>,
-    /// Slots of the ring that are free for certain; looked up anew only at 0.
+    /// Slots of the ring.
+    pub(super) slots: usize,
+    /// Those of them that are free for certain; looked up anew at 0, and in each turn with work.
     pub(super) free: usize,
     /// Messages of one datagram that found no slot in the ring; no other is taken before it is empty.
     pub(super) backlog: VecDeque<Submission>,
@@ -67,6 +69,7 @@ impl Intake {
     pub(super) fn begin_turn(&mut self) {
         if self.taken > 0 {
             self.taken = 0;
+            self.free = self.submissions.free();
             for waiting in &mut self.waiting {
                 (waiting.taken, waiting.answered) = (0, 0);
             }
@@ -142,6 +145,34 @@ impl Intake {
             }
         }
         self.taken - before
+    }
+
+    /// Takes more of what waits once all sessions had their share, in rounds of as much again. Half of the ring is left to
+    /// those whose datagrams come next, and answers are left for the next turn.
+    pub(super) fn take_more(
+        &mut self,
+        replies: &ReplyStreams<ReplayStore>,
+        addresses: &[UdpUser],
+    ) -> usize {
+        let mut count = 0;
+        loop {
+            self.free = self.submissions.free();
+            let is_over = self.taken >= DATAGRAMS_PER_TURN || self.free < self.slots / 2;
+            if is_over || self.turns.is_empty() {
+                return count;
+            }
+            for user in &self.turns {
+                let waiting = &mut self.waiting[*user];
+                waiting.taken = 0;
+                if waiting.answered == ANSWERS_PER_SESSION {
+                    waiting.taken = DATAGRAMS_PER_SESSION;
+                }
+            }
+            match self.take_waiting(replies, addresses) {
+                0 => return count,
+                more => count += more,
+            }
+        }
     }
 
     /// Takes one datagram: as orders, or as a request for earlier replies.

@@ -2,8 +2,6 @@
 //!
 //! Invariant: they take at most 512 KiB, and come out whole, in order, with the time at which they came in.
 
-use std::collections::VecDeque;
-
 use market::Timestamp;
 
 /// Bytes that may wait, with [`HEAD_BYTES`] for each datagram: some 8,000 with one order each.
@@ -13,7 +11,9 @@ const HEAD_BYTES: usize = 2 + 8;
 
 #[derive(Default)]
 pub(super) struct Waiting {
-    bytes: VecDeque<u8>,
+    /// Each datagram after its length and time. Those before `start` were taken.
+    bytes: Vec<u8>,
+    start: usize,
     /// Datagrams of the session that were taken in this turn.
     pub(super) taken: usize,
     /// Its requests for earlier replies that are answered in this turn.
@@ -22,18 +22,23 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.start == self.bytes.len()
     }
 
     /// Keeps a datagram; false if there is no room for it.
     pub(super) fn push(&mut self, received: Timestamp, datagram: &[u8]) -> bool {
         let Ok(length) = u16::try_from(datagram.len()) else { return false };
-        if self.bytes.len() + HEAD_BYTES + datagram.len() > WAITING_BYTES_MAX {
+        if self.bytes.len() - self.start + HEAD_BYTES + datagram.len() > WAITING_BYTES_MAX {
             return false;
         }
-        self.bytes.extend(length.to_le_bytes());
-        self.bytes.extend(received.0.to_le_bytes());
-        self.bytes.extend(datagram);
+        // Once at least half were taken, the others move to the front: no more bytes move than were taken.
+        if self.bytes.len() <= 2 * self.start {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+        self.bytes.extend_from_slice(&received.0.to_le_bytes());
+        self.bytes.extend_from_slice(datagram);
         true
     }
 
@@ -42,15 +47,14 @@ impl Waiting {
         let length = usize::from(u16::from_le_bytes(self.head()?));
         let received = u64::from_le_bytes(self.head().expect("the time follows the length"));
         into.clear();
-        into.extend(self.bytes.drain(..length));
+        into.extend_from_slice(&self.bytes[self.start..self.start + length]);
+        self.start += length;
         Some(Timestamp(received))
     }
 
     fn head<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let mut head = [0; N];
-        for byte in &mut head {
-            *byte = self.bytes.pop_front()?;
-        }
+        let head = *self.bytes[self.start..].first_chunk()?;
+        self.start += N;
         Some(head)
     }
 }
@@ -74,5 +78,15 @@ mod tests {
             assert_eq!(into, datagram(number));
         }
         assert!(waiting.is_empty() && waiting.push(Timestamp(0), &datagram(kept)));
+        assert_eq!((waiting.pop(&mut into), into.len()), (Some(Timestamp(0)), kept % 2_000));
+        // However much passes through, the room stays bounded.
+        for number in 0..20_000 {
+            assert!(waiting.push(Timestamp(number), &[1; 900]));
+            assert!(number % 100 < 50 || waiting.pop(&mut into).is_some());
+            if number % 100 == 99 {
+                while waiting.pop(&mut into).is_some() {}
+            }
+        }
+        assert!(waiting.bytes.capacity() <= 4 * WAITING_BYTES_MAX);
     }
 }

@@ -105,12 +105,12 @@ fn an_order_is_submitted_under_its_session() {
     let mut client = harness.log_in("USER02");
     client.enter(7, harness.now_ns);
     client.write(&harness.network);
-    harness.now_ns += 5;
+    harness.now_ns += 5_000;
     harness.turn_without_venue();
     let mut submitted = Vec::new();
     harness.venue.submissions.drain(10, |submission, _| submitted.push(*submission));
     let [submission] = submitted[..] else { panic!("one order: {submitted:?}") };
-    assert_eq!(submission.received.0, START + 5);
+    assert_eq!(submission.received.0, START + 5_000);
     let Command::Enter(order) = submission.command else { panic!("{submission:?}") };
     assert_eq!(order.key.session_id, SessionId(2));
     assert_eq!(order.key.user_ref_num, 7);

@@ -368,10 +368,50 @@ fn datagrams_go_in_batches() {
     assert!(one.send(two.address(), &[0; 2049]).is_err());
 }
 
+/// Datagrams that a client sends together arrive as they were, whether the socket has the system join them or not; one
+/// that is too long is counted, and costs those beside it nothing.
+#[test]
+fn joined_datagrams_come_apart() {
+    for (joins_received, joins_sent) in [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let options =
+            UdpOptions { joins_received, datagram_bytes_max: 1000, ..UdpOptions::default() };
+        let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
+        let options = UdpOptions { joins_sent, ..UdpOptions::default() };
+        let mut sender = Udp::bind(LOOPBACK, &options).unwrap();
+        // Runs of one length, then a shorter one; each thousandth is too long.
+        let datagram = |number: usize| match number % 1000 {
+            999 => vec![number as u8; 1001],
+            _ => vec![number as u8; if number % 70 == 69 { 20 } else { 47 }],
+        };
+        let (mut got, mut counted) = (Vec::new(), 0);
+        for number in 0..3000 {
+            let datagram = datagram(number);
+            let (head, body) = datagram.split_at(number % 20);
+            assert!(sender.send_parts(receiver.address(), head, body).unwrap());
+            if number % 500 == 499 {
+                sender.flush().unwrap();
+                until("five hundred", || {
+                    counted += receiver.receive(&mut |_, bytes| got.push(bytes.to_vec())).unwrap();
+                    counted == number + 1
+                });
+            }
+        }
+        let expected: Vec<_> =
+            (0..3000).map(datagram).filter(|datagram| datagram.len() <= 1000).collect();
+        assert_eq!(got.len(), 2997);
+        assert!(got == expected, "joins received {joins_received}, sent {joins_sent}");
+        let count = receiver.losses().read();
+        assert_eq!((count.dropped, count.truncated), (0, 3));
+        assert_eq!(sender.losses().read(), gateway::UdpLossCount::default());
+    }
+}
+
 /// What the kernel drops, what is too long and what cannot be sent is counted.
 #[test]
 fn losses_are_counted() {
-    let options = UdpOptions { receive_buffer_bytes: 4096, datagram_bytes_max: 100 };
+    let options =
+        UdpOptions { receive_buffer_bytes: 4096, datagram_bytes_max: 100, ..UdpOptions::default() };
     let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
     let sender = UdpSocket::bind(LOOPBACK).unwrap();
     let mut sent = 0;
@@ -379,7 +419,7 @@ fn losses_are_counted() {
         sender.send_to(&number.to_be_bytes(), receiver.address()).unwrap();
         sent += 1;
     }
-    // The kernel reports with each datagram how many it had dropped before, and may deliver late.
+    // The kernel may deliver late.
     let mut received = 0;
     until("all are received or counted", || {
         sender.send_to(b"one more", receiver.address()).unwrap();

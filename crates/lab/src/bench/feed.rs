@@ -299,7 +299,7 @@ impl Bare {
         while left > 0 {
             let count = left.min(os::BATCH);
             for index in 0..count {
-                self.batch.put(index, self.to, &packet);
+                self.batch.put(index, self.to, &packet, &[]);
             }
             let mut first = 0;
             while first < count {

@@ -37,11 +37,15 @@ use stream::{Framing, StreamDrive};
 /// Live orders of the session: a request cancels the oldest once there are so many, and enters one otherwise.
 const LIVE_ORDERS: u32 = 256;
 
+/// Cancels one after the other where datagrams are to travel together, for which they must be of one length.
+const CANCELS_IN_A_ROW: u32 = 64;
+
 /// How the requests of a path travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carrier {
-    /// OUCH 5.0 in datagrams, so many requests in each.
-    Datagrams { requests: usize },
+    /// OUCH 5.0 in datagrams, so many requests in each; both sides send those of one length together (UDP_SEGMENT),
+    /// if they are joined.
+    Datagrams { requests: usize, joined: bool },
     /// OUCH 5.0 over SoupBinTCP.
     SoupBinTcp,
     /// FIX 4.4.
@@ -75,17 +79,11 @@ const EXCHANGE: &str = "an exchange with a book, a log and a feed; replies packe
 const ECHO: &str = "an echo of the same bytes";
 
 /// All paths.
-pub const PATHS: [GatewayPath; 9] = [
-    path("udp", EXCHANGE, Carrier::Datagrams { requests: 1 }, Waits::Spins, 1, 20_000),
-    path("udp-1024", EXCHANGE, Carrier::Datagrams { requests: 1 }, Waits::Spins, 1_024, 400_000),
-    path(
-        "udp-packed",
-        EXCHANGE,
-        Carrier::Datagrams { requests: 31 },
-        Waits::Spins,
-        4_092,
-        1_500_000,
-    ),
+pub const PATHS: [GatewayPath; 10] = [
+    path("udp", EXCHANGE, datagrams(1, false), Waits::Spins, 1, 20_000),
+    path("udp-1024", EXCHANGE, datagrams(1, false), Waits::Spins, 1_024, 400_000),
+    path("udp-gso", EXCHANGE, datagrams(1, true), Waits::Spins, 1_024, 1_000_000),
+    path("udp-packed", EXCHANGE, datagrams(31, false), Waits::Spins, 4_092, 1_500_000),
     path("tcp", ECHO, Carrier::SoupBinTcp, Waits::Spins, 1, 20_000),
     path(
         "tcp-parked",
@@ -110,6 +108,10 @@ const fn path(
     requests: usize,
 ) -> GatewayPath {
     GatewayPath { name, bare, carrier, waits, outstanding, requests }
+}
+
+const fn datagrams(requests: usize, joined: bool) -> Carrier {
+    Carrier::Datagrams { requests, joined }
 }
 
 #[derive(Clone, Debug)]
@@ -260,11 +262,11 @@ fn measure_path(
     let at = |name| venue.address(name);
     let outcome = (|| {
         match path.carrier {
-            Carrier::Datagrams { requests } => {
+            Carrier::Datagrams { requests, joined } => {
                 let server = at("order_entry_udp")?;
-                let mut drive = DatagramDrive::new(socket, server, requests, clock)
+                let mut drive = DatagramDrive::new(socket, server, requests, joined, clock)
                     .map_err(|error| failed("the socket", &error))?;
-                let mut prepared = Prepared::ouch(LIVE_ORDERS);
+                let mut prepared = Prepared::ouch(LIVE_ORDERS, in_a_row(joined));
                 for _ in 0..options.runs {
                     prepared.fill(count);
                     let driven = drive.run(&prepared, path.outstanding);
@@ -302,6 +304,10 @@ fn measure_path(
     outcome.map(|()| row)
 }
 
+fn in_a_row(joined: bool) -> u32 {
+    if joined { CANCELS_IN_A_ROW } else { 1 }
+}
+
 /// One run of the same client with a bare exchange.
 fn beside_exchange(
     path: &GatewayPath,
@@ -309,17 +315,22 @@ fn beside_exchange(
     options: &GatewayOptions,
     clock: SystemClock,
 ) -> Result<Driven, DriveError> {
-    let Carrier::Datagrams { requests } = path.carrier else { unreachable!("it is for datagrams") };
+    let Carrier::Datagrams { requests, joined } = path.carrier else {
+        unreachable!("it is for datagrams")
+    };
     fs::create_dir_all(&options.scratch)?;
     let log = options.scratch.join(format!("{}.log", path.name));
-    let exchange = bare_exchange::BareExchange::new(&log)?;
+    let exchange = bare_exchange::BareExchange::new(&log, joined)?;
     let server = exchange.address()?;
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let mut prepared = Prepared::ouch(LIVE_ORDERS);
+    let mut prepared = Prepared::ouch(LIVE_ORDERS, in_a_row(joined));
     prepared.fill(count);
     let driven = beside(
         |stop| pin_io(options.venue_core).and_then(|()| exchange.run(stop)),
-        || DatagramDrive::new(socket, server, requests, clock)?.run(&prepared, path.outstanding),
+        || {
+            DatagramDrive::new(socket, server, requests, joined, clock)?
+                .run(&prepared, path.outstanding)
+        },
     );
     fs::remove_file(&log)?;
     driven
@@ -374,10 +385,8 @@ fn venue_options(
     local: SocketAddr,
     options: &GatewayOptions,
 ) -> OwnVenueOptions {
-    let (mut agents, mut more) = (
-        "order-entry+order-entry-udp+sequencer+journaler+engine+market-data+feed-server".to_owned(),
-        String::new(),
-    );
+    let (mut agents, mut more) =
+        ("sequencer+journaler+engine+order-entry+order-entry-udp".to_owned(), String::new());
     match path.carrier {
         Carrier::Datagrams { .. } => {
             more += &format!(
@@ -395,6 +404,7 @@ fn venue_options(
             );
         }
     }
+    agents += "+market-data+feed-server";
     let layout = match (path.waits, options.venue_core) {
         (Waits::Spins, Some(core)) => format!("threads = \"{agents}@{core}:spin\"\n"),
         (Waits::Spins, None) => "threads = \"single\"\nwait = \"spin\"\n".to_owned(),

@@ -253,11 +253,11 @@ impl DatagramNetwork for VenueDatagrams {
         }
     }
 
-    fn send(&mut self, to: SocketAddr, datagram: &[u8]) -> io::Result<bool> {
+    fn send_parts(&mut self, to: SocketAddr, head: &[u8], body: &[u8]) -> io::Result<bool> {
         match self {
-            Self::Memory(datagrams) => datagrams.send(to, datagram),
+            Self::Memory(datagrams) => datagrams.send_parts(to, head, body),
             Self::Loopback(udp, under_way) => {
-                let is_queued = udp.send(to, datagram)?;
+                let is_queued = udp.send_parts(to, head, body)?;
                 under_way.leave(usize::from(is_queued));
                 Ok(is_queued)
             }

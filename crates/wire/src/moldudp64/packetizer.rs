@@ -121,11 +121,17 @@ impl Packetizer {
     }
 
     fn bare(&self, message_count: u16) -> [u8; HEADER_LEN] {
-        let header = DownstreamHeader {
-            session: self.session,
-            sequence_number: self.sequence_number.into(),
-            message_count: message_count.into(),
-        };
-        *header.as_bytes().first_chunk().expect("a bare packet is a header")
+        header(self.session, self.sequence_number, message_count)
     }
+}
+
+/// The header of a packet of so many messages.
+#[must_use]
+pub fn header(session: Session, sequence_number: u64, message_count: u16) -> [u8; HEADER_LEN] {
+    let header = DownstreamHeader {
+        session,
+        sequence_number: sequence_number.into(),
+        message_count: message_count.into(),
+    };
+    *header.as_bytes().first_chunk().expect("these are all its bytes")
 }

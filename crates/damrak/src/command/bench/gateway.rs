@@ -29,8 +29,8 @@ use venue::{clock::SystemClock, failure::Failure};
     damrak bench gateway --path udp,tcp,fix --runs 11 --json\n  \
     damrak bench gateway --divisor 10 --client-core 2 --venue-core 3")]
 pub struct Arguments {
-    /// Paths, comma-separated [default: all]: udp, udp-1024, udp-packed (31 requests a datagram), tcp,
-    /// tcp-parked, tcp-1024, fix, fix-64, fix-1024.
+    /// Paths, comma-separated [default: all]: udp, udp-1024, udp-gso (datagrams of one length sent together),
+    /// udp-packed (31 requests a datagram), tcp, tcp-parked, tcp-1024, fix, fix-64, fix-1024.
     #[arg(long, value_delimiter = ',', value_parser = path)]
     path: Vec<GatewayPath>,
     /// Runs of each side of a path; the sides take turns.

@@ -103,11 +103,14 @@ struct Stream {
     packets: Packetizer,
     batch: DatagramBatch,
     count: usize,
+    /// Packets of one length are sent together.
+    joined: bool,
 }
 
 impl Stream {
-    fn new() -> Self {
+    fn new(joined: bool) -> Self {
         Self {
+            joined,
             packets: Packetizer::new(Session::default(), 1, PACKET_LEN_DEFAULT),
             batch: DatagramBatch::new(DATAGRAM_LEN_MAX),
             count: 0,
@@ -124,7 +127,7 @@ impl Stream {
     }
 
     fn finish(&mut self, socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
-        self.batch.put(self.count, to, self.packets.packet());
+        self.batch.put(self.count, to, self.packets.packet(), &[]);
         self.packets.advance();
         self.count += 1;
         if self.count == BATCH { self.send(socket) } else { Ok(()) }
@@ -140,7 +143,11 @@ impl Stream {
     fn send(&mut self, socket: &UdpSocket) -> io::Result<()> {
         let mut done = 0;
         while done < self.count {
-            match self.batch.send(socket.as_fd(), done, self.count) {
+            let sent = match self.joined {
+                true => self.batch.send_runs(socket.as_fd(), done, self.count),
+                false => self.batch.send(socket.as_fd(), done, self.count),
+            };
+            match sent {
                 Ok(taken) => done += taken,
                 Err(error) if os::is_not_now(&error) => {}
                 Err(error) => return Err(error),
@@ -156,15 +163,16 @@ pub(super) struct BareExchange {
     /// Where the feed goes; nobody reads it, as with the venue.
     feed_at: UdpSocket,
     log: File,
+    joined: bool,
 }
 
 impl BareExchange {
-    pub(super) fn new(log: &Path) -> io::Result<Self> {
+    pub(super) fn new(log: &Path, joined: bool) -> io::Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.set_nonblocking(true)?;
         SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
         let feed_at = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        Ok(Self { socket, feed_at, log: File::create(log)? })
+        Ok(Self { socket, feed_at, log: File::create(log)?, joined })
     }
 
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
@@ -173,10 +181,10 @@ impl BareExchange {
 
     /// Answers until `stop` is set.
     pub(super) fn run(self, stop: &AtomicBool) -> io::Result<()> {
-        let Self { socket, feed_at, log } = self;
+        let Self { socket, feed_at, log, joined } = self;
         let feed_to = feed_at.local_addr()?;
         let mut incoming = DatagramBatch::new(DATAGRAM_LEN_MAX);
-        let (mut replies, mut feed) = (Stream::new(), Stream::new());
+        let (mut replies, mut feed) = (Stream::new(joined), Stream::new(joined));
         let mut book = Book::new();
         let mut records: Vec<u8> = Vec::new();
         let mut logged = 0;

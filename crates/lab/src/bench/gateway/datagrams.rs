@@ -27,6 +27,8 @@ pub(super) struct DatagramDrive {
     server: SocketAddr,
     /// Requests in a datagram.
     requests: usize,
+    /// Datagrams of one length are sent together.
+    joined: bool,
     clock: SystemClock,
     outgoing: DatagramBatch,
     incoming: DatagramBatch,
@@ -40,6 +42,7 @@ impl DatagramDrive {
         socket: UdpSocket,
         server: SocketAddr,
         requests: usize,
+        joined: bool,
         clock: SystemClock,
     ) -> Result<Self, DriveError> {
         socket.set_nonblocking(true)?;
@@ -48,6 +51,7 @@ impl DatagramDrive {
             socket,
             server,
             requests,
+            joined,
             clock,
             outgoing: DatagramBatch::new(DATAGRAM_LEN_MAX),
             incoming: DatagramBatch::new(DATAGRAM_LEN_MAX),
@@ -109,7 +113,7 @@ impl DatagramDrive {
                 break;
             }
             if self.requests == 1 {
-                self.outgoing.put(count, self.server, prepared.bytes(next, after));
+                self.outgoing.put(count, self.server, prepared.bytes(next, after), &[]);
             } else {
                 self.datagram.clear();
                 for number in next..after {
@@ -117,7 +121,7 @@ impl DatagramDrive {
                     self.datagram.extend_from_slice(&(request.len() as u16).to_be_bytes());
                     self.datagram.extend_from_slice(request);
                 }
-                self.outgoing.put(count, self.server, &self.datagram);
+                self.outgoing.put(count, self.server, &self.datagram, &[]);
             }
             (next, count) = (after, count + 1);
         }
@@ -128,7 +132,12 @@ impl DatagramDrive {
         (first..next).for_each(|number| sent_ns[number & (sent_ns.len() - 1)] = now_ns);
         let mut done = 0;
         while done < count {
-            match self.outgoing.send(self.socket.as_fd(), done, count) {
+            let socket = self.socket.as_fd();
+            let sent = match self.joined {
+                true => self.outgoing.send_runs(socket, done, count),
+                false => self.outgoing.send(socket, done, count),
+            };
+            match sent {
                 Ok(taken) => done += taken,
                 Err(error) if os::is_not_now(&error) => {}
                 Err(error) => return Err(error.into()),

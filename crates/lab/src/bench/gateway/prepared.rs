@@ -33,6 +33,10 @@ pub(super) struct Prepared {
     entered: u32,
     canceled: u32,
     live_max: u32,
+    /// Cancels one after the other.
+    in_a_row: u32,
+    /// Those still to come of a row.
+    row: u32,
 }
 
 enum Writer {
@@ -50,8 +54,8 @@ enum Writer {
 
 impl Prepared {
     /// Messages of OUCH without a packet around them.
-    pub(super) fn ouch(live_max: u32) -> Self {
-        Self::new(ouch(false), live_max)
+    pub(super) fn ouch(live_max: u32, in_a_row: u32) -> Self {
+        Self::new(ouch(false), live_max, in_a_row)
     }
 
     /// For a stream of this framing.
@@ -64,11 +68,20 @@ impl Prepared {
                 Writer::Fix { writer: Box::new(writer), clock }
             }
         };
-        Self::new(writer, live_max)
+        Self::new(writer, live_max, 1)
     }
 
-    fn new(writer: Writer, live_max: u32) -> Self {
-        Self { writer, bytes: Vec::new(), ends: Vec::new(), entered: 0, canceled: 0, live_max }
+    fn new(writer: Writer, live_max: u32, in_a_row: u32) -> Self {
+        Self {
+            writer,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            entered: 0,
+            canceled: 0,
+            live_max,
+            in_a_row,
+            row: 0,
+        }
     }
 
     /// Replaces the requests by the next `count` of the session.
@@ -76,10 +89,11 @@ impl Prepared {
         self.bytes.clear();
         self.ends.clear();
         for _ in 0..count {
-            if self.entered - self.canceled < self.live_max {
+            if self.row == 0 && self.entered - self.canceled < self.live_max {
                 self.entered += 1;
                 self.writer.enter(self.entered, &mut self.bytes);
             } else {
+                self.row = self.row.checked_sub(1).unwrap_or(self.in_a_row - 1);
                 self.canceled += 1;
                 self.writer.cancel(self.canceled, &mut self.bytes);
             }
