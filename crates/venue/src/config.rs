@@ -10,6 +10,7 @@ mod journal;
 mod ledger;
 mod market_data;
 mod money;
+mod network;
 mod order_entry;
 mod participants;
 mod trading;
@@ -21,6 +22,7 @@ pub use self::{
     journal::{DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig},
     ledger::{LedgerConfig, LedgerStoreName},
     market_data::{FeedLine, MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
+    network::{NetworkConfig, UdpBackendName},
     order_entry::{
         OrderEntryConfig, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntryUdpConfig,
         ThrottleConfig,
@@ -72,6 +74,8 @@ pub struct Config {
     pub order_entry_ouch42: Option<OrderEntryOuch42Config>,
     /// Order entry by OUCH 5.0 over UDP.
     pub order_entry_udp: OrderEntryUdpConfig,
+    /// The sockets of all ports.
+    pub network: NetworkConfig,
     /// How much a session may send.
     pub throttle: ThrottleConfig,
     /// Market data by ITCH 5.0 over MoldUDP64.
@@ -145,6 +149,7 @@ impl Default for Config {
             order_entry_fix: None,
             order_entry_ouch42: None,
             order_entry_udp: OrderEntryUdpConfig::default(),
+            network: NetworkConfig::default(),
             throttle: ThrottleConfig::default(),
             market_data: MarketDataConfig::default(),
             ledger: LedgerConfig::default(),
@@ -230,6 +235,7 @@ impl Config {
         if let Some(ouch42) = &self.order_entry_ouch42 {
             ouch42.check(&self.participants)?;
         }
+        self.network.check()?;
         self.throttle.check()?;
         self.market_data.check()?;
         for (index, stream) in self.market_data.streams.iter().enumerate() {

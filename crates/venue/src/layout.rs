@@ -120,6 +120,22 @@ impl AgentName {
         Self::Streams16,
     ];
 
+    /// Its place among the turns of its group. Order entry, which also sends replies, comes after the engine and
+    /// before the feed, so that a client does not wait for market data.
+    const fn turn(self) -> u8 {
+        match self {
+            Self::Source => 0,
+            Self::Sequencer => 1,
+            Self::Journaler => 2,
+            Self::Engine => 3,
+            Self::OrderEntry
+            | Self::OrderEntryFix
+            | Self::OrderEntryOuch42
+            | Self::OrderEntryUdp => 4,
+            _ => 5,
+        }
+    }
+
     /// True for an agent of the way in: up to the journal.
     const fn is_entry(self) -> bool {
         matches!(
@@ -325,7 +341,12 @@ fn apart(agents: &[AgentName], groups: &[&[AgentName]]) -> Vec<AgentGroup> {
     let is_apart = |agent: &AgentName| groups.iter().any(|group| group.contains(agent));
     let others: Vec<_> = agents.iter().copied().filter(|agent| !is_apart(agent)).collect();
     let all = std::iter::once(&*others).chain(groups.iter().copied());
-    all.filter(|group| !group.is_empty()).map(group).collect()
+    let in_turn_order = |agents: &[AgentName]| {
+        let mut agents = agents.to_vec();
+        agents.sort_by_key(|agent| agent.turn());
+        group(&agents)
+    };
+    all.filter(|group| !group.is_empty()).map(in_turn_order).collect()
 }
 
 fn list(agents: &[AgentName]) -> String {
@@ -425,6 +446,14 @@ pub fn launch(
     mut parker: impl FnMut(&AgentGroup) -> Result<Box<dyn Parker>, Failure>,
 ) -> Result<ring::RunningAgents, Failure> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let spins = |group: &&AgentGroup| group.wait.unwrap_or(wait) == Wait::Spin;
+    let spinning: Vec<_> = groups.iter().filter(spins).filter_map(|group| group.core).collect();
+    if let Err(error) = os::memory::keep_off(&spinning) {
+        tracing::warn!(
+            component = "layout",
+            "the thread that prepares memory may share a core with one that spins: {error}"
+        );
+    }
     let mut launched = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         if let Some(core) = group.core {
@@ -486,22 +515,22 @@ mod tests {
         for (name, venue, run) in [
             (
                 "single",
-                "order-entry+order-entry-udp+sequencer+journaler+engine+market-data+feed-server",
+                "sequencer+journaler+engine+order-entry+order-entry-udp+market-data+feed-server",
                 "source+sequencer+journaler+engine+ledger+reporter",
             ),
             (
                 "engine-alone",
-                "order-entry+order-entry-udp+sequencer+journaler+market-data+feed-server | engine",
+                "sequencer+journaler+order-entry+order-entry-udp+market-data+feed-server | engine",
                 "source+sequencer+journaler+ledger+reporter | engine",
             ),
             (
                 "core-alone",
-                "order-entry+order-entry-udp+journaler+market-data+feed-server | sequencer+engine",
+                "journaler+order-entry+order-entry-udp+market-data+feed-server | sequencer+engine",
                 "source+journaler+ledger+reporter | sequencer+engine",
             ),
             (
                 "entry-core",
-                "order-entry+order-entry-udp+sequencer+journaler | engine+market-data+feed-server",
+                "sequencer+journaler+order-entry+order-entry-udp | engine+market-data+feed-server",
                 "source+sequencer+journaler | engine+ledger+reporter",
             ),
             (

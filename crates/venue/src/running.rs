@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use gateway::SocketParker;
+use gateway::{SocketParker, UdpLosses};
 use journal::{Folder, Method};
 use ring::{Group, IdleStrategy, Parker, RingReport};
 use serde_json::{Value, json};
@@ -53,6 +53,7 @@ pub struct Running {
     market_figures: Option<Arc<MarketFigures>>,
     started: Value,
     notices: Vec<String>,
+    losses: Vec<(&'static str, UdpLosses)>,
     clock: SystemClock,
     /// How far venue time was ahead of the wall clock at the start.
     clock_ahead_ns: u64,
@@ -144,6 +145,13 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let layout = layout::describe(&groups);
     let mut started =
         started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
+    started["network"] = json!({
+        "udp": sockets.udp.as_str(),
+        "receive_buffer": {
+            "asked": sockets.udp.receive_buffer_asked,
+            "granted": sockets.udp.receive_buffer_granted,
+        },
+    });
     started["streams"] = venue.gauges.streams.iter().map(stream_address).collect();
     started["addresses"]["admin"] =
         admin.address().map_or(Value::Null, |address| json!(address.to_string()));
@@ -157,6 +165,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         desk,
         started,
         notices: sockets.notices,
+        losses: sockets.losses,
         clock,
         clock_ahead_ns: ahead_ns,
     })
@@ -292,6 +301,11 @@ impl Running {
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
             "feed_server": figures(&self.gauges.feed_server.read().named()),
+            "sockets": self
+                .losses
+                .iter()
+                .map(|(name, losses)| ((*name).to_owned(), figures(&losses.read().named())))
+                .collect::<Value>(),
             "derived_data": self.market_figures.as_ref().map(|it| figures(&it.named())),
             "streams": self.gauges.streams.iter().map(stream_figures).collect::<Vec<_>>(),
             "journal": journal_status(&self.gauges.journal),

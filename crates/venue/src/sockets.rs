@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use gateway::{DatagramNetwork, FeedServerNetworks, Tcp, Udp, UdpOptions, is_multicast};
+use gateway::{
+    DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, Udp, UdpLosses, UdpOptions,
+    is_multicast,
+};
 
 use crate::{
     config::{Config, FeedLine, StreamConfig},
@@ -28,7 +31,27 @@ pub struct Sockets {
     pub addresses: Addresses,
     /// What the user should know: a fallback that was taken, a buffer that was not granted.
     pub notices: Vec<String>,
+    /// How datagrams of order entry pass the system.
+    pub udp: UdpBackend,
+    /// What was lost at the sockets that receive datagrams, by the name of their agent.
+    pub losses: Vec<(&'static str, UdpLosses)>,
     descriptors: Vec<(AgentName, OwnedFd)>,
+}
+
+/// How datagrams pass the system.
+#[derive(Clone, Copy, Debug)]
+pub struct UdpBackend {
+    /// Those that go together pass it as one.
+    pub joins: bool,
+    pub receive_buffer_asked: usize,
+    /// As the kernel counts it, with its own bookkeeping: twice what was asked for, where all of it was granted.
+    pub receive_buffer_granted: usize,
+}
+
+impl UdpBackend {
+    pub const fn as_str(self) -> &'static str {
+        if self.joins { "gro" } else { "mmsg" }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +77,17 @@ pub struct Addresses {
 impl Sockets {
     /// Binds all of them.
     pub fn bind(config: &Config) -> Result<Self, Failure> {
-        let options = UdpOptions::default();
+        let wanted = &config.network;
+        let options = UdpOptions {
+            receive_buffer_bytes: wanted.receive_buffer.0 as usize,
+            joins_sent: wanted.udp.joins(),
+            ..UdpOptions::default()
+        };
+        let joined = UdpOptions { joins_received: wanted.udp.joins(), ..options };
         let mut notices = Vec::new();
         let order_entry = Tcp::bind(config.order_entry.address)
             .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
-        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &options)
+        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &joined)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
         let re_request = Udp::bind(config.market_data.re_request, &options).map_err(|error| {
             taken("market_data.re_request", config.market_data.re_request, &error)
@@ -74,14 +103,44 @@ impl Sockets {
             ouch42.map(|it| listen("order_entry_ouch42.address", it.address)).transpose()?;
         let snapshot = listen("market_data.snapshot", config.market_data.snapshot)?;
         let stream = listen("market_data.tcp", config.market_data.tcp)?;
-        let granted = order_entry_udp.receive_buffer_bytes();
-        if granted < options.receive_buffer_bytes {
+        let udp = UdpBackend {
+            joins: joined.joins_received && order_entry_udp.refused_join().is_none(),
+            receive_buffer_asked: options.receive_buffer_bytes,
+            receive_buffer_granted: order_entry_udp.receive_buffer_bytes(),
+        };
+        notices.extend(buffer_notice(&udp));
+        if let Some(error) = order_entry_udp.refused_join() {
             notices.push(format!(
-                "the system grants a UDP receive buffer of {granted} bytes where {} were asked \
-                 for: bursts may lose datagrams (raise net.core.rmem_max)",
-                options.receive_buffer_bytes
+                "network.udp is {}, and the system does not join datagrams ({error}): mmsg is used; \
+                 UDP_GRO needs Linux 5.0 or newer, and a sandbox that lets it pass",
+                wanted.udp
             ));
         }
+        let settings =
+            SocketOptions { busy_poll: wanted.busy_poll.0, device: wanted.device.clone() };
+        let ports = [Some(&order_entry), order_entry_fix.as_ref(), order_entry_ouch42.as_ref()];
+        let mut bound = order_entry_udp.bind_device(&settings);
+        let mut polled = order_entry_udp.poll_busily(&settings);
+        for port in ports.into_iter().flatten() {
+            bound = bound.and_then(|()| port.bind_device(&settings));
+            polled = polled.and_then(|()| port.poll_busily(&settings));
+        }
+        bound.map_err(|error| {
+            let device = settings.device.as_deref().unwrap_or_default();
+            Failure::environment(format!("cannot use network.device {device:?}: {error}"))
+                .hint("`ip link` lists the interfaces; naming one may need CAP_NET_RAW")
+        })?;
+        if let Err(error) = polled {
+            notices.push(format!(
+                "network.busy_poll is {:?}, and the system refuses it ({error}): order entry waits for \
+                 the card; give the venue CAP_NET_ADMIN, or set net.core.busy_read",
+                settings.busy_poll
+            ));
+        }
+        let losses = vec![
+            ("order_entry_udp", order_entry_udp.losses()),
+            ("re_request", re_request.losses()),
+        ];
         let market_data = &config.market_data;
         let (feed, destination) = feed_socket(&market_data.line_a(), &options, &mut notices)?;
         let line_b = market_data.line_b();
@@ -128,7 +187,7 @@ impl Sockets {
             feed_server,
             streams,
         };
-        Ok(Self { networks, addresses, notices, descriptors })
+        Ok(Self { networks, addresses, notices, udp, losses, descriptors })
     }
 
     /// The descriptors that wake a group of these agents. Each is given away once.
@@ -139,6 +198,19 @@ impl Sockets {
         let taken: Vec<(AgentName, OwnedFd)> = taken;
         taken.into_iter().map(|(_, descriptor)| descriptor).collect()
     }
+}
+
+/// The kernel counts its bookkeeping, and grants twice what was asked for, or less.
+fn buffer_notice(udp: &UdpBackend) -> Option<String> {
+    let granted = udp.receive_buffer_granted / 2;
+    (granted < udp.receive_buffer_asked).then(|| {
+        format!(
+            "the system grants a UDP receive buffer of {granted} bytes where {} were asked for \
+             (network.receive_buffer): bursts may lose datagrams; `sysctl -w net.core.rmem_max={}` \
+             raises the limit",
+            udp.receive_buffer_asked, udp.receive_buffer_asked
+        )
+    })
 }
 
 /// The socket a line of the feed leaves by, and where it goes: the group if this machine carries multicast
@@ -180,7 +252,8 @@ fn feed_socket(
 /// The socket that a delta stream leaves by.
 fn stream_socket(config: &Config, stream: &StreamConfig) -> Result<Udp, Failure> {
     let datagram_bytes_max = stream.packet_size.0 as usize;
-    let options = UdpOptions { datagram_bytes_max, ..UdpOptions::default() };
+    let joins_sent = config.network.udp.joins();
+    let options = UdpOptions { datagram_bytes_max, joins_sent, ..UdpOptions::default() };
     let socket = match stream.to.iter().any(|to| is_multicast(*to)) {
         true => Udp::multicast_sender(config.market_data.interface, &options),
         false => sender(&options),

@@ -238,6 +238,12 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     if addresses["admin"].is_string() {
         print_line(&format!("  {:<16} {:<23} {}", "admin", "HTTP", text(&addresses["admin"])))?;
     }
+    let network = &started["network"];
+    print_line(&format!(
+        "  network          udp by {}, receive buffer {} bytes",
+        text(&network["udp"]),
+        grouped(network["receive_buffer"]["granted"].as_u64().unwrap_or(0)),
+    ))?;
     let symbols: Vec<_> = config.instruments.iter().map(|i| i.symbol.as_str()).collect();
     print_line(&format!("  instruments      {}", symbols.join(" ")))?;
     let participants: Vec<_> = config

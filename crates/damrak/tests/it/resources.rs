@@ -19,6 +19,9 @@ fn a_venue_that_would_run_out_of_memory_does_not_start() {
         command
     };
     let path = config(folder.path(), "");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (address, large) = ("address = \"127.0.0.1:0\"\n", "reply_store = \"512MiB\"\n");
+    std::fs::write(&path, text.replace(address, &format!("{address}{large}"))).unwrap();
     for verb in VERBS {
         let output = limited(verb, &path).output().unwrap();
         let said = stderr(&output);
@@ -36,11 +39,7 @@ fn a_venue_that_would_run_out_of_memory_does_not_start() {
 
     let small = config(folder.path(), "").replace("venue.toml", "small.toml");
     let text = std::fs::read_to_string(&path).unwrap();
-    let text = text.replace(
-        "address = \"127.0.0.1:0\"\n",
-        "address = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n",
-    );
-    std::fs::write(&small, text).unwrap();
+    std::fs::write(&small, text.replace("512MiB", "16MiB")).unwrap();
     let mut command = limited(&["serve", "--json"], &small);
     let (venue, started) = Venue::spawn(&mut command);
     assert_eq!(started["event"], "started");

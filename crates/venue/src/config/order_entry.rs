@@ -8,8 +8,9 @@ use wire::fix::CompId;
 
 use super::{Bytes, ParticipantConfig, ProtocolName, Span, loopback};
 
-/// Both stores of the default configuration fit a machine, or a container, of 2 GiB.
-pub(super) const REPLY_STORE_DEFAULT: Bytes = Bytes(512 << 20);
+/// Memory that is written the first time costs more than the reply it is for, so the stores are soon used up, and then
+/// used again. This one has some 800,000 replies.
+pub(super) const REPLY_STORE_DEFAULT: Bytes = Bytes(64 << 20);
 
 /// `[order_entry]`
 #[derive(Clone, Debug, Deserialize)]
@@ -29,7 +30,7 @@ pub struct OrderEntryConfig {
     /// A client that takes nothing for this long while there is something to send is
     /// disconnected; it can log in again and continue where it stopped. Default `10s`.
     pub slow_client_timeout: Span,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `512MiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `64MiB`.
     pub reply_store: Bytes,
 }
 
@@ -89,7 +90,7 @@ pub struct OrderEntryFixConfig {
     /// As `order_entry.slow_client_timeout`. Default `10s`.
     pub slow_client_timeout: Span,
     /// Memory for the messages to all sessions; the oldest of the longest stream are dropped first, and a
-    /// resend reads them from the journal. Default `512MiB`.
+    /// resend reads them from the journal. Default `64MiB`.
     pub reply_store: Bytes,
 }
 
@@ -146,7 +147,7 @@ pub struct OrderEntryOuch42Config {
     pub address: SocketAddr,
     /// As `order_entry.connections_max`. Default 1024.
     pub connections_max: usize,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `512MiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `64MiB`.
     pub reply_store: Bytes,
 }
 
@@ -168,7 +169,7 @@ impl Default for OrderEntryOuch42Config {
 pub struct OrderEntryUdpConfig {
     /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26401`.
     pub address: SocketAddr,
-    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `512MiB`.
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `64MiB`.
     pub reply_store: Bytes,
 }
 

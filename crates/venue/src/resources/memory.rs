@@ -23,8 +23,8 @@ const PROGRAM_BYTES: u64 = 96 << 20;
 /// A stream of replies keeps its newest chunks, whatever the bound of its store.
 const STREAM_BYTES_MIN: u64 = 160 << 10;
 
-/// What a session over UDP may have waiting: 512 KiB in a queue that doubles.
-const UDP_SESSION_BYTES: u64 = 1 << 20;
+/// What a session over UDP may have waiting: 512 KiB, as much that was taken, in a list that doubles.
+const UDP_SESSION_BYTES: u64 = 2 << 20;
 
 /// ClOrdIDs, trades and orders that are kept of a session by FIX, once in its gateway and once for snapshots.
 const FIX_SESSION_BYTES: u64 = 32 << 20;
@@ -298,14 +298,14 @@ mod tests {
         };
         let default = worst("");
         for (changes, more) in [
-            ("[order_entry]\nreply_store = \"1GiB\"", GIB / 2),
-            ("[order_entry_udp]\nreply_store = \"513MiB\"", 1 << 20),
+            ("[order_entry]\nreply_store = \"1GiB\"", GIB - (64 << 20)),
+            ("[order_entry_udp]\nreply_store = \"65MiB\"", 1 << 20),
             ("[market_data]\nstore = \"65MiB\"", 1 << 20),
             ("[snapshots]\nreplies = \"65MiB\"", 2 << 20),
             ("[snapshots]\ninputs = 0\ntime = \"0s\"", 0_u64.wrapping_sub(128 << 20)),
             ("[rings]\nsubmissions = 8192", 2 * 4096 * 128),
             // Its store, its ring, and the places of 256 connections without a login.
-            ("[order_entry_fix]", GIB / 2 + 4096 * 128 + 256 * CONNECTION_BYTES_MAX as u64),
+            ("[order_entry_fix]", (64 << 20) + 4096 * 128 + 256 * CONNECTION_BYTES_MAX as u64),
         ] {
             assert_eq!(worst(changes).wrapping_sub(default), more, "{changes}");
         }
@@ -323,9 +323,11 @@ mod tests {
     /// only the worst of all participants take is a warning.
     #[test]
     fn memory_is_compared_with_every_limit() {
-        let needs = MemoryNeeds::of(&Config::default());
+        let large = "reply_store = \"512MiB\"\n";
+        let needs =
+            MemoryNeeds::of(&config(&format!("[order_entry]\n{large}[order_entry_udp]\n{large}")));
         let in_time = needs.up_to(&[When::Start, When::InTime]);
-        assert!(in_time < 2 * GIB, "the default configuration starts with 2 GiB");
+        assert!(in_time < 2 * GIB, "even this configuration starts with 2 GiB");
         let plenty = Some(100 * GIB);
         let good = MemoryOffer { total: plenty, available: plenty, ..MemoryOffer::default() };
         assert_eq!(needs.judge(&good).state, ResourceState::Enough);

@@ -1,0 +1,90 @@
+//! The sockets of the venue: which calls of the system they use, and what is asked of the system for them.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::{Bytes, Span};
+
+/// `[network]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkConfig {
+    /// Calls of the system for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg, where datagrams that go
+    /// together pass the system as one (UDP_GRO, UDP_SEGMENT), as far as it can do that. `mmsg`: each by itself.
+    pub udp: UdpBackendName,
+    /// Receive buffer to ask of the system for each UDP socket. Default `4MiB`.
+    pub receive_buffer: Bytes,
+    /// How long the system looks at the network card itself where a thread asks for what has arrived at order entry
+    /// (SO_BUSY_POLL). Default `0s`: it waits for the card.
+    pub busy_poll: Span,
+    /// The one network interface by which order entry is reached (SO_BINDTODEVICE). Default none: all.
+    pub device: Option<String>,
+}
+
+/// `network.udp`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UdpBackendName {
+    #[default]
+    Auto,
+    Gro,
+    Mmsg,
+}
+
+impl UdpBackendName {
+    /// True if datagrams are to pass the system together.
+    pub const fn joins(self) -> bool {
+        !matches!(self, Self::Mmsg)
+    }
+}
+
+impl fmt::Display for UdpBackendName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Gro => "gro",
+            Self::Mmsg => "mmsg",
+        })
+    }
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self {
+            udp: UdpBackendName::Auto,
+            receive_buffer: Bytes(4 << 20),
+            busy_poll: Span(std::time::Duration::ZERO),
+            device: None,
+        }
+    }
+}
+
+impl NetworkConfig {
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(64 << 10..=1 << 30).contains(&self.receive_buffer.0) {
+            return Err(format!(
+                "network.receive_buffer is {}: it must be from 64KiB to 1GiB",
+                self.receive_buffer
+            ));
+        }
+        if self.busy_poll.0 > BUSY_POLL_MAX {
+            return Err(format!(
+                "network.busy_poll is {:?}: it must be {BUSY_POLL_MAX:?} at most",
+                self.busy_poll.0
+            ));
+        }
+        match &self.device {
+            Some(name) if name.is_empty() || name.len() > DEVICE_LEN_MAX => Err(format!(
+                "network.device is {name:?}: the name of an interface has 1 to {DEVICE_LEN_MAX} characters"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The longest time that makes sense: a card is asked for so long while nothing else runs on its thread.
+const BUSY_POLL_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// IFNAMSIZ, less the zero at the end.
+const DEVICE_LEN_MAX: usize = 15;
