@@ -101,7 +101,7 @@ const LAYERS: &[(&str, Knows)] = &[
     ("engine", Knows::Only(&["market"])),
     ("journal", Knows::Only(&["os"])),
     ("gateway", Knows::Only(&["market", "wire", "ring", "os"])),
-    ("client", Knows::Only(&["market", "wire", "ring"])),
+    ("client", Knows::Only(&["market", "wire", "ring", "os"])),
     ("venue", Knows::Only(&["market", "wire", "ring", "os", "engine", "journal", "gateway"])),
     ("proof", Knows::All),
     ("lab", Knows::All),

@@ -31,7 +31,7 @@ pub use fix::{
     FixFrames, FixWriter, Garbled, replaced as fix_replaced, side_code as fix_side_code,
 };
 pub use tcp::{ClientState, TcpClient, connect_tcp};
-pub use udp::{DatagramSocket, UdpClient, UdpClientReport};
+pub use udp::{DatagramBatching, DatagramSocket, UdpClient, UdpClientReport};
 
 /// Why a client cannot go on, or not now.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,9 @@ pub enum ClientError {
         /// What the system says.
         source: io::Error,
     },
+    /// The kernel does not split and gather datagrams.
+    #[error("this kernel has no UDP_SEGMENT and UDP_GRO: they need Linux 5.0 or newer")]
+    Segments(#[source] io::Error),
     /// The socket failed while reading.
     #[error("cannot read from the venue")]
     Receive(#[source] io::Error),

@@ -42,7 +42,7 @@ use crate::{
     order_file::FileError,
     schedule::{ArrivalShape, Arrivals},
 };
-use client::participant::ClientError;
+use client::participant::{ClientError, DatagramBatching};
 
 pub use fix_link::FixLogin;
 pub use null_venue::{NullVenue, NullVenueFaults};
@@ -135,6 +135,8 @@ pub struct LoadOptions {
     /// The most requests in a datagram of a UDP session. Requests that are due together share one;
     /// none waits for another.
     pub requests_per_datagram: usize,
+    /// How UDP sessions use the system: requests of a turn leave together.
+    pub batching: DatagramBatching,
     pub live_orders_max: usize,
     /// The most requests of a session that may wait for answers; beyond, they are sent late, and the
     /// report has the time for which that held.
@@ -181,6 +183,7 @@ impl LoadOptions {
             seed: 1,
             threads: 1,
             requests_per_datagram: 1,
+            batching: DatagramBatching::Batch,
             live_orders_max: 1_000,
             outstanding_max: OUTSTANDING_MAX_DEFAULT,
             late_ns: 1_000_000,

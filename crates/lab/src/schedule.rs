@@ -129,9 +129,16 @@ impl ArrivalSchedule {
             Gaps::Fixed { index } => {
                 let index = index - index % burst;
                 if self.shape.ramp.is_none() {
-                    let elapsed_ns = u128::from(index) * u128::from(NANOS_PER_SECOND)
-                        / u128::from(self.shape.rate_per_second);
-                    u64::try_from(elapsed_ns).expect("a run of less than 500 years")
+                    let rate = self.shape.rate_per_second;
+                    // A division of 128 bits takes several times as long as one of 64.
+                    index.checked_mul(NANOS_PER_SECOND).map_or_else(
+                        || {
+                            let elapsed_ns =
+                                u128::from(index) * u128::from(NANOS_PER_SECOND) / u128::from(rate);
+                            u64::try_from(elapsed_ns).expect("a run of less than 500 years")
+                        },
+                        |scaled| scaled / rate,
+                    )
                 } else {
                     self.shape.time_ns(index as f64)
                 }

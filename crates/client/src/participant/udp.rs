@@ -5,8 +5,10 @@
 use std::{
     io,
     net::{SocketAddr, UdpSocket},
+    os::fd::AsFd,
 };
 
+use os::{ReceiveBatch, SendQueue};
 use socket2::SockRef;
 use wire::moldudp64::{
     self, BLOCK_HEADER_LEN, PACKET_LEN_DEFAULT, ReceiveError, Receiver, ReceiverLimits,
@@ -20,10 +22,14 @@ use crate::subscriber::RECEIVE_BUFFER_BYTES;
 const READS_PER_POLL: usize = 64;
 /// The longest datagram there is.
 const DATAGRAM_LEN_MAX: usize = 65_535;
+/// A client in batches sends and receives so many datagrams with one system call,
+const SENDS_PER_CALL: usize = 64;
+/// so many if the kernel gathers what it receives: each may be many then.
+const RECEIVES_PER_CALL: usize = 16;
 /// A reply that is missing is asked for again after this long.
 const REQUEST_TIMEOUT_NS: u64 = 200_000_000;
 
-/// A nonblocking socket that talks with one peer: one datagram a call.
+/// A nonblocking socket that talks with one peer.
 pub trait DatagramSocket {
     /// Sends one datagram.
     ///
@@ -36,6 +42,26 @@ pub trait DatagramSocket {
     /// # Errors
     /// As the system says; `WouldBlock` if there is none now.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends what waits in the queue, as far as the system takes it.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    fn send_queue(&self, queue: &mut SendQueue) -> io::Result<()> {
+        while let Some(datagram) = queue.first() {
+            self.send(datagram)?;
+            queue.advance(1);
+        }
+        Ok(())
+    }
+
+    /// Receives what waits, as far as the batch has room; 0 if nothing does.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive), but for `WouldBlock`.
+    fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        batch.receive_each(|buffer| self.receive(buffer))
+    }
 }
 
 impl DatagramSocket for UdpSocket {
@@ -46,6 +72,26 @@ impl DatagramSocket for UdpSocket {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.recv(buffer)
     }
+
+    fn send_queue(&self, queue: &mut SendQueue) -> io::Result<()> {
+        queue.send(self.as_fd())
+    }
+
+    fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+        batch.receive(self.as_fd())
+    }
+}
+
+/// How a [`UdpClient`] uses the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DatagramBatching {
+    /// A datagram is sent as soon as it is full.
+    #[default]
+    Single,
+    /// Full datagrams wait for [`UdpClient::flush`], up to 64, and leave with one system call.
+    Batch,
+    /// The same, and the kernel splits and gathers datagrams of one length (UDP_SEGMENT, UDP_GRO).
+    Segments,
 }
 
 /// An OUCH client over UDP: messages go up as they are, one or several a datagram; replies come
@@ -57,9 +103,12 @@ pub struct UdpClient<S = UdpSocket> {
     socket: S,
     /// `None` until the first packet says how far the session got.
     receiver: Option<Receiver>,
-    buffer: Box<[u8]>,
-    /// The datagram being filled: message blocks.
-    waiting: Vec<u8>,
+    received: ReceiveBatch,
+    /// Full datagrams, and the one being filled: message blocks.
+    queue: SendQueue,
+    /// The most full datagrams that wait.
+    datagrams_max: usize,
+    /// Messages in the datagram being filled.
     waiting_count: usize,
     messages_per_datagram: usize,
     report: UdpClientReport,
@@ -111,6 +160,26 @@ impl UdpClient {
         Ok(Self::over(socket, from, messages_per_datagram))
     }
 
+    /// Has the client send and receive in batches; one that was just made.
+    ///
+    /// # Errors
+    /// [`ClientError::Segments`] if the kernel does not split or gather datagrams and shall.
+    pub fn with_batching(mut self, batching: DatagramBatching) -> Result<Self, ClientError> {
+        let is_split = batching == DatagramBatching::Segments;
+        if is_split {
+            if !os::sends_segments(self.socket.as_fd()) {
+                return Err(ClientError::Segments(io::ErrorKind::Unsupported.into()));
+            }
+            os::receive_segments(self.socket.as_fd()).map_err(ClientError::Segments)?;
+        }
+        if batching != DatagramBatching::Single {
+            self.queue = SendQueue::new(is_split);
+            self.datagrams_max = SENDS_PER_CALL;
+            self.received = ReceiveBatch::new(RECEIVES_PER_CALL, DATAGRAM_LEN_MAX);
+        }
+        Ok(self)
+    }
+
     /// The local address in use.
     ///
     /// # Errors
@@ -130,8 +199,9 @@ impl<S: DatagramSocket> UdpClient<S> {
         Self {
             socket,
             receiver: from.map(|from| Receiver::new(from, limits())),
-            buffer: vec![0; DATAGRAM_LEN_MAX].into_boxed_slice(),
-            waiting: Vec::with_capacity(PACKET_LEN_DEFAULT),
+            received: ReceiveBatch::new(1, DATAGRAM_LEN_MAX),
+            queue: SendQueue::new(false),
+            datagrams_max: 1,
             waiting_count: 0,
             messages_per_datagram,
             report: UdpClientReport::default(),
@@ -176,20 +246,20 @@ impl<S: DatagramSocket> UdpClient<S> {
         on_message: &mut impl FnMut(u64, &[u8]),
     ) -> Result<usize, ClientError> {
         self.flush()?;
-        let mut delivered = 0;
-        for _ in 0..READS_PER_POLL {
-            let len = match self.socket.receive(&mut self.buffer) {
-                Ok(len) => len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+        let (mut reads, mut delivered) = (0, 0);
+        while reads < READS_PER_POLL {
+            let count = match self.socket.receive_batch(&mut self.received) {
+                Ok(0) => break,
+                Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     self.report.refused += 1;
+                    reads += 1;
                     continue;
                 }
                 Err(error) => return Err(ClientError::Receive(error)),
             };
-            self.report.datagrams_received += 1;
-            delivered += self.take(len, now_ns, on_message)?;
+            reads += count;
+            delivered += self.take_received(count, now_ns, on_message)?;
         }
         if let Some(request) =
             self.receiver.as_mut().and_then(|receiver| receiver.next_request(now_ns))
@@ -208,41 +278,61 @@ impl<S: DatagramSocket> UdpClient<S> {
         let block_len = BLOCK_HEADER_LEN + message.len();
         let length = u16::try_from(message.len()).ok().filter(|_| block_len <= PACKET_LEN_DEFAULT);
         let Some(length) = length else { return Err(ClientError::TooLong(message.len())) };
-        if !self.has_room(message.len()) {
-            self.flush()?;
-            if self.waiting_count > 0 {
+        if !self.fits(message.len()) {
+            self.close();
+        }
+        if self.queue.len() >= self.datagrams_max {
+            self.send_full()?;
+            if self.queue.len() >= self.datagrams_max {
                 return Err(ClientError::Full);
             }
         }
-        self.waiting.extend_from_slice(&length.to_be_bytes());
-        self.waiting.extend_from_slice(message);
+        self.queue.append(&length.to_be_bytes());
+        self.queue.append(message);
         self.waiting_count += 1;
-        if self.waiting_count == self.messages_per_datagram { self.flush() } else { Ok(()) }
+        if self.waiting_count == self.messages_per_datagram {
+            self.close();
+        }
+        if self.queue.len() >= self.datagrams_max { self.send_full() } else { Ok(()) }
     }
 
-    /// True if a message of `len` bytes fits the datagram being filled.
+    /// True if a message of `len` bytes can wait.
     #[must_use]
     pub fn has_room(&self, len: usize) -> bool {
-        self.waiting_count < self.messages_per_datagram
-            && self.waiting.len() + BLOCK_HEADER_LEN + len <= PACKET_LEN_DEFAULT
+        self.queue.len() + usize::from(!self.fits(len)) < self.datagrams_max
     }
 
-    /// Sends the datagram being filled, if the system takes it now.
+    /// Sends what waits, the datagram being filled too, as far as the system takes it now.
     ///
     /// # Errors
     /// [`ClientError::Send`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        if self.waiting_count == 0 {
-            return Ok(());
+        if self.queue.len() < self.datagrams_max {
+            self.close();
         }
-        // A single message goes as it is, without a length.
-        let start = if self.waiting_count == 1 { BLOCK_HEADER_LEN } else { 0 };
-        if transmit(&self.socket, &self.waiting[start..], &mut self.report.refused)? {
-            self.report.datagrams_sent += 1;
-            self.waiting.clear();
+        self.send_full()
+    }
+
+    /// True if a message of `len` bytes fits the datagram being filled.
+    fn fits(&self, len: usize) -> bool {
+        self.queue.open_len() + BLOCK_HEADER_LEN + len <= PACKET_LEN_DEFAULT
+    }
+
+    /// The datagram being filled is complete, if there is one.
+    fn close(&mut self) {
+        if self.waiting_count > 0 {
+            // A single message goes as it is, without a length.
+            self.queue.close(if self.waiting_count == 1 { BLOCK_HEADER_LEN } else { 0 });
             self.waiting_count = 0;
         }
-        Ok(())
+    }
+
+    fn send_full(&mut self) -> Result<(), ClientError> {
+        let Self { socket, queue, report, .. } = self;
+        let before = queue.len();
+        let result = transmit(&mut report.refused, || socket.send_queue(queue));
+        report.datagrams_sent += (before - queue.len()) as u64;
+        result.map(drop)
     }
 
     /// Asks for replies, be they known to be missing or not.
@@ -251,43 +341,61 @@ impl<S: DatagramSocket> UdpClient<S> {
     /// [`ClientError::Send`].
     pub fn ask_again(&mut self, request: &Request) -> Result<(), ClientError> {
         // What the system does not take now is asked for again after the timeout.
-        transmit(&self.socket, &request.encode(), &mut self.report.refused).map(drop)
+        let Self { socket, report, .. } = self;
+        transmit(&mut report.refused, || socket.send(&request.encode())).map(drop)
     }
 
-    fn take(
+    fn take_received(
         &mut self,
-        len: usize,
+        count: usize,
         now_ns: u64,
         on_message: &mut impl FnMut(u64, &[u8]),
     ) -> Result<usize, ClientError> {
-        let datagram = &self.buffer[..len];
-        let receiver = match &mut self.receiver {
-            Some(receiver) => receiver,
-            None => match moldudp64::parse(datagram) {
-                Ok(packet) => self.receiver.insert(Receiver::for_session(
-                    packet.session,
-                    packet.sequence_number,
-                    limits(),
-                )),
-                Err(_) => {
-                    self.report.malformed += 1;
-                    return Ok(0);
-                }
-            },
-        };
         let mut delivered = 0;
-        let result = receiver.receive(datagram, now_ns, &mut |stream_sequence, message| {
-            on_message(stream_sequence, message);
-            delivered += 1;
-        });
-        match result {
-            Ok(()) => Ok(delivered),
-            Err(ReceiveError::Malformed(_)) => {
-                self.report.malformed += 1;
-                Ok(0)
-            }
-            Err(error) => Err(ClientError::Replies(error)),
+        let Self { receiver, received, report, .. } = self;
+        let received = &*received;
+        for datagram in (0..count).flat_map(|index| received.datagrams(index)) {
+            report.datagrams_received += 1;
+            delivered += take(receiver, datagram, now_ns, report, on_message)?;
         }
+        Ok(delivered)
+    }
+}
+
+/// Hands on what a datagram brings.
+fn take(
+    receiver: &mut Option<Receiver>,
+    datagram: &[u8],
+    now_ns: u64,
+    report: &mut UdpClientReport,
+    on_message: &mut impl FnMut(u64, &[u8]),
+) -> Result<usize, ClientError> {
+    let receiver = match receiver {
+        Some(receiver) => receiver,
+        None => match moldudp64::parse(datagram) {
+            Ok(packet) => receiver.insert(Receiver::for_session(
+                packet.session,
+                packet.sequence_number,
+                limits(),
+            )),
+            Err(_) => {
+                report.malformed += 1;
+                return Ok(0);
+            }
+        },
+    };
+    let mut delivered = 0;
+    let result = receiver.receive(datagram, now_ns, &mut |stream_sequence, message| {
+        on_message(stream_sequence, message);
+        delivered += 1;
+    });
+    match result {
+        Ok(()) => Ok(delivered),
+        Err(ReceiveError::Malformed(_)) => {
+            report.malformed += 1;
+            Ok(0)
+        }
+        Err(error) => Err(ClientError::Replies(error)),
     }
 }
 
@@ -295,14 +403,13 @@ fn limits() -> ReceiverLimits {
     ReceiverLimits { request_timeout_ns: REQUEST_TIMEOUT_NS, ..ReceiverLimits::default() }
 }
 
-/// Sends one datagram; false if the system does not take it now.
+/// Sends; false if the system does not take it now.
 fn transmit(
-    socket: &impl DatagramSocket,
-    datagram: &[u8],
     refused: &mut u64,
+    mut send: impl FnMut() -> io::Result<()>,
 ) -> Result<bool, ClientError> {
     loop {
-        match socket.send(datagram) {
+        match send() {
             Ok(()) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::Args;
-use client::participant::{self, ClientError};
+use client::participant::{self, ClientError, DatagramBatching};
 use lab::{
     environment::{Environment, machine_line},
     latency::{Latency, Percentiles},
@@ -88,6 +88,10 @@ pub struct Arguments {
     /// Most requests in a datagram; requests that are due together share one.
     #[arg(long, default_value_t = 1)]
     pack: usize,
+    /// Have the kernel split what is sent over UDP and gather what is received (UDP_SEGMENT, UDP_GRO): requests of one
+    /// length that follow each other leave as one message. Needs Linux 5.0.
+    #[arg(long)]
+    gso: bool,
     /// Number of connections: `{}` in --session and --fix becomes 01, 02, …, and each --udp address is followed by the
     /// next ports. Without --session: user{}:password{}.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -328,6 +332,9 @@ impl Laboratory<'_> {
         options.seed = arguments.seed;
         options.threads = arguments.threads;
         options.requests_per_datagram = arguments.pack;
+        if arguments.gso {
+            options.batching = DatagramBatching::Segments;
+        }
         options.outstanding_max = arguments.outstanding_max;
         if arguments.out.is_some() {
             options.progress_ns = (duration_ns / INTERVALS).clamp(INTERVAL_NS_MIN, INTERVAL_NS_MAX);

@@ -50,7 +50,8 @@ pub(super) fn open(
             Box::new(TcpClient::connect(server, login, options.timers, now_ns)?)
         }
         LoadSession::Udp { server, local } => {
-            Box::new(UdpClient::bind(local, server, None, options.requests_per_datagram)?)
+            let client = UdpClient::bind(local, server, None, options.requests_per_datagram)?;
+            Box::new(client.with_batching(options.batching)?)
         }
         LoadSession::Fix { server, login } => {
             Box::new(FixLink::over(connect_tcp(server)?, &login, now_ns))

@@ -1,7 +1,10 @@
 //! The mix of requests: adds, cancels, replaces and crossing orders around a wandering price.
 
 use market::{Price, Quantity, Side, TimeInForce};
-use wire::ouch::{EnterOrder, Inbound, MessageBuffer, decode_inbound};
+use wire::{
+    layout::Message,
+    ouch::{CancelOrderRequest, EnterOrder, Inbound, ReplaceOrderRequest, decode_inbound},
+};
 
 use super::{LoadCounts, LoadSymbol, replay::ReplayAsk, tracker::Tracker};
 use client::participant;
@@ -21,6 +24,9 @@ const MID_DRIFT_MAX: i64 = 64;
 pub(super) struct Mix {
     rng: Rng,
     walks: Vec<Walk>,
+    /// A cancel and a replace, as the client writes them.
+    cancel: CancelOrderRequest,
+    replace: ReplaceOrderRequest,
     /// From this many live orders on, a session cancels instead of adding.
     live_orders_max: usize,
 }
@@ -35,46 +41,48 @@ struct Walk {
     drift: i64,
 }
 
-pub(super) struct Wish {
-    pub(super) message: MessageBuffer,
-    kind: WishKind,
-}
-
-enum WishKind {
-    Enter { symbol: usize, is_buy: bool, quantity: u64 },
-    Replace { original: u32, open: u64 },
-    Cancel { user_ref_num: u32 },
+/// What a request asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wish {
+    Enter {
+        symbol: usize,
+        is_buy: bool,
+        quantity: u64,
+    },
+    Replace {
+        original: u32,
+        open: u64,
+    },
+    Cancel {
+        user_ref_num: u32,
+    },
+    /// It is of a recorded flow.
     Recorded(ReplayAsk),
 }
 
 impl Wish {
-    /// A request of a recorded flow.
-    pub(super) fn recorded(message: MessageBuffer, ask: ReplayAsk) -> Self {
-        Self { message, kind: WishKind::Recorded(ask) }
-    }
-
     /// The wish was sent: from now on its answer is awaited.
     pub(super) fn sent(
-        &self,
+        self,
         tracker: &mut Tracker,
         counts: &mut LoadCounts,
         scheduled_ns: u64,
         sent_ns: u64,
     ) {
-        match self.kind {
-            WishKind::Enter { symbol, is_buy, quantity } => {
+        match self {
+            Self::Enter { symbol, is_buy, quantity } => {
                 counts.enters += 1;
                 tracker.entered(symbol as u32, is_buy, quantity, scheduled_ns, sent_ns);
             }
-            WishKind::Replace { original, open } => {
+            Self::Replace { original, open } => {
                 counts.replaces += 1;
                 tracker.replace_asked(original, open, scheduled_ns, sent_ns);
             }
-            WishKind::Cancel { user_ref_num } => {
+            Self::Cancel { user_ref_num } => {
                 counts.cancels += 1;
                 tracker.cancel_asked(user_ref_num, scheduled_ns, sent_ns);
             }
-            WishKind::Recorded(ask) => {
+            Self::Recorded(ask) => {
                 *match ask {
                     ReplayAsk::Enter { .. } => &mut counts.enters,
                     ReplayAsk::Replace { .. } => &mut counts.replaces,
@@ -97,70 +105,80 @@ impl Mix {
                 drift: 0,
             })
             .collect();
-        Self { rng: Rng::new(seed), walks, live_orders_max }
+        let cancel = participant::cancel(1, Quantity::ZERO);
+        let replace = participant::replace(1, 2, Quantity(1), Some(Price(1)), TimeInForce::Day);
+        let Ok(Inbound::CancelOrderRequest(cancel, _)) = decode_inbound(&cancel) else {
+            panic!("the client's cancel is no cancel: {cancel:?}")
+        };
+        let Ok(Inbound::ReplaceOrderRequest(replace, _)) = decode_inbound(&replace) else {
+            panic!("the client's replace is no replace: {replace:?}")
+        };
+        let (cancel, replace) = (*cancel, *replace);
+        Self { rng: Rng::new(seed), walks, cancel, replace, live_orders_max }
     }
 
-    /// What a session asks next; `None` once its numbers are used up.
-    pub(super) fn next(&mut self, tracker: &Tracker) -> Option<Wish> {
+    /// What a session asks next, with its message in `message`; `None` once its numbers are used up.
+    pub(super) fn next(&mut self, tracker: &Tracker, message: &mut Vec<u8>) -> Option<Wish> {
+        message.clear();
         let next_user_ref_num = tracker.next_user_ref_num()?;
         let live_count = tracker.live_count();
         let roll = self.rng.below(100);
         let is_full = live_count >= self.live_orders_max;
         Some(if live_count > 0 && (is_full || (ADDS..ADDS + CANCELS).contains(&roll)) {
-            self.cancel(tracker)
+            self.cancel(tracker, message)
         } else if live_count > 0 && (ADDS + CANCELS..ADDS + CANCELS + REPLACES).contains(&roll) {
-            self.replace(tracker, next_user_ref_num)
+            self.replace(tracker, next_user_ref_num, message)
         } else if roll >= ADDS + CANCELS + REPLACES {
-            self.cross(next_user_ref_num)
+            self.cross(next_user_ref_num, message)
         } else {
-            self.add(next_user_ref_num)
+            self.add(next_user_ref_num, message)
         })
     }
 
-    fn cancel(&mut self, tracker: &Tracker) -> Wish {
+    fn cancel(&mut self, tracker: &Tracker, message: &mut Vec<u8>) -> Wish {
         let (user_ref_num, _) = self.pick(tracker);
-        Wish {
-            message: participant::cancel(user_ref_num, Quantity::ZERO),
-            kind: WishKind::Cancel { user_ref_num },
-        }
+        let cancel = CancelOrderRequest { user_ref_num: user_ref_num.into(), ..self.cancel };
+        put(&cancel, message);
+        Wish::Cancel { user_ref_num }
     }
 
-    fn replace(&mut self, tracker: &Tracker, user_ref_num: u32) -> Wish {
+    fn replace(&mut self, tracker: &Tracker, user_ref_num: u32, message: &mut Vec<u8>) -> Wish {
         let (original, place) = self.pick(tracker);
         let order = *tracker.live_at(place).1;
         let price = self.resting_price(order.symbol as usize, order.is_buy);
         let open = 1 + self.rng.below(100);
         // The chain's quantity counts what it executed, and has a limit of its own.
-        let quantity = Quantity((order.executed + open).min(999_999));
-        Wish {
-            message: participant::replace(
-                original,
-                user_ref_num,
-                quantity,
-                Some(price),
-                TimeInForce::Day,
-            ),
-            kind: WishKind::Replace { original, open },
-        }
+        let quantity = (order.executed + open).min(999_999);
+        let replace = ReplaceOrderRequest {
+            orig_user_ref_num: original.into(),
+            user_ref_num: user_ref_num.into(),
+            quantity: (quantity as u32).into(),
+            price: price.0.into(),
+            ..self.replace
+        };
+        put_with_appendage(&replace, message);
+        Wish::Replace { original, open }
     }
 
-    fn add(&mut self, user_ref_num: u32) -> Wish {
+    fn add(&mut self, user_ref_num: u32, message: &mut Vec<u8>) -> Wish {
         let (symbol, is_buy) = self.wander();
         let price = self.resting_price(symbol, is_buy);
         let quantity = 1 + self.rng.below(100);
-        self.enter(user_ref_num, symbol, is_buy, quantity, price, TimeInForce::Day)
+        let life = TimeInForce::Day;
+        self.enter(user_ref_num, symbol, is_buy, quantity, price, life, message)
     }
 
-    fn cross(&mut self, user_ref_num: u32) -> Wish {
+    fn cross(&mut self, user_ref_num: u32, message: &mut Vec<u8>) -> Wish {
         let (symbol, is_buy) = self.wander();
         let distance = 20 + self.rng.below(20);
         let price = self.walks[symbol].price(is_buy, distance);
         let quantity = 1 + self.rng.below(400);
-        let time_in_force =
+        let life =
             if self.rng.below(2) == 0 { TimeInForce::ImmediateOrCancel } else { TimeInForce::Day };
-        self.enter(user_ref_num, symbol, is_buy, quantity, price, time_in_force)
+        self.enter(user_ref_num, symbol, is_buy, quantity, price, life, message)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "the fields of an order that change")]
     fn enter(
         &self,
         user_ref_num: u32,
@@ -169,17 +187,19 @@ impl Mix {
         quantity: u64,
         price: Price,
         time_in_force: TimeInForce,
+        message: &mut Vec<u8>,
     ) -> Wish {
         let side = if is_buy { Side::Buy } else { Side::Sell };
-        let message = MessageBuffer::with_appendage(&EnterOrder {
+        let order = EnterOrder {
             user_ref_num: user_ref_num.into(),
             side: side.code(),
             quantity: (quantity as u32).into(),
             price: price.0.into(),
             time_in_force: time_in_force.code(),
             ..self.walks[symbol].order
-        });
-        Wish { message, kind: WishKind::Enter { symbol, is_buy, quantity } }
+        };
+        put_with_appendage(&order, message);
+        Wish::Enter { symbol, is_buy, quantity }
     }
 
     /// Any live order: its number and its place.
@@ -202,18 +222,37 @@ impl Mix {
 
     /// A price behind the mid: mostly near it, one in ten far away.
     fn resting_price(&mut self, symbol: usize, is_buy: bool) -> Price {
-        let distance = if self.rng.below(10) == 0 {
-            1 + self.rng.below(400)
-        } else {
-            // Geometric: each increment further away is 7/8 as likely.
-            let mut distance = 1;
-            while distance < 64 && self.rng.below(8) != 0 {
-                distance += 1;
-            }
-            distance
-        };
+        let distance =
+            if self.rng.below(10) == 0 { 1 + self.rng.below(400) } else { self.geometric() };
         self.walks[symbol].price(!is_buy, distance)
     }
+
+    /// 1 to 64; each is 7/8 as likely as the one before.
+    fn geometric(&mut self) -> u64 {
+        /// The lowest bits of the 21 groups of three in a number.
+        const GROUPS: u64 = 0x1249_2492_4924_9249;
+        let mut distance = 1;
+        loop {
+            let drawn = self.rng.next_u64();
+            // One group in eight has no bit: the first of those is where it ends.
+            let empty = !(drawn | drawn >> 1 | drawn >> 2) & GROUPS;
+            let groups = if empty == 0 { 21 } else { u64::from(empty.trailing_zeros()) / 3 };
+            distance += groups;
+            if empty != 0 || distance >= 64 {
+                return distance.min(64);
+            }
+        }
+    }
+}
+
+/// The fixed part and an empty appendage.
+fn put_with_appendage(fixed: &impl Message, message: &mut Vec<u8>) {
+    put(fixed, message);
+    message.extend_from_slice(&[0, 0]);
+}
+
+fn put(fixed: &impl Message, message: &mut Vec<u8>) {
+    message.extend_from_slice(fixed.as_bytes());
 }
 
 fn template(symbol: &LoadSymbol) -> EnterOrder {
@@ -265,10 +304,11 @@ mod tests {
         let mut counts = LoadCounts::default();
         let mut tracker = Tracker::new(1);
         let (mut adds, mut crosses) = (0, 0);
+        let mut message = Vec::new();
         for _ in 0..COUNT {
-            let wish = mix.next(&tracker).unwrap();
+            let wish = mix.next(&tracker, &mut message).unwrap();
             wish.sent(&mut tracker, &mut counts, 0, 0);
-            match decode_inbound(&wish.message).unwrap() {
+            match decode_inbound(&message).unwrap() {
                 Inbound::EnterOrder(order, _) => {
                     assert!((1..=999_999).contains(&order.quantity.get()));
                     assert!(order.price.get() > 0 && order.price.get() % 100 == 0);
@@ -301,9 +341,48 @@ mod tests {
         for (is_buy, life) in [(true, TimeInForce::Day), (false, TimeInForce::ImmediateOrCancel)] {
             let side = if is_buy { Side::Buy } else { Side::Sell };
             let (price, symbol) = (Price(12_300), symbols[1].symbol);
-            let wish = mix.enter(77, 1, is_buy, 400, price, life);
+            let mut message = Vec::new();
+            mix.enter(77, 1, is_buy, 400, price, life, &mut message);
             let order = participant::enter(77, side, symbol, Quantity(400), Some(price), life);
-            assert_eq!(wish.message[..], order[..]);
+            assert_eq!(message[..], order[..]);
+        }
+    }
+
+    /// Cancels and replaces of the mix have the bytes that the client writes for them.
+    #[test]
+    fn cancels_and_replaces_are_the_clients() {
+        let mut mix = Mix::new(&symbols(), usize::MAX, 7);
+        let (mut counts, mut tracker) = (LoadCounts::default(), Tracker::new(1));
+        let mut message = Vec::new();
+        mix.add(1, &mut message).sent(&mut tracker, &mut counts, 0, 0);
+        tracker.accept_for_test(1, &mut counts);
+        message.clear();
+        mix.cancel(&tracker, &mut message);
+        assert_eq!(message[..], participant::cancel(1, Quantity::ZERO)[..]);
+        message.clear();
+        mix.replace(&tracker, 2, &mut message);
+        let Ok(Inbound::ReplaceOrderRequest(replace, _)) = decode_inbound(&message) else {
+            panic!("no replace: {message:?}")
+        };
+        let (quantity, price) =
+            (Quantity(replace.quantity.get().into()), Price(replace.price.get()));
+        let theirs = participant::replace(1, 2, quantity, Some(price), TimeInForce::Day);
+        assert_eq!(message[..], theirs[..]);
+    }
+
+    /// Distances are 1 to 64, and each is 7/8 as likely as the one before.
+    #[test]
+    fn distances_are_geometric() {
+        const COUNT: usize = 200_000;
+        let mut mix = Mix::new(&symbols(), usize::MAX, 7);
+        let mut seen = [0_u32; 65];
+        (0..COUNT).for_each(|_| seen[mix.geometric() as usize] += 1);
+        assert_eq!(seen[0], 0);
+        for distance in 1..30 {
+            let expected = COUNT as f64 / 8.0 * (7.0_f64 / 8.0).powi(distance - 1);
+            let found = f64::from(seen[distance as usize]);
+            let bound = 6.0 * expected.sqrt();
+            assert!((found - expected).abs() < bound, "{distance}: {found} for {expected}");
         }
     }
 
@@ -313,10 +392,12 @@ mod tests {
         let mut mix = Mix::new(&symbols(), 1, 7);
         let mut counts = LoadCounts::default();
         let mut tracker = Tracker::new(1);
-        mix.add(1).sent(&mut tracker, &mut counts, 0, 0);
+        let mut message = Vec::new();
+        mix.add(1, &mut message).sent(&mut tracker, &mut counts, 0, 0);
         tracker.accept_for_test(1, &mut counts);
         for _ in 0..100 {
-            assert_eq!(mix.next(&tracker).unwrap().message[0], b'X');
+            mix.next(&tracker, &mut message).unwrap();
+            assert_eq!(message[0], b'X');
         }
     }
 }

@@ -21,7 +21,7 @@ use std::{
 };
 
 use client::subscriber::RECEIVE_BUFFER_BYTES;
-use os::{Epoll, PollSet};
+use os::{BATCH, DatagramBatch, Epoll, PollSet};
 use wire::{
     layout::Message,
     moldudp64::{PACKET_LEN_DEFAULT, Packetizer, Request},
@@ -161,6 +161,8 @@ pub(super) struct Desk {
     accounts: BTreeMap<String, Account>,
     /// The message that is being answered.
     message: Vec<u8>,
+    /// Bytes that were read last.
+    buffer: Box<[u8]>,
     received: u64,
     /// When the permitted rate allows the next message.
     free_ns: u64,
@@ -219,7 +221,8 @@ impl Replies {
 impl Desk {
     pub(super) fn new(faults: NullVenueFaults) -> Self {
         let (connections, accounts) = (Vec::new(), BTreeMap::new());
-        Self { faults, connections, accounts, message: Vec::new(), received: 0, free_ns: 0 }
+        let buffer = vec![0; 16_384].into_boxed_slice();
+        Self { faults, connections, accounts, message: Vec::new(), buffer, received: 0, free_ns: 0 }
     }
 
     pub(super) fn connect(&mut self, stream: Box<dyn Stream>, now_ns: u64) {
@@ -271,11 +274,10 @@ impl Desk {
     fn serve(&mut self, connection: &mut Connection, now_ns: u64) -> io::Result<bool> {
         let mut worked = self.answer(connection, now_ns)?;
         if self.has_time(now_ns) {
-            let mut buffer = [0; 16_384];
-            match connection.stream.read(&mut buffer) {
+            match connection.stream.read(&mut self.buffer) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(len) => {
-                    let taken = connection.server.receive(&buffer[..len], now_ns);
+                    let taken = connection.server.receive(&self.buffer[..len], now_ns);
                     taken.map_err(|_| ErrorKind::InvalidData)?;
                     worked |= self.answer(connection, now_ns)? || len > 0;
                 }
@@ -348,98 +350,140 @@ impl Desk {
 
 /// The sessions of the venue over UDP.
 struct Datagrams {
-    socket: UdpSocket,
+    incoming: DatagramBatch,
+    /// Datagrams of `incoming` that were not looked at yet.
+    unread: Range<usize>,
+    outgoing: Outgoing,
     accounts: BTreeMap<SocketAddr, (Account, u64)>,
-    sent: u64,
     received: u64,
     heartbeat_ns: u64,
 }
 
 impl Datagrams {
     fn new(socket: UdpSocket) -> Self {
-        Self { socket, accounts: BTreeMap::new(), sent: 0, received: 0, heartbeat_ns: 0 }
+        const DATAGRAM_LEN_MAX: usize = 2_048;
+        Self {
+            incoming: DatagramBatch::new(DATAGRAM_LEN_MAX),
+            unread: 0..0,
+            outgoing: Outgoing {
+                socket,
+                batch: DatagramBatch::new(PACKET_LEN_DEFAULT),
+                waiting: 0,
+                sent: 0,
+            },
+            accounts: BTreeMap::new(),
+            received: 0,
+            heartbeat_ns: 0,
+        }
     }
 
     fn turn(&mut self, desk: &mut Desk, now_ns: u64) -> bool {
-        const READS: usize = 64;
         if desk.faults.stalled_ns.contains(&now_ns) {
             return false;
         }
-        let mut buffer = [0; 2_048];
+        if self.unread.is_empty() {
+            // What a socket reports is of an earlier datagram: that one is lost.
+            self.unread = 0..self.incoming.receive(self.outgoing.socket.as_fd()).unwrap_or(0);
+        }
         let mut worked = false;
-        for _ in 0..READS {
-            if !desk.has_time(now_ns) {
-                break;
-            }
-            let Ok((len, peer)) = self.socket.recv_from(&mut buffer) else { break };
+        while desk.has_time(now_ns)
+            && let Some(index) = self.unread.next()
+        {
             worked = true;
             self.received += 1;
+            let received = self.incoming.received(index);
+            let Some(peer) = received.from else { continue };
             if is_turn(desk.faults.lose_received, self.received) {
                 continue;
             }
-            let datagram = &buffer[..len];
+            let datagram = received.bytes;
             if datagram.first().is_some_and(u8::is_ascii_digit) {
-                if let Ok(request) = Request::parse(datagram) {
-                    let count = usize::from(request.count);
-                    self.publish(desk, peer, request.sequence_number, count);
+                if let Ok(request) = Request::parse(datagram)
+                    && let Some((account, _)) = self.accounts.get(&peer)
+                {
+                    let (first, count) = (request.sequence_number, usize::from(request.count));
+                    self.outgoing.publish(desk, account, peer, first, count);
                 }
                 continue;
             }
+            let (account, _) = self.accounts.entry(peer).or_default();
+            account.open(desk.faults.first_user_ref_num);
             for message in messages_of(datagram) {
                 let number = desk.count_message(now_ns);
                 if desk.faults.mute_from.is_none_or(|mute_from| number < mute_from) {
-                    let (account, _) = self.accounts.entry(peer).or_default();
-                    account.open(desk.faults.first_user_ref_num);
                     account.take(message, desk.faults.rejects_all);
                 }
             }
         }
-        let peers: Vec<SocketAddr> = self.accounts.keys().copied().collect();
         let is_due = now_ns >= self.heartbeat_ns;
-        for peer in peers {
-            let (account, published) = &mut self.accounts.get_mut(&peer).expect("it was there");
+        for (peer, (account, published)) in &mut self.accounts {
             let (first, count) = (*published + 1, account.replies.count());
             *published = count;
             if first <= count {
-                self.publish(desk, peer, first, usize::MAX);
+                self.outgoing.publish(desk, account, *peer, first, usize::MAX);
             }
             if is_due {
                 let packets = Packetizer::new(*MOLD_SESSION, count + 1, PACKET_LEN_DEFAULT);
-                self.transmit(desk, peer, &packets.heartbeat());
+                self.outgoing.transmit(desk, *peer, &packets.heartbeat());
             }
         }
+        self.outgoing.flush();
         if is_due {
             self.heartbeat_ns = now_ns + 100_000_000;
         }
         worked
     }
+}
 
+/// Packets on their way out: those of a turn leave together.
+struct Outgoing {
+    socket: UdpSocket,
+    batch: DatagramBatch,
+    waiting: usize,
+    sent: u64,
+}
+
+impl Outgoing {
     /// Sends replies from number `first` on, at most `count`, in as many packets as it takes.
-    fn publish(&mut self, desk: &Desk, peer: SocketAddr, first: u64, count: usize) {
-        let Some((account, _)) = self.accounts.get(&peer) else { return };
+    fn publish(
+        &mut self,
+        desk: &Desk,
+        account: &Account,
+        peer: SocketAddr,
+        first: u64,
+        count: usize,
+    ) {
         let first = first.max(account.replies.gone + 1);
         let mut packets = Packetizer::new(*MOLD_SESSION, first, PACKET_LEN_DEFAULT);
-        let mut filled: Vec<Vec<u8>> = Vec::new();
         for reply in account.replies.since(first).take(count) {
             if !packets.push(reply) {
-                filled.push(packets.packet().to_vec());
+                self.transmit(desk, peer, packets.packet());
                 packets.advance();
                 assert!(packets.push(reply), "a reply fits an empty packet");
             }
         }
         if !packets.is_empty() {
-            filled.push(packets.packet().to_vec());
-        }
-        for packet in filled {
-            self.transmit(desk, peer, &packet);
+            self.transmit(desk, peer, packets.packet());
         }
     }
 
     fn transmit(&mut self, desk: &Desk, peer: SocketAddr, packet: &[u8]) {
         self.sent += 1;
-        if !is_turn(desk.faults.lose_sent, self.sent) {
+        if is_turn(desk.faults.lose_sent, self.sent) {
+            return;
+        }
+        if self.waiting == BATCH {
+            self.flush();
+        }
+        self.batch.put(self.waiting, peer, packet, &[]);
+        self.waiting += 1;
+    }
+
+    fn flush(&mut self) {
+        let (mut first, end) = (0, std::mem::take(&mut self.waiting));
+        while first < end {
             // A datagram that the system does not take is lost, as on a wire.
-            let _ = self.socket.send_to(packet, peer);
+            first += self.batch.send(self.socket.as_fd(), first, end).unwrap_or(1).max(1);
         }
     }
 }

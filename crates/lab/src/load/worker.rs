@@ -62,6 +62,8 @@ pub(super) struct Worker<'a> {
     /// When the last request may be due.
     end_ns: u64,
     mix: Mix,
+    /// The request that is being sent.
+    message: Vec<u8>,
     /// Instead of the mix, the requests of a recorded flow.
     replay: Option<ReplayRows>,
     tally: Tally,
@@ -158,6 +160,7 @@ impl<'a> Worker<'a> {
             start_ns,
             end_ns: start_ns.saturating_add(options.duration_ns),
             mix: Mix::new(&options.symbols, options.live_orders_max, seed),
+            message: Vec::new(),
             replay: None,
             tally: Tally::default(),
             evidence: LoadEvidence { threads: 1, ..LoadEvidence::default() },
@@ -382,16 +385,20 @@ impl<'a> Worker<'a> {
 
     fn send_next(&mut self, at: usize, now_ns: u64) -> Result<(), FailureReason> {
         let session = &mut self.sessions[at];
+        let message = &mut self.message;
         let wish = match &self.replay {
             Some(rows) => {
                 let request = rows.peek().expect("a request is due");
-                let message = request.message(session.tracker.first_user_ref_num());
-                message.map(|(message, ask)| Wish::recorded(message, ask))
+                request.message(session.tracker.first_user_ref_num()).map(|(recorded, ask)| {
+                    message.clear();
+                    message.extend_from_slice(&recorded);
+                    Wish::Recorded(ask)
+                })
             }
-            None => self.mix.next(&session.tracker),
+            None => self.mix.next(&session.tracker, message),
         };
         let Some(wish) = wish else { return Err(FailureReason::NumbersUsedUp) };
-        session.send(&wish.message, now_ns)?;
+        session.send(message, now_ns)?;
         let scheduled_ns = self.take_due(now_ns);
         let session = &mut self.sessions[at];
         let counts = &mut self.tally.counts;
