@@ -1,11 +1,12 @@
 //! `damrak lab`: experiments on venues of their own.
 //!
 //! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`regression`] the delta streams in
-//! several layouts, [`stalled`] subscribers that stop reading.
+//! several layouts, [`stalled`] subscribers that stop reading, [`sweep`] a matrix of load runs.
 
 mod feed;
 mod regression;
 mod stalled;
+mod sweep;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -25,7 +26,8 @@ const SHORT_QUIET: Duration = Duration::from_millis(200);
 /// Experiments on venues that are started for them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak lab attack --list\n  damrak lab attack --short\n  \
-                  damrak lab feed --messages 100000\n  damrak lab regression")]
+                  damrak lab feed --messages 100000\n  damrak lab regression\n  \
+                  damrak lab sweep sweep.toml")]
 pub struct Arguments {
     #[command(subcommand)]
     what: What,
@@ -37,6 +39,7 @@ enum What {
     Feed(feed::Arguments),
     Regression(regression::Arguments),
     Stalled(stalled::Arguments),
+    Sweep(sweep::Arguments),
 }
 
 /// Attack a venue, and measure what honest clients see.
@@ -84,6 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Feed(arguments) => feed::run(arguments),
         What::Regression(arguments) => regression::run(arguments),
         What::Stalled(arguments) => stalled::run(arguments),
+        What::Sweep(arguments) => sweep::run(arguments),
     }
 }
 

@@ -88,3 +88,34 @@ fn load_by_fix_is_answered() {
     assert_eq!(damrak(&["load", "--fix", "ALICE"]).status.code(), Some(2));
     assert_eq!(damrak(&["load", "--fix", "A:b", "--fix-version", "5"]).status.code(), Some(2));
 }
+
+/// A sweep runs each cell once: the second time the results are there, and a cell whose result is gone is run again.
+#[test]
+fn a_sweep_goes_on_where_it_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("sweep.toml"), folder.path().join("out"));
+    let text = "for = \"200ms\"\n[matrix]\nprotocol = [\"tcp\", \"udp\"]\nconnections = [2]\nrate = [\"1k/s\"]\n\
+                layout = [\"single\"]\n";
+    std::fs::write(&file, text).unwrap();
+    let sweep = || {
+        let (file, out) = (file.to_str().unwrap(), out.to_str().unwrap());
+        let output = damrak(&["lab", "sweep", file, "--out", out, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let sweep: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(sweep["cells_total"], 2, "{sweep}");
+        let cells = sweep["cells"].as_array().unwrap().clone();
+        let answered = |cell: &Value| {
+            let count = |name: &str| cell["figures"][name].as_u64().unwrap();
+            assert_eq!(count("requests"), 200, "{cell}");
+            assert_eq!(count("replies") + count("superfluous"), 200, "{cell}");
+            assert_eq!(count("sessions"), 2, "{cell}");
+        };
+        cells.iter().for_each(answered);
+        cells.iter().map(|cell| cell["earlier"].as_bool().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(sweep(), [false, false]);
+    assert_eq!(sweep(), [true, true]);
+    std::fs::remove_file(out.join("protocol-udp/load.json")).unwrap();
+    assert_eq!(sweep(), [true, false]);
+    assert!(!out.join("protocol-udp/journal").exists(), "journals do not stay");
+}
