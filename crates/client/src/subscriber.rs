@@ -12,7 +12,7 @@ mod join;
 
 pub use book::{FeedBook, FeedError, FeedInstrument, FeedOrder, FeedPlace, FeedViolation, Level};
 pub use join::{
-    Connect, Delivered, FeedChannel, FeedSubscriber, FeedSubscriberError, JoinReport, Start,
+    Begin, Connect, Delivered, FeedChannel, FeedSubscriber, FeedSubscriberError, JoinReport, Start,
     TcpFeed, connect_to,
 };
 pub use receiver::{

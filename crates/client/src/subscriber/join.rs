@@ -8,6 +8,7 @@ use std::{
     net::{SocketAddr, TcpStream, UdpSocket},
 };
 
+use market::Text;
 use wire::{
     glimpse::EndOfSnapshot,
     moldudp64::{ReceiveError, Session},
@@ -24,14 +25,32 @@ const RETRY_NS: u64 = 1_000_000_000;
 /// Turns of a connection that are taken at a time, so that a snapshot does not wait for packets of the feed.
 const TURNS_PER_POLL: usize = 16;
 
-/// Connects to a service of the venue, to begin with a message.
-pub type Connect<T> = Box<dyn FnMut(u64, u64) -> Result<TcpClient<T>, ClientError> + Send>;
+/// Connects to a service of the venue, to begin somewhere; takes the time too.
+pub type Connect<T> = Box<dyn FnMut(Begin, u64) -> Result<TcpClient<T>, ClientError> + Send>;
 
-/// Connects to a service at an address: takes the number of the first message and the time.
+/// With what a login to a service begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// The session that the packets of the feed name, where some came: that of the feed, or of a delta stream.
+    pub session: Option<Session>,
+    /// Number of the first message.
+    pub number: u64,
+}
+
+impl Begin {
+    /// The login with what is asked for here. Without a session it keeps its own.
+    #[must_use]
+    pub fn login(self, login: LoginRequest) -> LoginRequest {
+        let heard = self.session.and_then(|it| Text::new(str::from_utf8(&it).ok()?.trim()));
+        let session = heard.unwrap_or(login.session);
+        LoginRequest { session, sequence_number: Some(self.number), ..login }
+    }
+}
+
+/// Connects to a service at an address.
 pub fn connect_to(address: SocketAddr, login: LoginRequest) -> Connect<TcpStream> {
-    Box::new(move |first, now_ns| {
-        let login = LoginRequest { sequence_number: Some(first), ..login };
-        TcpClient::connect(address, login, Timers::default(), now_ns)
+    Box::new(move |begin, now_ns| {
+        TcpClient::connect(address, begin.login(login), Timers::default(), now_ns)
     })
 }
 
@@ -76,7 +95,7 @@ pub struct JoinReport {
     pub first_message: Option<u64>,
     /// Messages of the feed that were handed on.
     pub messages: u64,
-    /// Times it joined again because the session changed.
+    /// Times it joined again because the session changed, or its packets were of another than the snapshot.
     pub session_changes: u64,
     /// Times it joined again because messages were lost for good.
     pub lost_gaps: u64,
@@ -289,7 +308,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         // If it cannot connect, it waits.
         self.state = State::Waiting(now_ns + RETRY_NS);
         let connect = self.snapshots.as_mut().expect("it joins by snapshots");
-        let client = connect(1, now_ns)
+        let client = connect(Begin { session: self.channel.heard(), number: 1 }, now_ns)
             .map_err(|source| FeedSubscriberError::Service { service: SNAPSHOT, source })?;
         let joining = Joining { client, book: FeedBook::new(), message_count: 0, next: None };
         self.state = State::Joining(Box::new(joining));
@@ -320,6 +339,13 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
             }
             if let Some(next) = *next {
                 let session = client.session_name().map(|session| *session.as_bytes());
+                if let Some(heard) = self.channel.heard()
+                    && session.is_some_and(|session| session != heard)
+                {
+                    // What comes in is a delta stream: its own snapshot has its instruments and numbers.
+                    self.report.session_changes += 1;
+                    return self.join(now_ns);
+                }
                 self.report.snapshots += 1;
                 self.report.snapshot_messages += *message_count;
                 self.report.first_message = Some(next);
@@ -331,6 +357,8 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
             let failed = |source| FeedSubscriberError::Service { service: SNAPSHOT, source };
             if let ClientState::Rejected(reason) = client.state() {
                 let text = client.debug_text().map(str::to_owned);
+                // The session may have been that of packets from before the venue started again.
+                self.channel.forget_heard();
                 return Err(FeedSubscriberError::Rejected { service: SNAPSHOT, reason, text });
             }
             if polled.map_err(failed)? == 0 {
@@ -352,7 +380,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
     ) -> Result<(), FeedSubscriberError> {
         match joined {
             Err(FeedSubscriberError::Service { .. } | FeedSubscriberError::Rejected { .. })
-                if self.report.snapshots > 0 =>
+                if self.report.snapshots + self.report.session_changes > 0 =>
             {
                 self.report.failed_joins += 1;
                 self.state = State::Waiting(now_ns + RETRY_NS);
@@ -364,6 +392,21 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
 }
 
 impl<S: DatagramSocket, T: Read + Write> FeedChannel<S, T> {
+    /// The session of the newest packet, where it comes in packets.
+    fn heard(&self) -> Option<Session> {
+        match self {
+            Self::Datagrams(receiver) => receiver.heard(),
+            Self::Tcp(_) => None,
+        }
+    }
+
+    fn forget_heard(&mut self) {
+        match self {
+            Self::Datagrams(receiver) => receiver.forget_heard(),
+            Self::Tcp(_) => {}
+        }
+    }
+
     fn hold(&mut self) {
         match self {
             Self::Datagrams(receiver) => receiver.hold(),
@@ -423,7 +466,7 @@ impl<T: Read + Write> TcpFeed<T> {
                 return Ok(0);
             }
             self.retry_ns = now_ns + RETRY_NS;
-            match (self.connect)(*next, now_ns) {
+            match (self.connect)(Begin { session: None, number: *next }, now_ns) {
                 Ok(client) => (self.client, self.was_connected) = (Some(client), true),
                 // A venue that restarts is back soon.
                 Err(_) if self.was_connected => {}

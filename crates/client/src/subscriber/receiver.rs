@@ -131,6 +131,8 @@ pub struct FeedReceiver<S = UdpSocket> {
     /// Datagrams that were kept and have not been taken yet, each with its line.
     held: VecDeque<(usize, Vec<u8>)>,
     held_bytes: usize,
+    /// The session of the newest packet of a line.
+    heard: Option<Session>,
     buffer: Box<[u8]>,
     report: FeedReceiverReport,
     /// One above the highest number known to exist.
@@ -217,6 +219,7 @@ impl<S: DatagramSocket> FeedReceiver<S> {
             mode: Mode::Take,
             held: VecDeque::new(),
             held_bytes: 0,
+            heard: None,
             buffer: vec![0; DATAGRAM_LEN_MAX].into_boxed_slice(),
             report: FeedReceiverReport::default(),
             known_end: expected,
@@ -282,10 +285,10 @@ impl<S: DatagramSocket> FeedReceiver<S> {
                     self.held_bytes += len;
                     self.held.push_back((index, self.buffer[..len].to_vec()));
                 }
-                if self.mode == Mode::BeginNext
-                    && let Ok(packet) = moldudp64::parse(&self.buffer[..len])
-                {
-                    let (session, number) = (packet.session, packet.sequence_number);
+                let Ok(packet) = moldudp64::parse(&self.buffer[..len]) else { continue };
+                let (session, number) = (packet.session, packet.sequence_number);
+                self.heard = Some(session);
+                if self.mode == Mode::BeginNext {
                     self.begin_at(Some(session), number);
                     return Ok(());
                 }
@@ -370,6 +373,15 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         self.receiver.session()
     }
 
+    /// The session of the newest packet that was kept for a snapshot, or that showed that the session is another.
+    pub(super) const fn heard(&self) -> Option<Session> {
+        self.heard
+    }
+
+    pub(super) const fn forget_heard(&mut self) {
+        self.heard = None;
+    }
+
     /// Number of the next message to be handed on.
     #[must_use]
     pub fn expected(&self) -> u64 {
@@ -425,7 +437,12 @@ impl<S: DatagramSocket> FeedReceiver<S> {
                 self.report.malformed += 1;
                 return Ok(0);
             }
-            Err(error) => return Err(FeedReceiverError::Stream(error)),
+            Err(error) => {
+                if let ReceiveError::SessionChanged { received, .. } = &error {
+                    self.heard = Some(*received);
+                }
+                return Err(FeedReceiverError::Stream(error));
+            }
         }
         if !self.receiver.has_gap() {
             self.known_end = self.receiver.expected();

@@ -12,7 +12,7 @@ use std::{
 
 use client::{
     participant::{DatagramSocket, TcpClient},
-    subscriber::{FeedChannel, FeedReceiver, FeedSubscriber, JoinReport, Start},
+    subscriber::{Begin, FeedChannel, FeedReceiver, FeedSubscriber, JoinReport, Start},
 };
 use engine::Engine;
 use gateway::{
@@ -205,11 +205,11 @@ impl Scene {
         let limits = ReceiverLimits { request_timeout_ns: 2_000_000, ..Default::default() };
         let receiver = FeedReceiver::over(feed.clone(), Some(requests.clone()), 1, limits);
         let network = self.snapshots.clone();
-        let connect = Box::new(move |_, now_ns| {
+        let connect = Box::new(move |begin: Begin, now_ns| {
             let connection = network.connect("10.0.0.1:5000".parse().unwrap());
             let login = LoginRequest::new("USER01", "SECRET").unwrap();
             let pipe = Pipe { network: network.clone(), connection };
-            Ok(TcpClient::over(pipe, login, Timers::default(), now_ns))
+            Ok(TcpClient::over(pipe, begin.login(login), Timers::default(), now_ns))
         });
         let channel = FeedChannel::Datagrams(receiver);
         FeedSubscriber::start(channel, Start::Snapshot(connect), self.now_ns).unwrap()

@@ -22,6 +22,7 @@ use client::{
         connect_to,
     },
 };
+use market::Text;
 use serde_json::{Value, json};
 use wire::{
     moldudp64::{ReceiverLimits, Session},
@@ -73,9 +74,9 @@ pub struct Arguments {
 /// Join a venue's feed and write every message to files, in order and without gaps.
 ///
 /// The name of a file says its form: `.pcap` are MoldUDP64 packets with the time of each in nanoseconds, which
-/// tshark reads; `.csv` is a table; anything else is Nasdaq's BinaryFILE, before each message its length in two bytes.
-/// The messages of snapshots come first, except in packets: a snapshot has no numbers of the feed. With --from-start
-/// the recording has all messages of the session.
+/// tshark reads; `.csv` is a table, and `.parquet` one with types where the program is built with it; anything else is
+/// Nasdaq's BinaryFILE, before each message its length in two bytes. The messages of snapshots come first, except in
+/// packets: a snapshot has no numbers of the feed. With --from-start the recording has all messages of the session.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed record day.itch\n  \
                         damrak feed record day.itch day.pcap --from-start --for 10s\n  \
@@ -118,6 +119,9 @@ struct JoinArguments {
     /// Name and password for snapshots and the feed over TCP.
     #[arg(long, value_name = "NAME:PASSWORD", default_value = "user01:password01")]
     user: String,
+    /// Session of a delta stream to take over TCP, of which `damrak serve --json` prints all; packets name theirs themselves.
+    #[arg(long, value_name = "NAME", requires = "tcp")]
+    session: Option<String>,
     /// Begin with this message instead of a snapshot; above 1 no books are built.
     #[arg(long, value_name = "N", conflicts_with_all = ["from_start", "no_snapshot"])]
     from: Option<u64>,
@@ -310,7 +314,11 @@ fn unwritten(path: &Path, error: io::Error) -> Failure {
 fn subscribe(arguments: &JoinArguments, clock: SystemClock) -> Result<FeedSubscriber, Failure> {
     let wrong_user = || Failure::usage("--user is not NAME:PASSWORD, of up to 6 and 10 characters");
     let (name, password) = arguments.user.split_once(':').ok_or_else(wrong_user)?;
-    let login = LoginRequest::new(name, password).ok_or_else(wrong_user)?;
+    let mut login = LoginRequest::new(name, password).ok_or_else(wrong_user)?;
+    if let Some(session) = &arguments.session {
+        login.session = Text::new(session)
+            .ok_or_else(|| Failure::usage("--session has at most 10 printable characters"))?;
+    }
     let channel = match arguments.tcp {
         Some(address) => FeedChannel::Tcp(TcpFeed::new(connect_to(address, login))),
         None => FeedChannel::Datagrams(receiver(arguments)?),

@@ -223,7 +223,7 @@ type Service = Arc<Mutex<(Option<Pipe>, bool)>>;
 
 fn connect(service: &Service) -> client::subscriber::Connect<Pipe> {
     let service = Arc::clone(service);
-    Box::new(move |first, now_ns| {
+    Box::new(move |begin, now_ns| {
         let mut service = service.lock().expect("no end panics");
         if service.1 {
             let (address, source) =
@@ -231,9 +231,8 @@ fn connect(service: &Service) -> client::subscriber::Connect<Pipe> {
             return Err(ClientError::Connect { address, source: source.into() });
         }
         let pipe = service.0.insert(Pipe::default()).clone();
-        let mut login = LoginRequest::new("user", "password").expect("they fit");
-        login.sequence_number = Some(first);
-        Ok(TcpClient::over(pipe, login, Timers::default(), now_ns))
+        let login = LoginRequest::new("user", "password").expect("they fit");
+        Ok(TcpClient::over(pipe, begin.login(login), Timers::default(), now_ns))
     })
 }
 
