@@ -161,6 +161,18 @@ impl<N: DatagramNetwork> DeltaStream<N> {
         Ok(true)
     }
 
+    /// Sends all that is there and then the end of the session, unless the network has no room for it.
+    fn end(&mut self) -> Result<(), AgentError> {
+        while self.turn(u64::MAX)? > 0 {}
+        if self.packed == self.taken.len() && self.packet.is_empty() {
+            let end = self.packet.end_of_session();
+            for destination in &self.options.destinations {
+                self.network.send(*destination, &end).map_err(failed)?;
+            }
+        }
+        self.network.flush().map_err(failed)
+    }
+
     /// Sends a heartbeat after a second of silence. A packet without messages is one.
     fn keep_alive(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let is_idle = |sent_ns| now_ns.saturating_sub(sent_ns) >= HEARTBEAT_NS;
@@ -199,11 +211,11 @@ impl<N: DatagramNetwork + Send + 'static> Agent for DeltaStreams<N> {
         false
     }
 
-    /// Sends what is there as far as the network takes it at once.
+    /// Sends what is there, then the end of each session, as far as the network takes it at once.
     fn close(&mut self) {
         for stream in &mut self.streams {
             // The venue is closing, perhaps because of this very socket: what fails now is not told.
-            let _ = stream.turn(u64::MAX);
+            let _ = stream.end();
         }
     }
 }

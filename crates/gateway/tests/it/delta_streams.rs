@@ -350,3 +350,35 @@ fn a_packet_waits_as_long_as_it_may() {
     assert_eq!((packets.len(), packet.kind), (1, PacketKind::Heartbeat));
     assert_eq!(packet.sequence_number, bench.count(0).messages + bench.count(0).dropped + 1);
 }
+
+/// When the venue stops, each destination of a stream has all that was there and then the end of the session, with the
+/// number that follows. Where the network has no room for the messages, there is no end either.
+#[test]
+fn a_stream_ends_with_its_session() {
+    for is_full in [false, true] {
+        let mut bench = Bench::new(Overflow::Drop, 1_000_000);
+        bench.add(8);
+        bench.turn();
+        if is_full {
+            bench.networks[1].set_room(0);
+        }
+        bench.streams.close();
+        for (index, destinations, last) in [(0, 1, 12), (1, 2, 4)] {
+            let packets = sent(&bench.networks[index]);
+            for port in 1..=destinations {
+                let to = |(to, _): &&(SocketAddr, Vec<u8>)| to.port() == port;
+                let packets: Vec<_> = packets.iter().filter(to).map(|it| it.1.clone()).collect();
+                let ends =
+                    packets.iter().filter(|it| parse(it).unwrap().kind == PacketKind::EndOfSession);
+                if is_full && index == 1 {
+                    assert_eq!((messages(&packets).len(), ends.count()), (0, 0));
+                    continue;
+                }
+                assert_eq!((messages(&packets).len(), ends.count()), (last, 1));
+                let end = parse(packets.last().unwrap()).unwrap();
+                assert_eq!(end.kind, PacketKind::EndOfSession);
+                assert_eq!(end.sequence_number, last as u64 + 1);
+            }
+        }
+    }
+}
