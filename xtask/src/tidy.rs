@@ -70,9 +70,9 @@ pub const RULES: &[Rule] = &[
         find: invariants::table,
     },
     Rule {
-        name: "defences",
-        says: "each attack in docs/security.md names the test that fails without its defence",
-        find: invariants::defences,
+        name: "tested",
+        says: "each attack in docs/security.md, and each message in docs/wire/itch.md, names the test that shows it",
+        find: invariants::tested,
     },
     Rule { name: "headers", says: "a file opens with what it is for", find: prose::headers },
     Rule { name: "types", says: "a public type name occurs once", find: prose::type_names },

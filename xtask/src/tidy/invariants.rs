@@ -1,5 +1,5 @@
-//! Rules about what documents promise: each invariant of ARCHITECTURE.md and each defence of docs/security.md
-//! names what fails when it is broken.
+//! Rules about what documents promise: each invariant of ARCHITECTURE.md, each defence of docs/security.md and each
+//! message of docs/wire/itch.md names what fails when it is broken.
 //!
 //! Invariant: a name in their tables is that of a rule in `RULES` or of a test function in the repository.
 
@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use super::{Finding, RULES, Repository, before_tests, code::code_of};
 
 const PAGE: &str = "ARCHITECTURE.md";
-const SECURITY: &str = "docs/security.md";
+/// Documents whose tables have a column `test`.
+const TESTED: [&str; 2] = ["docs/security.md", "docs/wire/itch.md"];
 
 /// Where agents do their turns.
 const AGENTS: &[&str] = &[
@@ -58,9 +59,13 @@ pub(super) fn table(repository: &Repository) -> Vec<Finding> {
 }
 
 /// Each row of a table with a column `test` names tests there, and all of them exist.
-pub(super) fn defences(repository: &Repository) -> Vec<Finding> {
-    let Some(page) = repository.files.get(SECURITY) else { return Vec::new() };
+pub(super) fn tested(repository: &Repository) -> Vec<Finding> {
     let tests = test_names(repository);
+    let pages = TESTED.iter().filter_map(|path| Some((*path, repository.files.get(*path)?)));
+    pages.flat_map(|(path, page)| tested_in(path, page, &tests)).collect()
+}
+
+fn tested_in(path: &str, page: &str, tests: &BTreeSet<&str>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut column = None;
     for (index, line) in page.lines().enumerate() {
@@ -76,10 +81,10 @@ pub(super) fn defences(repository: &Repository) -> Vec<Finding> {
         }
         let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
         if names.is_empty() {
-            findings.push(Finding::new(SECURITY, index + 1, "the row names no test"));
+            findings.push(Finding::new(path, index + 1, "the row names no test"));
         }
         for name in names.into_iter().filter(|name| !tests.contains(name)) {
-            findings.push(Finding::new(SECURITY, index + 1, format!("there is no test `{name}`")));
+            findings.push(Finding::new(path, index + 1, format!("there is no test `{name}`")));
         }
     }
     findings

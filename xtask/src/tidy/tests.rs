@@ -164,12 +164,12 @@ fn planted() -> Vec<(&'static str, Repository, (&'static str, usize))> {
             ("ARCHITECTURE.md", 3),
         ),
         (
-            "defences",
+            "tested",
             with("docs/security.md", "| attack | test |\n|---|---|\n| a | `no_such` |\n"),
             ("docs/security.md", 3),
         ),
         (
-            "defences",
+            "tested",
             with("docs/security.md", "\n| test | x |\n|---|---|\n| trust | `y` |\n\n| a | `z` |\n"),
             ("docs/security.md", 4),
         ),
