@@ -301,3 +301,44 @@ counters! {
         violations,
     }
 }
+
+counters! {
+    /// What [`MarketDataFix`](crate::MarketDataFix) counts.
+    MarketDataFixCounters,
+    /// [`MarketDataFixCounters`] at one moment. Everything is a total, unless it says "now".
+    MarketDataFixCount {
+        /// Number of the last message of the feed that clients can be sent.
+        sequence,
+        /// Updates that were overwritten before they could be taken.
+        updates_missed,
+        /// Connections open now.
+        connections,
+        accepted,
+        /// Connections closed at once: the venue stops, the system was out of descriptors, or newer ones needed
+        /// their place.
+        turned_away,
+        logins,
+        logins_rejected,
+        /// Market data requests, and those of them that were rejected.
+        requests,
+        requests_rejected,
+        /// Subscriptions now.
+        subscriptions,
+        /// Messages with a whole book, and with changes or trades.
+        snapshots,
+        increments,
+        /// Times a client had no room for what is new: it gets what is then, in one message.
+        held_back,
+        /// Subscriptions that ended because trades were missed.
+        trades_missed,
+        /// Resend requests, which are filled: the books are sent anew.
+        resends_filled,
+        /// Connections closed because they took nothing for too long.
+        slow_closed,
+        /// Connections closed because nothing had been heard for too long.
+        silent_closed,
+        /// Connections closed because they broke the session protocol.
+        violations,
+        bytes_out,
+    }
+}

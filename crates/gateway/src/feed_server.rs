@@ -242,14 +242,15 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
     }
 
     /// Derives levels, trades and statistics too, before anything else, and publishes them in `to`, of which nothing but
-    /// the readers of a mirror reads. `wanted` is where those ask to have everything repeated.
+    /// the reader of a mirror reads. `wanted` is where that asks to have everything repeated. Once for each mirror.
     pub fn derive(
         &mut self,
         to: Producer<DerivedUpdate>,
         wanted: Arc<AtomicGauge>,
         trades_max: usize,
     ) {
-        self.stored.derived = Some(DerivedPublisher::new(to, wanted, trades_max));
+        let derived = self.stored.derived.get_or_insert_with(DerivedPublisher::new);
+        derived.add(to, wanted, trades_max);
     }
 
     /// Builds the books that a snapshot of the venue leads to, where something is derived from those: `state` calls

@@ -40,11 +40,13 @@ mod delta_streams;
 mod market_data;
 mod derived_data;
 mod feed_server;
+mod market_data_fix;
 
 pub use counters::{
     DeltaStreamCount, DeltaStreamCounters, FeedServerCount, FeedServerCounters, MarketDataCount,
-    MarketDataCounters, OrderEntryCount, OrderEntryCounters, OrderEntryUdpCount,
-    OrderEntryUdpCounters, TcpCount, TcpCounters, UdpLossCount,
+    MarketDataCounters, MarketDataFixCount, MarketDataFixCounters, OrderEntryCount,
+    OrderEntryCounters, OrderEntryUdpCount, OrderEntryUdpCounters, TcpCount, TcpCounters,
+    UdpLossCount,
 };
 pub use credentials::{Credentials, CredentialsError};
 pub use delta_streams::{DeltaStream, DeltaStreamOptions, DeltaStreams, StreamReader};
@@ -60,6 +62,7 @@ pub use feed_server::{
 };
 pub use gate::{Throttle, refused};
 pub use market_data::{MarketData, MarketDataOptions};
+pub use market_data_fix::{FIX_DEPTH_MAX, FIX_LEVELS_MAX, MarketDataFix, MarketDataFixOptions};
 pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};

@@ -7,7 +7,7 @@
 pub(crate) mod admission;
 mod client_session;
 pub(crate) mod connection;
-mod fix_session;
+pub(crate) mod fix_session;
 mod serving;
 mod past_replies;
 mod login;

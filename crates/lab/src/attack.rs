@@ -97,6 +97,7 @@ fn one_run(
     let at = Doors {
         order_entry: venue.address("order_entry")?,
         order_entry_fix: venue.address("order_entry_fix")?,
+        market_data_fix: venue.address("market_data_fix")?,
         order_entry_ouch42: venue.address("order_entry_ouch42")?,
         order_entry_udp: venue.address("order_entry_udp")?,
         re_request: venue.address("re_request")?,
@@ -288,6 +289,7 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"64MiB\"\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
          [order_entry_fix]\naddress = \"127.0.0.1:0\"\nreply_store = \"1MiB\"\n\
+         [market_data_fix]\naddress = \"127.0.0.1:0\"\n\
          [order_entry_ouch42]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
          [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"1MiB\"\n\
          [admin]\naddress = \"127.0.0.1:0\"\n"

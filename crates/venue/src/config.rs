@@ -18,7 +18,7 @@ mod units;
 
 pub use self::{
     admin::{AdminConfig, OperatorConfig},
-    derived_data::{DerivedDataConfig, STREAM_LEVELS_MAX},
+    derived_data::{DerivedDataConfig, MarketDataFixConfig, STREAM_LEVELS_MAX},
     journal::{DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig},
     ledger::{LedgerConfig, LedgerStoreName},
     market_data::{FeedLine, MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
@@ -46,7 +46,7 @@ use std::{
     path::Path,
 };
 
-use gateway::OrderEntryLimits;
+use gateway::{MarketDataFix, OrderEntryLimits};
 use serde::Deserialize;
 
 use self::{explain::explain, order_entry::REPLY_STORE_DEFAULT};
@@ -86,6 +86,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// Price levels, trades and statistics by HTTP at the address of the admin API. Default none: nothing is derived.
     pub derived_data: Option<DerivedDataConfig>,
+    /// Price levels and trades by FIX, on a port of its own. Default none.
+    pub market_data_fix: Option<MarketDataFixConfig>,
     /// The notices on standard error.
     pub log: LogConfig,
     /// The threads, and the agents on each.
@@ -155,6 +157,7 @@ impl Default for Config {
             ledger: LedgerConfig::default(),
             admin: AdminConfig::default(),
             derived_data: None,
+            market_data_fix: None,
             log: LogConfig::default(),
             layout: LayoutConfig::default(),
             rings: RingSlots::default(),
@@ -278,7 +281,18 @@ impl Config {
         if let Some(derived) = &self.derived_data {
             derived.check(self.admin.address.is_some())?;
         }
+        if let Some(fix) = &self.market_data_fix {
+            fix.check()?;
+        }
         self.layout.threads.check(&agents(self)).map_err(|what| format!("layout.threads: {what}"))
+    }
+
+    /// The most connections of market data by FIX at a time.
+    pub fn market_data_fix_connections(&self) -> usize {
+        let users = self.participants.iter().filter(|it| it.password.is_some()).count()
+            + self.market_data.subscribers.len();
+        let most = MarketDataFix::<gateway::Tcp>::connections_max(users);
+        self.market_data_fix.as_ref().map_or(0, |_| most)
     }
 
     /// The most connections of order entry over TCP at a time.
@@ -382,6 +396,20 @@ mod tests {
         assert!(with("trades = 1").contains("from 16 to 1000000"));
         assert!(with("streams_max = 0").contains("streams_max is 0"));
         assert!(with("stream_max = 1").contains("did you mean `streams_max`?"));
+    }
+
+    /// Market data by FIX has bounds that fit its messages.
+    #[test]
+    fn market_data_by_fix_is_checked() {
+        let with = |lines: &str| failure(&format!("[market_data_fix]\n{lines}"));
+        assert!(with("depth_max = 101").contains("depth_max is 101: it must be from 1 to 100"));
+        assert!(with("trades = 1").contains("market_data_fix.trades is 1"));
+        assert!(with("comp_id = \"\"").contains("market_data_fix.comp_id is \"\""));
+        assert!(with("login_timeout = \"1ms\"").contains("market_data_fix.login_timeout is 1ms"));
+        assert!(with("interval = \"2min\"").contains("market_data_fix.interval is 120s"));
+        let config = Config::parse("[market_data_fix]\n", "venue.toml").unwrap();
+        let names: Vec<_> = agents(&config).iter().map(|it| it.as_str()).collect();
+        assert!(names.ends_with(&["feed-server", "market-data-fix"]), "{names:?}");
     }
 
     /// A ledger needs a durable journal and a valid store.

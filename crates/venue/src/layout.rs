@@ -61,6 +61,8 @@ agents! {
     MarketData "market-data",
     /// Re-requests, snapshots and the feed over TCP.
     FeedServer "feed-server",
+    /// Market data by FIX; where it is configured.
+    MarketDataFix "market-data-fix",
     /// Delta streams of agent 1; where they are configured.
     Streams "streams",
     /// Delta streams of agent 2; where they are configured.

@@ -12,23 +12,27 @@ use std::sync::Arc;
 
 use engine::Engine;
 use gateway::{
-    Credentials, DatagramNetwork, DerivedMirror, FeedServer, FeedServerCounters,
+    Credentials, DatagramNetwork, DerivedMirror, DerivedUpdate, FeedServer, FeedServerCounters,
     FeedServerNetworks, FeedServerOptions, FixSession, MarketData, MarketDataCounters,
-    MarketDataOptions, OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits,
-    OrderEntryOptions, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42,
-    PastEnds, PastReplyEnds, SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions,
-    UdpParticipant, past_reply_rings, past_rings,
+    MarketDataFix, MarketDataFixCounters, MarketDataFixOptions, MarketDataOptions,
+    OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
+    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42, PastEnds, PastReplyEnds,
+    SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings,
+    past_rings,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
 
-use wire::{fix::FixTimers, soupbintcp::Timers};
+use wire::{
+    fix::{FixService, FixTimers},
+    soupbintcp::Timers,
+};
 
 use crate::{
     admin::Sources,
     config::{
-        Bytes, Config, DerivedDataConfig, OrderEntryFixConfig, ParticipantConfig, ProtocolName,
+        Bytes, Config, MarketDataFixConfig, OrderEntryFixConfig, ParticipantConfig, ProtocolName,
         ScheduleConfig, Span,
     },
     core::{CHECKPOINT_SLOTS, Chain, Core, CoreOptions, LoadSheddingOptions},
@@ -83,7 +87,8 @@ pub fn agents(config: &Config) -> Vec<AgentName> {
     };
     let streams = AgentName::STREAMS.into_iter().filter(sends);
     let rest = rest.iter().copied();
-    [*first].into_iter().chain(fix).chain(ouch42).chain(rest).chain(streams).collect()
+    let data = config.market_data_fix.is_some().then_some(AgentName::MarketDataFix);
+    [*first].into_iter().chain(fix).chain(ouch42).chain(rest).chain(data).chain(streams).collect()
 }
 
 /// The edges of a venue: sockets, or their substitutes in a simulation.
@@ -101,6 +106,8 @@ pub struct Networks<S, D> {
     /// Line B of the feed and where it goes, where one is configured.
     pub market_data_b: Option<(D, std::net::SocketAddr)>,
     pub feed_server: FeedServerNetworks<S, D>,
+    /// Where market data by FIX is configured.
+    pub market_data_fix: Option<S>,
     /// One for each delta stream that is configured.
     pub streams: Vec<D>,
 }
@@ -167,6 +174,8 @@ pub struct Gauges {
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
     pub market_data: Arc<MarketDataCounters>,
     pub feed_server: Arc<FeedServerCounters>,
+    /// Of market data by FIX, where it is configured.
+    pub market_data_fix: Option<Arc<MarketDataFixCounters>>,
     /// Of each delta stream.
     pub streams: Vec<StreamGauges>,
     /// Of the snapshots, if some are made.
@@ -291,6 +300,7 @@ where
         order_entry_udp: gateways.order_entry_udp.counters(),
         market_data: gateways.market_data.counters(),
         feed_server: gateways.feed_server.counters(),
+        market_data_fix: gateways.market_data_fix.as_ref().map(MarketDataFix::counters),
         streams: gateways.streams.gauges.clone(),
         snapshots: snapshots.as_ref().map(Snapshots::figures),
         ledger: ledger.as_ref().map(LedgerWriter::gauges),
@@ -338,6 +348,7 @@ struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     order_entry_udp: OrderEntryUdp<D>,
     market_data: MarketData<D>,
     feed_server: FeedServer<N, D>,
+    market_data_fix: Option<MarketDataFix<N>>,
     streams: WiredStreams<D>,
     derived: Option<DerivedMirror>,
     /// The ends of the feed history, until it is made.
@@ -364,6 +375,7 @@ where
         let (outputs, durable) = core.reader(AgentName::OrderEntry);
         let entry = order_entry_config(config, session)?;
         let subscribers = feed_server_config(config, session, &entry, streams.clone())?;
+        let readers = subscribers.users.clone();
         let mut order_entry =
             OrderEntry::new(networks.order_entry, entry, submissions, outputs, durable);
         let mut order_entry_fix = None;
@@ -405,8 +417,26 @@ where
         let (ends, past) = past_rings();
         let mut feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);
         let derived = config.derived_data.as_ref();
-        let derived = derived.map(|settings| derive(settings, &mut feed_server, core));
+        let derived = derived.map(|settings| {
+            let (to, from) = core.outside_ring("derived", DERIVED_SLOTS, AgentName::FeedServer);
+            derive(to, from, settings.trades, &mut feed_server)
+        });
+        let mut market_data_fix = None;
+        if let (Some(settings), Some(network)) = (&config.market_data_fix, networks.market_data_fix)
+        {
+            let (server, reader) = (AgentName::FeedServer, AgentName::MarketDataFix);
+            let (to, from) = core.dropping_ring("derived fix", DERIVED_SLOTS, server, reader);
+            let mirror = derive(to, from, settings.trades, &mut feed_server);
+            let options = market_data_fix_config(settings, readers)?;
+            market_data_fix = Some(MarketDataFix::new(network, options, mirror));
+        }
         let drain = Arc::new(AtomicGauge::new(0));
+        if let Some(fix) = &mut market_data_fix {
+            fix.set_drain(Arc::clone(&drain));
+            if let Some(sink) = (edges.operator_events)("market data fix") {
+                fix.set_operator_events(sink);
+            }
+        }
         order_entry.set_drain(Arc::clone(&drain));
         let mut past_replies = None;
         if let Some(fix) = &mut order_entry_fix {
@@ -439,6 +469,7 @@ where
             order_entry_udp,
             market_data,
             feed_server,
+            market_data_fix,
             streams,
             derived,
             past,
@@ -512,20 +543,23 @@ where
         agents.insert(AgentName::OrderEntryUdp, Box::new(self.order_entry_udp));
         agents.insert(AgentName::MarketData, Box::new(self.market_data));
         agents.insert(AgentName::FeedServer, Box::new(self.feed_server));
+        if let Some(fix) = self.market_data_fix {
+            agents.insert(AgentName::MarketDataFix, Box::new(fix));
+        }
         self.streams.join(agents);
     }
 }
 
-/// Has the feed server derive levels, trades and statistics, for a mirror outside the layout.
+/// Has the feed server derive levels, trades and statistics, for a mirror at the end of a ring.
 fn derive<N: StreamNetwork, D: DatagramNetwork>(
-    settings: &DerivedDataConfig,
+    to: Producer<DerivedUpdate>,
+    from: LossyConsumer<DerivedUpdate>,
+    trades: usize,
     feed_server: &mut FeedServer<N, D>,
-    core: &mut Core,
 ) -> DerivedMirror {
-    let (to, from) = core.outside_ring("derived", DERIVED_SLOTS, AgentName::FeedServer);
     let wanted = Arc::new(AtomicGauge::new(0));
-    feed_server.derive(to, Arc::clone(&wanted), settings.trades);
-    DerivedMirror::new(from, wanted, settings.trades)
+    feed_server.derive(to, Arc::clone(&wanted), trades);
+    DerivedMirror::new(from, wanted, trades)
 }
 
 fn schedule(config: &Config, engine: &Engine, now_ns: u64) -> Result<Schedule, Failure> {
@@ -634,6 +668,7 @@ fn order_entry_fix_config(
         protocol: FixTimers {
             venue: settings.comp_id().map_err(Failure::usage)?,
             login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
+            service: FixService::Orders,
         },
         users: users(config, ProtocolName::Fix)?,
         limits: limits(
@@ -642,6 +677,25 @@ fn order_entry_fix_config(
             settings.reply_store,
         ),
         throttle: config.throttle.throttle(),
+    })
+}
+
+/// Those that may log in to the feed server may log on here.
+fn market_data_fix_config(
+    settings: &MarketDataFixConfig,
+    users: Vec<Credentials>,
+) -> Result<MarketDataFixOptions, Failure> {
+    Ok(MarketDataFixOptions {
+        timers: FixTimers {
+            venue: settings.comp_id().map_err(Failure::usage)?,
+            login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
+            service: FixService::MarketData,
+        },
+        users,
+        depth_max: settings.depth_max,
+        subscriptions_max: settings.subscriptions_max,
+        interval_ns: settings.interval.0.as_nanos() as u64,
+        slow_client_timeout_ns: settings.slow_client_timeout.0.as_nanos() as u64,
     })
 }
 

@@ -254,10 +254,9 @@ impl Running {
                 it.gauges.order_entry_fix.as_ref(),
                 it.gauges.order_entry_ouch42.as_ref(),
             ];
-            ports.into_iter().flatten().all(|port| {
-                let named = port.read().named();
-                named.iter().all(|(name, count)| *name != "connections" || *count == 0)
-            })
+            let market_data = it.gauges.market_data_fix.as_ref();
+            market_data.is_none_or(|port| port.read().connections == 0)
+                && ports.into_iter().flatten().all(|port| port.read().connections == 0)
         });
     }
 
@@ -306,6 +305,11 @@ impl Running {
                 .iter()
                 .map(|(name, losses)| ((*name).to_owned(), figures(&losses.read().named())))
                 .collect::<Value>(),
+            "market_data_fix": self
+                .gauges
+                .market_data_fix
+                .as_ref()
+                .map(|counters| figures(&counters.read().named())),
             "derived_data": self.market_figures.as_ref().map(|it| figures(&it.named())),
             "streams": self.gauges.streams.iter().map(stream_figures).collect::<Vec<_>>(),
             "journal": journal_status(&self.gauges.journal),
@@ -406,6 +410,7 @@ fn started(
             "re_request": addresses.re_request.to_string(),
             "snapshot": addresses.snapshot.to_string(),
             "feed_tcp": addresses.feed_tcp.to_string(),
+            "market_data_fix": addresses.market_data_fix.map(|address| address.to_string()),
         },
         "session": String::from_utf8_lossy(&pipeline::stream_session(recovered.journal_id)),
         "journal": config.journal.directory,

@@ -72,6 +72,8 @@ pub struct Addresses {
     pub snapshot: SocketAddr,
     /// The feed over TCP.
     pub feed_tcp: SocketAddr,
+    /// Market data by FIX, where it is configured.
+    pub market_data_fix: Option<SocketAddr>,
 }
 
 impl Sockets {
@@ -103,6 +105,9 @@ impl Sockets {
             ouch42.map(|it| listen("order_entry_ouch42.address", it.address)).transpose()?;
         let snapshot = listen("market_data.snapshot", config.market_data.snapshot)?;
         let stream = listen("market_data.tcp", config.market_data.tcp)?;
+        let fix = config.market_data_fix.as_ref();
+        let market_data_fix =
+            fix.map(|fix| listen("market_data_fix.address", fix.address)).transpose()?;
         let udp = UdpBackend {
             joins: joined.joins_received && order_entry_udp.refused_join().is_none(),
             receive_buffer_asked: options.receive_buffer_bytes,
@@ -151,6 +156,7 @@ impl Sockets {
         let fix = order_entry_fix.as_ref().map(|it| (AgentName::OrderEntryFix, it.readiness()));
         let ouch42 = order_entry_ouch42.as_ref();
         let ouch42 = ouch42.map(|it| (AgentName::OrderEntryOuch42, it.readiness()));
+        let data = market_data_fix.as_ref().map(|it| (AgentName::MarketDataFix, it.readiness()));
         let all = [
             (AgentName::OrderEntry, order_entry.readiness()),
             (AgentName::OrderEntryUdp, order_entry_udp.readiness()),
@@ -158,7 +164,7 @@ impl Sockets {
             (AgentName::FeedServer, snapshot.readiness()),
             (AgentName::FeedServer, stream.readiness()),
         ];
-        for (agent, descriptor) in all.into_iter().chain(fix).chain(ouch42) {
+        for (agent, descriptor) in all.into_iter().chain(fix).chain(ouch42).chain(data) {
             let descriptor = descriptor.map_err(|error| {
                 Failure::environment(format!("no file descriptor left: {error}"))
                     .hint("raise `ulimit -n`")
@@ -175,6 +181,7 @@ impl Sockets {
             re_request: re_request.address(),
             snapshot: snapshot.address(),
             feed_tcp: stream.address(),
+            market_data_fix: market_data_fix.as_ref().map(Tcp::address),
         };
         let feed_server = FeedServerNetworks { requests: re_request, snapshot, stream };
         let networks = Networks {
@@ -185,6 +192,7 @@ impl Sockets {
             market_data: feed,
             market_data_b: line_b,
             feed_server,
+            market_data_fix,
             streams,
         };
         Ok(Self { networks, addresses, notices, udp, losses, descriptors })

@@ -8,6 +8,8 @@
 pub mod dictionary;
 mod builder;
 mod directory;
+mod live_session;
+mod market_data;
 mod message;
 mod note;
 mod refusal;
@@ -18,6 +20,11 @@ mod time;
 
 pub use builder::{Builder, LENGTH_MAX as BUILDER_LEN_MAX};
 pub use directory::{Directory, Listed};
+pub use live_session::LiveSession;
+pub use market_data::{
+    ENTRY_LEN_MAX, EntryAction, MarketDataAction, MarketDataEntries, MarketDataReject,
+    MarketDataRequest, REQUEST_SYMBOLS_MAX, id_of as market_data_id,
+};
 pub use message::{FIELDS_MAX, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
 pub use note::{
     ClOrdId, CompId, DropCopyNote, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote, QueryNote,
@@ -26,7 +33,7 @@ pub use note::{
 pub use refusal::{Refusal, reject_text};
 pub use reports::{ReportedOrder, Reports, SendMessage};
 pub use request::Intake;
-pub use session::{Acceptor, FixHappening, FixTimeout, FixTimers};
+pub use session::{Acceptor, FixHappening, FixService, FixTimeout, FixTimers};
 pub use time::{TIME_LEN, read_date, read_time, write_time};
 
 /// A version of FIX that the venue speaks.

@@ -235,6 +235,10 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         let name = "order entry 4.2";
         print_line(&format!("  {name:<16} {:<23} {address}", "OUCH 4.2, SoupBinTCP"))?;
     }
+    if addresses["market_data_fix"].is_string() {
+        let address = text(&addresses["market_data_fix"]);
+        print_line(&format!("  {:<16} {:<23} {address}", "market data fix", "FIX, V W X Y"))?;
+    }
     if addresses["admin"].is_string() {
         print_line(&format!("  {:<16} {:<23} {}", "admin", "HTTP", text(&addresses["admin"])))?;
     }

@@ -29,12 +29,12 @@ struct Total {
 
 impl PriceLevels {
     /// The bids, highest first.
-    pub fn bids(&self) -> impl Iterator<Item = PriceLevel> {
+    pub fn bids(&self) -> impl Iterator<Item = PriceLevel> + Clone {
         self.bids.iter().rev().map(level)
     }
 
     /// The asks, lowest first.
-    pub fn asks(&self) -> impl Iterator<Item = PriceLevel> {
+    pub fn asks(&self) -> impl Iterator<Item = PriceLevel> + Clone {
         self.asks.iter().map(level)
     }
 

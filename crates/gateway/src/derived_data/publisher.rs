@@ -1,6 +1,6 @@
 //! The agent's end: derives from the messages that the feed server takes, and publishes what is new.
 //!
-//! Invariant: it never waits. What a reader missed is repeated to it, a bounded part in each turn.
+//! Invariant: it never waits. What a reader missed is repeated to it, a bounded part in each turn, and to no other.
 
 use std::sync::Arc;
 
@@ -12,19 +12,24 @@ use crate::{BookChange, FeedBooks};
 /// Levels that are repeated in a turn at most.
 const REPEATED_PER_TURN: usize = 1024;
 
-/// Derives, and publishes for a mirror outside.
+/// Derives, and publishes for mirrors on other threads.
 pub(crate) struct DerivedPublisher {
     pub(super) data: DerivedData,
+    outlets: Vec<Outlet>,
+    changes: Vec<BookChange>,
+    /// Number of the last message, and of the last that was published.
+    number: u64,
+    published: u64,
+}
+
+/// The ring to one mirror.
+struct Outlet {
     to: Producer<DerivedUpdate>,
     /// The request of the mirror to have everything repeated; each has the next number.
     wanted: Arc<AtomicGauge>,
     /// The last one that was begun.
     request: u64,
     place: Option<Place>,
-    changes: Vec<BookChange>,
-    /// Number of the last message, and of the last that was published.
-    number: u64,
-    published: u64,
 }
 
 /// Where a repetition is.
@@ -42,21 +47,20 @@ enum Side {
 }
 
 impl DerivedPublisher {
-    pub(crate) fn new(
+    pub(crate) fn new() -> Self {
+        let data = DerivedData::new(0);
+        Self { data, outlets: Vec::new(), changes: Vec::new(), number: 0, published: 0 }
+    }
+
+    /// Publishes in this ring too, for a mirror that keeps so many trades.
+    pub(crate) fn add(
+        &mut self,
         to: Producer<DerivedUpdate>,
         wanted: Arc<AtomicGauge>,
         trades_max: usize,
-    ) -> Self {
-        Self {
-            data: DerivedData::new(trades_max),
-            to,
-            wanted,
-            request: 0,
-            place: None,
-            changes: Vec::new(),
-            number: 0,
-            published: 0,
-        }
+    ) {
+        self.data.trades_max = self.data.trades_max.max(trades_max);
+        self.outlets.push(Outlet { to, wanted, request: 0, place: None });
     }
 
     /// See [`DerivedData::begin_after_trades`].
@@ -85,12 +89,12 @@ impl DerivedPublisher {
 
     /// Takes the next message, and lets the books take it.
     pub(crate) fn take(&mut self, books: &mut FeedBooks, number: u64, message: &[u8], now_ns: u64) {
-        let Self { data, to, changes, published, .. } = self;
+        let Self { data, outlets, changes, published, .. } = self;
         changes.clear();
         books.take(number, message, &mut |change| changes.push(change));
         data.take(number, message, changes, now_ns, &mut |update| {
             *published = number;
-            publish(to, update);
+            outlets.iter_mut().for_each(|outlet| publish(&mut outlet.to, update));
         });
         self.number = number;
     }
@@ -98,43 +102,49 @@ impl DerivedPublisher {
     /// The end of a turn. Returns how much was done.
     pub(crate) fn turn(&mut self) -> usize {
         let mut work = 0;
-        if self.published < self.number {
-            self.publish(DerivedFact::Held);
-            self.published = self.number;
-            work += 1;
-        }
-        let wanted = self.wanted.get();
-        if wanted != self.request {
-            self.request = wanted;
-            self.place = Some(Place { stock_locate: 1, side: Side::None });
-            self.publish(DerivedFact::Begin { request: wanted });
-        }
-        if let Some(place) = self.place {
-            work += 1;
-            self.place = self.repeat(place);
+        let Self { data, outlets, number, published, .. } = self;
+        let is_behind = *published < *number;
+        *published = *number;
+        for outlet in outlets {
+            if is_behind {
+                outlet.publish(*number, DerivedFact::Held);
+                work += 1;
+            }
+            let wanted = outlet.wanted.get();
+            if wanted != outlet.request {
+                outlet.request = wanted;
+                outlet.place = Some(Place { stock_locate: 1, side: Side::None });
+                outlet.publish(*number, DerivedFact::Begin { request: wanted });
+            }
+            if let Some(place) = outlet.place {
+                work += 1;
+                outlet.place = outlet.repeat(data, *number, place);
+            }
         }
         work
     }
+}
 
-    fn publish(&mut self, fact: DerivedFact) {
-        publish(&mut self.to, DerivedUpdate { number: self.number, is_last: true, fact });
+impl Outlet {
+    fn publish(&mut self, number: u64, fact: DerivedFact) {
+        publish(&mut self.to, DerivedUpdate { number, is_last: true, fact });
     }
 
     /// Repeats a part, and says where the next begins.
-    fn repeat(&mut self, mut place: Place) -> Option<Place> {
+    fn repeat(&mut self, data: &DerivedData, number: u64, mut place: Place) -> Option<Place> {
         let mut room = REPEATED_PER_TURN;
         while room > 0 {
             let Place { stock_locate, side } = place;
-            let Some(it) = self.data.instruments.get(usize::from(stock_locate) - 1) else {
-                let (request, ordinal) = (self.request, self.data.tape);
-                self.publish(DerivedFact::End { request, ordinal });
+            let Some(it) = data.instruments.get(usize::from(stock_locate) - 1) else {
+                let (request, ordinal) = (self.request, data.tape);
+                self.publish(number, DerivedFact::End { request, ordinal });
                 return None;
             };
             let (is_bid, from) = match side {
                 Side::None => {
                     let statistics = it.statistics;
-                    self.publish(self.data.fact_of(stock_locate));
-                    self.publish(DerivedFact::Statistics { stock_locate, statistics });
+                    self.publish(number, data.fact_of(stock_locate));
+                    self.publish(number, DerivedFact::Statistics { stock_locate, statistics });
                     place.side = Side::Bids { from: 0 };
                     room = room.saturating_sub(2);
                     continue;
@@ -143,15 +153,14 @@ impl DerivedPublisher {
                 Side::Asks { from } => (false, from),
             };
             let mut next = None;
-            let Self { data, to, number, .. } = self;
-            for level in data.instruments[usize::from(stock_locate) - 1].levels.from(is_bid, from) {
+            for level in it.levels.from(is_bid, from) {
                 if room == 0 {
                     next = Some(level.price);
                     break;
                 }
                 room -= 1;
                 let fact = DerivedFact::Level { stock_locate, is_bid, level };
-                publish(to, DerivedUpdate { number: *number, is_last: true, fact });
+                self.publish(number, fact);
             }
             place = match (next, is_bid) {
                 (Some(from), true) => Place { stock_locate, side: Side::Bids { from } },

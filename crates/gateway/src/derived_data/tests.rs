@@ -273,7 +273,8 @@ fn a_mirror_that_missed_something_has_it_repeated() {
     let from = builder.lossy("mirror");
     let (to, _) = builder.build();
     let wanted = Arc::new(AtomicGauge::new(0));
-    let mut publisher = DerivedPublisher::new(to, Arc::clone(&wanted), 64);
+    let mut publisher = DerivedPublisher::new();
+    publisher.add(to, Arc::clone(&wanted), 64);
     let mut mirror = DerivedMirror::new(from, wanted, 64);
     let mut books = FeedBooks::new();
     let feed: Vec<_> =

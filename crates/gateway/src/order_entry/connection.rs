@@ -223,7 +223,7 @@ impl<S: ClientSession> Connection<S> {
 #[cfg(test)]
 mod tests {
     use market::Timestamp;
-    use wire::fix::{Builder, CompId, FixTimers, Version};
+    use wire::fix::{Builder, CompId, FixService, FixTimers, Version};
 
     use super::*;
     use crate::{FixSession, SessionEvent};
@@ -243,7 +243,8 @@ mod tests {
     #[test]
     fn a_resend_waits_for_its_reader() {
         const MESSAGES: u64 = 2_000;
-        let timers = FixTimers { venue: CompId::new("V").unwrap(), login_timeout_ns: 1 };
+        let venue = CompId::new("V").unwrap();
+        let timers = FixTimers { venue, login_timeout_ns: 1, service: FixService::Orders };
         let session = FixSession::open(&timers, NOW);
         let id = ConnectionId { index: 0, generation: 0 };
         let mut connection = Connection::new(id, ([127, 0, 0, 1], 1).into(), session);

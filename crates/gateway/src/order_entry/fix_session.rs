@@ -149,6 +149,6 @@ impl ClientSession for FixSession {
 }
 
 /// A name or a password; blank, which is nobody's, if it is too long.
-fn text<const N: usize>(bytes: &[u8]) -> Text<N> {
+pub(crate) fn text<const N: usize>(bytes: &[u8]) -> Text<N> {
     str::from_utf8(bytes).ok().and_then(Text::new).unwrap_or_default()
 }

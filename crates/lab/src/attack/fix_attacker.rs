@@ -5,7 +5,7 @@
 
 use std::{
     io::{ErrorKind, Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     thread,
 };
 
@@ -38,6 +38,8 @@ pub(super) fn fix_message(
 /// A session that logs on again whenever it loses its connection.
 pub(super) struct FixAttacker<'a> {
     target: &'a Target,
+    /// Order entry, or market data.
+    door: SocketAddr,
     user: &'static str,
     stream: Option<TcpStream>,
     /// False for one that never reads its messages.
@@ -49,8 +51,14 @@ pub(super) struct FixAttacker<'a> {
 }
 
 impl<'a> FixAttacker<'a> {
+    /// One that enters orders.
     pub(super) fn new(target: &'a Target, user: &'static str) -> Self {
-        Self { target, user, stream: None, reads: true, next: 1, count: 0 }
+        Self::at(target, target.at.order_entry_fix, user)
+    }
+
+    /// One at this door.
+    pub(super) fn at(target: &'a Target, door: SocketAddr, user: &'static str) -> Self {
+        Self { target, door, user, stream: None, reads: true, next: 1, count: 0 }
     }
 
     pub(super) fn next(&self) -> u64 {
@@ -112,7 +120,7 @@ impl<'a> FixAttacker<'a> {
     }
 
     fn log_on(&mut self) -> bool {
-        let Some(stream) = self.target.connect(self.target.at.order_entry_fix, 1) else {
+        let Some(stream) = self.target.connect(self.door, 1) else {
             return false;
         };
         if stream.set_nonblocking(true).is_err() {
@@ -122,7 +130,8 @@ impl<'a> FixAttacker<'a> {
         self.next = 1;
         let (user, password) = (self.user, password(self.user));
         let logon = self.message("A", &format!("98=0|108=30|141=Y|553={user}|554={password}|"));
-        self.target.count(1, Effect::Fix);
+        let is_order_entry = self.door == self.target.at.order_entry_fix;
+        self.target.count(1, if is_order_entry { Effect::Fix } else { Effect::None });
         self.next = 2;
         let is_in = self.write(&logon) && self.wait_for(|message| message.msg_type() == b"A");
         if !is_in {

@@ -55,6 +55,7 @@ pub(super) struct Doors {
     pub(super) re_request: SocketAddr,
     pub(super) snapshot: SocketAddr,
     pub(super) feed_tcp: SocketAddr,
+    pub(super) market_data_fix: SocketAddr,
     pub(super) admin: SocketAddr,
 }
 

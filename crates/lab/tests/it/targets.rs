@@ -10,6 +10,8 @@ mod feed;
 mod fix;
 #[path = "targets/gateways.rs"]
 mod gateways;
+#[path = "targets/market_data.rs"]
+mod market_data;
 #[path = "targets/recorded.rs"]
 mod recorded;
 #[path = "targets/script.rs"]
@@ -39,6 +41,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("gateways", gateways::gateways),
     ("fix_session", fix::fix_session),
     ("fix_port", fix::fix_port),
+    ("fix_market_data", market_data::fix_market_data),
     ("feed_server", feed::feed_server),
     ("feed_receiver", feed::feed_receiver),
     ("subscriber", feed::subscriber),

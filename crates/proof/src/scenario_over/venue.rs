@@ -258,6 +258,7 @@ fn networks(
             snapshot: streams(false)?,
             stream: streams(false)?,
         },
+        market_data_fix: None,
         streams: Vec::new(),
     })
 }

@@ -1,10 +1,15 @@
-//! What is derived from the feed for readers by HTTP, and their bounds.
+//! What is derived from the feed for readers by HTTP and by FIX, and their bounds.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
+use gateway::FIX_DEPTH_MAX;
 use serde::Deserialize;
+use wire::fix::CompId;
 
-use super::Span;
+use super::{
+    Span, loopback,
+    order_entry::{TIMER_MIN, comp_id},
+};
 
 /// Levels that one stream may watch, over all its instruments.
 pub const STREAM_LEVELS_MAX: usize = 4096;
@@ -73,5 +78,87 @@ impl DerivedDataConfig {
             }
         }
         Ok(())
+    }
+}
+
+/// `[market_data_fix]`: participants with a password and subscribers may log on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MarketDataFixConfig {
+    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26405`.
+    pub address: SocketAddr,
+    /// CompID of the venue, up to 16 characters; that of a client is its username. Default `DAMRAK`.
+    pub comp_id: String,
+    /// Levels of a side that a request may have, 1 to 100; a request for the full book has as many. Default 20.
+    pub depth_max: usize,
+    /// Subscriptions of one session at a time. Default 64.
+    pub subscriptions_max: usize,
+    /// Trades that are kept for clients that are slow, over all instruments. Default 10000.
+    pub trades: usize,
+    /// The shortest time between two rounds of changes to one client: what changed in between is one change. Default `1ms`.
+    pub interval: Span,
+    /// A connection that has not logged on after this long is closed. Default `5s`.
+    pub login_timeout: Span,
+    /// A client that takes nothing for this time is closed. Default `10s`.
+    pub slow_client_timeout: Span,
+}
+
+impl Default for MarketDataFixConfig {
+    fn default() -> Self {
+        Self {
+            address: loopback(26_405),
+            comp_id: "DAMRAK".into(),
+            depth_max: 20,
+            subscriptions_max: 64,
+            trades: 10_000,
+            interval: Span(Duration::from_millis(1)),
+            login_timeout: Span(Duration::from_secs(5)),
+            slow_client_timeout: Span(Duration::from_secs(10)),
+        }
+    }
+}
+
+impl MarketDataFixConfig {
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.comp_id()?;
+        let within = |key: &str, value: usize, low: usize, high: usize| match (low..=high)
+            .contains(&value)
+        {
+            true => Ok(()),
+            false => {
+                Err(format!("market_data_fix.{key} is {value}: it must be from {low} to {high}"))
+            }
+        };
+        within("depth_max", self.depth_max, 1, FIX_DEPTH_MAX)?;
+        within("subscriptions_max", self.subscriptions_max, 1, 1024)?;
+        within("trades", self.trades, 16, 1_000_000)?;
+        let longest = Duration::from_secs(60);
+        if self.interval.0 > longest {
+            return Err(format!(
+                "market_data_fix.interval is {:?}: it must be from 0s to {longest:?}",
+                self.interval.0
+            ));
+        }
+        for (key, span) in [
+            ("login_timeout", self.login_timeout),
+            ("slow_client_timeout", self.slow_client_timeout),
+        ] {
+            if span.0 < TIMER_MIN {
+                return Err(format!(
+                    "market_data_fix.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers \
+                     are looked at that often; leave it out for the default",
+                    span.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The CompID of the venue.
+    ///
+    /// # Errors
+    /// It is blank, too long, or has a character that FIX does not carry.
+    pub fn comp_id(&self) -> Result<CompId, String> {
+        comp_id("market_data_fix", &self.comp_id)
     }
 }

@@ -117,12 +117,7 @@ impl OrderEntryFixConfig {
     /// # Errors
     /// It is blank, too long, or has a character that FIX does not carry.
     pub fn comp_id(&self) -> Result<CompId, String> {
-        CompId::new(&self.comp_id).filter(|it| !it.is_blank()).ok_or_else(|| {
-            format!(
-                "order_entry_fix.comp_id is {:?}: it must be 1 to 16 printable ASCII characters",
-                self.comp_id
-            )
-        })
+        comp_id("order_entry_fix", &self.comp_id)
     }
 }
 
@@ -237,6 +232,13 @@ impl Default for ThrottleConfig {
     }
 }
 
+/// The CompID of the venue at a port.
+pub(super) fn comp_id(section: &str, text: &str) -> Result<CompId, String> {
+    CompId::new(text).filter(|it| !it.is_blank()).ok_or_else(|| {
+        format!("{section}.comp_id is {text:?}: it must be 1 to 16 printable ASCII characters")
+    })
+}
+
 /// Each participant has a place among the connections of its port, and a login needs one more.
 fn check_places(
     section: &str,
@@ -257,4 +259,4 @@ fn check_places(
 }
 
 /// How often the gateway looks at its timers.
-const TIMER_MIN: Duration = Duration::from_millis(10);
+pub(super) const TIMER_MIN: Duration = Duration::from_millis(10);

@@ -55,6 +55,8 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
             ("layout", format!("{:?}", config.layout)),
             ("rings", format!("{:?}", config.rings)),
             ("schedule", format!("{:?}", config.schedule)),
+            ("derived_data", format!("{:?}", config.derived_data)),
+            ("market_data_fix", format!("{:?}", config.market_data_fix)),
             ("drop copies", format!("{copies:?}")),
             ("passwords", format!("{passwords:?}")),
         ]

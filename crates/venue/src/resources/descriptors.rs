@@ -47,7 +47,9 @@ impl DescriptorNeeds {
             // Some are accepted before older ones make room for them.
             order_entry: config.connections() + ACCEPTED_MAX,
             // Snapshots, the feed over TCP, and the streams.
-            market_data: 2 * (SUBSCRIBERS_MAX + ACCEPTED_MAX) + config.market_data.streams.len(),
+            market_data: 2 * (SUBSCRIBERS_MAX + ACCEPTED_MAX)
+                + config.market_data.streams.len()
+                + config.market_data_fix_connections(),
             // Streams of derived data are beside them.
             admin: doors * 2 * CONNECTIONS_MAX
                 + config.derived_data.as_ref().map_or(0, |derived| derived.streams_max),

@@ -6,7 +6,8 @@
 use std::{cmp::Reverse, fmt::Write as _, path::Path};
 
 use gateway::{
-    CONNECTION_BYTES_MAX, DerivedTrade, DerivedUpdate, FeedMessage, SUBSCRIBERS_MAX, Submission,
+    CONNECTION_BYTES_MAX, DerivedTrade, DerivedUpdate, FIX_LEVELS_MAX, FeedMessage, PriceLevel,
+    SUBSCRIBERS_MAX, Submission,
 };
 use market::{Input, Output};
 use os::SystemFiles;
@@ -38,8 +39,12 @@ const HISTORY_BYTES: u64 = 36 << 20;
 /// A stream of derived data: the levels its client has, a batch of events, and what the system holds of it.
 const STREAM_BYTES: u64 = 2 << 20;
 
-/// A level of a price that has one order, in the feed server and once more where it is served.
-const LEVEL_BYTES: u64 = 2 * 48;
+/// A session of market data by FIX: its requests, and the levels that it has of both sides.
+const MARKET_DATA_FIX_BYTES: u64 =
+    FIX_LEVELS_MAX as u64 * 2 * size_of::<PriceLevel>() as u64 + (64 << 10);
+
+/// A level of a price that has one order, in the feed server or where it is served.
+const LEVEL_BYTES: u64 = 48;
 
 /// A live order at most: 378 bytes in the engine (docs/performance.md) and 64 in its indexes, both once more in
 /// the engine of the follower, and 128 in the feed server's books.
@@ -132,10 +137,16 @@ impl MemoryNeeds {
             in_time("derived_data.trades", (derived.trades * 2 * size_of::<DerivedTrade>()) as u64);
             in_time("derived_data.streams_max", derived.streams_max as u64 * STREAM_BYTES);
         }
+        if let Some(fix) = &config.market_data_fix {
+            in_time("market_data_fix.trades", (fix.trades * 2 * size_of::<DerivedTrade>()) as u64);
+            let sessions = config.market_data_fix_connections() as u64;
+            in_time("sessions of market data by FIX", sessions * MARKET_DATA_FIX_BYTES);
+        }
         in_time("older messages", HISTORY_BYTES);
         in_time("connections", connection_bytes(config));
         in_time("sessions over UDP", udp * UDP_SESSION_BYTES);
-        let level_bytes = if config.derived_data.is_some() { LEVEL_BYTES } else { 0 };
+        let readers = derived_readers(config) as u64;
+        let level_bytes = if readers > 0 { (1 + readers) * LEVEL_BYTES } else { 0 };
         let orders = live_orders(config) * (ORDER_BYTES + level_bytes);
         parts.push(Part { name: "live_orders_max", bytes: orders, when: When::AtWorst });
         Self { parts }
@@ -208,7 +219,7 @@ fn ring_bytes(config: &Config) -> u64 {
         .count();
     let submissions = ports * config.rings.submissions + operator::SLOTS;
     let streams: usize = config.market_data.streams.iter().map(|stream| stream.slots).sum();
-    let derived = if config.derived_data.is_some() { pipeline::DERIVED_SLOTS } else { 0 };
+    let derived = derived_readers(config) * pipeline::DERIVED_SLOTS;
     slots(submissions, size_of::<Submission>())
         + slots(config.rings.inputs, size_of::<Input>())
         + slots(config.rings.outputs, size_of::<Output>())
@@ -217,9 +228,15 @@ fn ring_bytes(config: &Config) -> u64 {
         + slots(derived, 2 * size_of::<DerivedUpdate>())
 }
 
+/// The mirrors of derived data.
+fn derived_readers(config: &Config) -> usize {
+    usize::from(config.derived_data.is_some()) + usize::from(config.market_data_fix.is_some())
+}
+
 /// Buffers of participants and subscribers.
 fn connection_bytes(config: &Config) -> u64 {
-    ((config.connections() + 2 * SUBSCRIBERS_MAX) * CONNECTION_BYTES_MAX) as u64
+    let of_fix = config.market_data_fix_connections();
+    ((config.connections() + 2 * SUBSCRIBERS_MAX + of_fix) * CONNECTION_BYTES_MAX) as u64
 }
 
 impl MemoryOffer {

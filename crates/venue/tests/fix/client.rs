@@ -44,7 +44,18 @@ pub struct FixClient {
 
 impl FixClient {
     pub fn connect(running: &Running, version: Version, name: &'static str, next: u64) -> Self {
-        let address = &running.started()["addresses"]["order_entry_fix"];
+        Self::connect_to(running, "order_entry_fix", version, name, next)
+    }
+
+    /// Connects to a port by its section of the configuration.
+    pub fn connect_to(
+        running: &Running,
+        port: &str,
+        version: Version,
+        name: &'static str,
+        next: u64,
+    ) -> Self {
+        let address = &running.started()["addresses"][port];
         let address: SocketAddr = address.as_str().unwrap().parse().unwrap();
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -3,6 +3,7 @@
 mod client;
 mod drop_copy;
 mod instruments;
+mod market_data;
 mod restarts;
 
 use std::{io::Write, path::Path, process::Command, thread, time::Duration};

@@ -191,7 +191,21 @@ fields! {
     211 PegOffsetValue Decimal "",
     212 XmlDataLen Length "",
     213 XmlData Data "",
+    262 MDReqID Text "",
     263 SubscriptionRequestType Char "0 1 2",
+    264 MarketDepth Number "",
+    265 MDUpdateType Number "0 1",
+    266 AggregatedBook Bool "",
+    267 NoMDEntryTypes Count "",
+    268 NoMDEntries Count "",
+    269 MDEntryType Char "0 1 2 3 4 5 6 7 8 9 A B C",
+    270 MDEntryPx Decimal "",
+    271 MDEntrySize Decimal "",
+    272 MDEntryDate Date "",
+    273 MDEntryTime Text "",
+    278 MDEntryID Text "",
+    279 MDUpdateAction Char "0 1 2",
+    281 MDReqRejReason Char "0 1 2 3 4 5 6 7 8 9 A B C",
     320 SecurityReqID Text "",
     321 SecurityRequestType Number "0 1 2 3",
     322 SecurityResponseID Text "",
@@ -203,6 +217,7 @@ fields! {
     338 TradSesMethod Number "1 2 3",
     339 TradSesMode Number "1 2 3",
     340 TradSesStatus Number "0 1 2 3 4 5 6",
+    346 NumberOfOrders Number "",
     347 MessageEncoding Text "",
     354 EncodedTextLen Length "",
     355 EncodedText Data "",
@@ -253,7 +268,10 @@ fields! {
 /// Groups: the tag of the count, that of the first field of each entry, and all that an entry may have.
 const GROUPS: &[(u32, u32, &[u32])] = &[
     (78, 79, &[79, 80]),
-    (146, 55, &[55, 107, 561]),
+    (146, 55, &[22, 48, 55, 107, 461, 561]),
+    (267, 269, &[269]),
+    // An entry of X begins with MDUpdateAction, and has one MDEntryType too.
+    (268, 269, &[55, 269, 270, 271, 272, 273, 278, 279, 346]),
     (384, 372, &[372, 385]),
     (386, 336, &[336, 625]),
     (453, 448, &[447, 448, 452]),
@@ -453,6 +471,38 @@ pub const MESSAGES: &[MessageRow] = &[
         required_44: &[336, 340],
         optional: &[335, 338, 339, 567],
     },
+    MessageRow {
+        msg_type: "V",
+        name: "Market Data Request",
+        direction: Direction::ToVenue,
+        required_42: Some(&[262, 263, 264, 267, 269, 146, 55]),
+        required_44: &[262, 263, 264, 267, 269, 146, 55],
+        optional: &[265, 266],
+    },
+    MessageRow {
+        msg_type: "W",
+        name: "Market Data Snapshot/Full Refresh",
+        direction: Direction::FromVenue,
+        required_42: Some(&[55, 268]),
+        required_44: &[268],
+        optional: &[55, 262, 269, 270, 271, 346],
+    },
+    MessageRow {
+        msg_type: "X",
+        name: "Market Data Incremental Refresh",
+        direction: Direction::FromVenue,
+        required_42: Some(&[268, 279]),
+        required_44: &[268, 279],
+        optional: &[55, 262, 269, 270, 271, 272, 273, 278, 346],
+    },
+    MessageRow {
+        msg_type: "Y",
+        name: "Market Data Request Reject",
+        direction: Direction::FromVenue,
+        required_42: Some(&[262]),
+        required_44: &[262],
+        optional: &[281],
+    },
 ];
 
 impl MessageRow {
@@ -469,6 +519,12 @@ impl MessageRow {
     #[must_use]
     pub fn is_of_session(&self) -> bool {
         self.direction == Direction::Both && self.msg_type != "j"
+    }
+
+    /// True for a message of market data, which has a port of its own.
+    #[must_use]
+    pub fn is_of_market_data(&self) -> bool {
+        matches!(self.msg_type, "V" | "W" | "X" | "Y")
     }
 
     /// The tags that it may have, in any version.

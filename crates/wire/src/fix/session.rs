@@ -32,6 +32,17 @@ pub struct FixTimers {
     pub venue: CompId,
     /// How long a connection may take to log on, or to be logged out.
     pub login_timeout_ns: u64,
+    /// The messages of the application that are taken.
+    pub service: FixService,
+}
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixService {
+    /// Order entry, and requests for instruments and the day.
+    Orders,
+    /// Market data.
+    MarketData,
 }
 
 /// The venue's side of one connection.
@@ -304,6 +315,46 @@ impl Acceptor {
         self.enter(State::Accepted);
     }
 
+    /// True if the Logon begins both numbers anew.
+    #[must_use]
+    pub const fn logon_resets(&self) -> bool {
+        self.logon.reset
+    }
+
+    /// The version of the Logon.
+    #[must_use]
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The next note to be put into the log, if one waits.
+    pub(super) fn next_note(&mut self) -> Option<Note> {
+        self.notes.pop_front()
+    }
+
+    /// True while messages of the application may be sent.
+    pub(super) fn is_logged_on(&self) -> bool {
+        self.state == State::LoggedOn
+    }
+
+    /// Ends a session with a Logout.
+    pub(super) fn end(&mut self, words: &[u8], now_ns: u64) {
+        self.now_ns = now_ns;
+        if self.state == State::LoggedOn {
+            self.log_out(words, 0);
+        }
+    }
+
+    /// Refuses the Logon with a Logout that says why.
+    ///
+    /// # Panics
+    /// No Logon was asked.
+    pub(super) fn refuse(&mut self, words: &[u8], now_ns: u64) {
+        assert!(self.state == State::LogonAsked, "a Logon is answered once: {:?}", self.state);
+        self.now_ns = now_ns;
+        self.log_out(words, 0);
+    }
+
     /// Decides on a message of a session that has logged on; true if it is one for the application.
     fn takes(&mut self, message: &Message<'_>) -> bool {
         if Version::from_begin_string(message.begin_string()) != Some(self.version) {
@@ -402,7 +453,11 @@ impl Acceptor {
     /// the right fields.
     fn takes_application(&mut self, message: &Message<'_>, msg_type: &[u8], counted: u32) -> bool {
         let row = dictionary::message(msg_type, self.version);
-        if !row.is_some_and(|row| row.direction == Direction::ToVenue) {
+        let is_market_data = self.settings.service == FixService::MarketData;
+        let is_offered = row.is_some_and(|row| {
+            row.direction == Direction::ToVenue && row.is_of_market_data() == is_market_data
+        });
+        if !is_offered {
             let text = business_reject(counted, msg_type, b"3", b"message type is not offered");
             self.say(counted, text.as_bytes());
             return false;
@@ -416,7 +471,7 @@ impl Acceptor {
                 name.last() != Some(&b' ') && text.is_some()
             })
         };
-        if let Some(tag) = [11, 41, 320, 324, 335].into_iter().find(|tag| !is_name(*tag)) {
+        if let Some(tag) = [11, 41, 262, 320, 324, 335].into_iter().find(|tag| !is_name(*tag)) {
             let fault = Fault { tag, reason: SessionReject::ValueOutOfRange };
             self.reject(message, fault, counted);
             return false;
@@ -601,6 +656,13 @@ impl Acceptor {
             self.resend = None;
         }
         is_short
+    }
+
+    /// Fills all numbers that are to be sent again with one SequenceReset. True if some were.
+    pub(super) fn fill(&mut self, now_ns: u64) -> bool {
+        let Some(resend) = self.resend.take() else { return false };
+        self.fill_gap(resend.next, resend.end + 1, now_ns);
+        true
     }
 
     /// A SequenceReset in place of the messages from `from` to before `to`.

@@ -3,8 +3,8 @@
 
 use market::{Command, Event, Note, Output, Sequence, SessionId, Timestamp};
 use wire::fix::{
-    Acceptor, CompId, Directory, FixHappening, FixNote, FixTimers, Framed, Intake, Message,
-    PageNote, Reports, frame,
+    Acceptor, CompId, Directory, FixHappening, FixNote, FixService, FixTimers, Framed, Intake,
+    Message, PageNote, Reports, frame,
 };
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -13,7 +13,11 @@ pub const START: u64 = 1_795_271_400 * SECOND;
 pub const SESSION: SessionId = SessionId(1);
 
 pub fn timers() -> FixTimers {
-    FixTimers { venue: CompId::new("EXCH").unwrap(), login_timeout_ns: 5 * SECOND }
+    FixTimers {
+        venue: CompId::new("EXCH").unwrap(),
+        login_timeout_ns: 5 * SECOND,
+        service: FixService::Orders,
+    }
 }
 
 /// A session with its log: notes are events at once, and messages are sent at once.

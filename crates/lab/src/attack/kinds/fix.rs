@@ -191,7 +191,48 @@ pub(super) const ROWS: &[Attack] = &[
             })
         },
     ),
+    free(
+        "fix-data-requests",
+        "subscriptions to market data by FIX that begin and end without a pause, and wrong ones",
+        "messages of a turn; subscriptions and levels of a session",
+        |it| {
+            let mut me = FixAttacker::at(it, it.at.market_data_fix, USER);
+            it.begin();
+            while !it.is_over() {
+                let number = me.next();
+                let (kind, depth) =
+                    ([1, 0, 2][number as usize % 3], [0, 1, 99][number as usize % 3]);
+                let fields = format!(
+                    "262=R{}|263={kind}|264={depth}|265=1|267=3|269=0|269=1|269=2|146=2|55=AAPL|55=MSFT|",
+                    number / 3 % 80
+                );
+                me.send("V", &fields, Nothing);
+            }
+        },
+    ),
+    free(
+        "fix-data-resends",
+        "subscriptions to market data by FIX, and ResendRequests, each of which begins them anew",
+        "64 KiB of a connection; what is made only where there is room",
+        |it| data_resends(it, true),
+    ),
+    free(
+        "fix-data-never-reads",
+        "the same, unread",
+        "64 KiB of a connection; the connection ends",
+        |it| data_resends(it, false),
+    ),
 ];
+
+fn data_resends(target: &Target, reads: bool) {
+    let mut me = FixAttacker::at(target, target.at.market_data_fix, USER);
+    me.send("V", "262=R|263=1|264=0|265=1|267=2|269=0|269=1|146=2|55=AAPL|55=MSFT|", Nothing);
+    me.reads = reads;
+    target.begin();
+    while !target.is_over() {
+        me.send("2", "7=1|16=0|", Nothing);
+    }
+}
 
 /// The fields of an order with a ClOrdID of its own.
 fn order(me: &FixAttacker<'_>) -> String {

@@ -41,6 +41,7 @@ pub struct Small {
     pub re_request: FakeDatagram,
     pub snapshot: FakeStream,
     pub stream: FakeStream,
+    pub market_data_fix: FakeStream,
     now_ns: u64,
 }
 
@@ -63,6 +64,9 @@ impl Small {
         let order_entry_fix = FakeStream::new();
         networks.order_entry_fix =
             config.order_entry_fix.is_some().then(|| order_entry_fix.clone());
+        let market_data_fix = FakeStream::new();
+        networks.market_data_fix =
+            config.market_data_fix.is_some().then(|| market_data_fix.clone());
         let Networks { order_entry, order_entry_udp, market_data, feed_server, .. } = &networks;
         let FeedServerNetworks { requests, snapshot, stream } = feed_server;
         let (order_entry, market_data) = (order_entry.clone(), market_data.clone());
@@ -95,6 +99,7 @@ impl Small {
             re_request,
             snapshot,
             stream,
+            market_data_fix,
             now_ns: START_NS,
         }
     }
