@@ -67,7 +67,12 @@ impl Latency {
 
     /// Records one latency, in nanoseconds.
     pub fn record(&mut self, latency_ns: u64) {
-        self.histogram.saturating_record(latency_ns.min(LATENCY_NS_MAX));
+        self.record_many(latency_ns, 1);
+    }
+
+    /// Records as many latencies of one length.
+    pub fn record_many(&mut self, latency_ns: u64, count: u64) {
+        self.histogram.saturating_record_n(latency_ns.min(LATENCY_NS_MAX), count);
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
     }

@@ -18,6 +18,7 @@ impl Rng {
         Self { state: [(); 4].map(|()| words.next_u64()) }
     }
 
+    #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let word = b.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
@@ -31,6 +32,7 @@ impl Rng {
     ///
     /// # Panics
     /// `bound` is 0.
+    #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is no number below 0");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

@@ -200,9 +200,13 @@ impl Replies {
 
     fn push(&mut self, reply: &[u8]) {
         if self.bytes.len() >= HISTORY_BYTES {
-            self.gone += self.ends.len() as u64;
-            self.ends.clear();
-            self.bytes.clear();
+            // Half of them stay: the newest may not be sent yet.
+            let leave = self.ends.len() / 2;
+            let bytes = self.ends[leave - 1];
+            self.bytes.drain(..bytes);
+            self.ends.drain(..leave);
+            self.ends.iter_mut().for_each(|end| *end -= bytes);
+            self.gone += leave as u64;
         }
         self.bytes.extend_from_slice(reply);
         self.ends.push(self.bytes.len());
@@ -614,5 +618,28 @@ impl Account {
             quantity: quantity.into(),
             reason,
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Old replies leave when there are many, and the newest stay, in their order: those of a turn are sent after it.
+    #[test]
+    fn the_newest_replies_stay() {
+        let mut replies = Replies::default();
+        let reply = |number: u64| [number.to_be_bytes(), [7; 8]].concat();
+        let count = 3 * HISTORY_BYTES as u64 / 16;
+        for number in 1..=count {
+            replies.push(&reply(number));
+            let from = number.saturating_sub(1_000).max(1);
+            let kept = replies.since(from).next().map(<[u8]>::to_vec);
+            assert_eq!(kept, Some(reply(from)), "{number}");
+        }
+        assert_eq!(replies.count(), count);
+        assert!(replies.bytes.len() <= HISTORY_BYTES + 16);
+        let all: Vec<_> = replies.since(count - 2).map(<[u8]>::to_vec).collect();
+        assert_eq!(all, [reply(count - 2), reply(count - 1), reply(count)]);
     }
 }

@@ -27,14 +27,20 @@ impl Tally {
         now_ns: u64,
     ) {
         self.answered_ns_last = now_ns;
-        for Times { scheduled_ns, sent_ns } in answers.drain(..) {
-            let latency_ns = now_ns.saturating_sub(scheduled_ns);
-            self.scheduled.record(latency_ns);
-            self.sent.record(now_ns.saturating_sub(sent_ns));
-            if let Some(on_answer) = &options.on_answer {
-                on_answer(scheduled_ns, latency_ns);
+        // Requests of a burst share the reading of the clock before it, and their answers that of this batch.
+        for burst in answers.chunk_by(|one, next| one.sent_ns == next.sent_ns) {
+            self.sent.record_many(now_ns.saturating_sub(burst[0].sent_ns), burst.len() as u64);
+        }
+        for due in answers.chunk_by(|one, next| one.scheduled_ns == next.scheduled_ns) {
+            let latency_ns = now_ns.saturating_sub(due[0].scheduled_ns);
+            self.scheduled.record_many(latency_ns, due.len() as u64);
+        }
+        if let Some(on_answer) = &options.on_answer {
+            for Times { scheduled_ns, .. } in answers.iter() {
+                on_answer(*scheduled_ns, now_ns.saturating_sub(*scheduled_ns));
             }
         }
+        answers.clear();
     }
 
     /// Records requests without an answer, by the time that they waited for one.
