@@ -45,6 +45,7 @@ use crate::{
 use client::participant::{ClientError, DatagramBatching};
 
 pub use fix_link::FixLogin;
+pub use mix::LoadMix;
 pub use null_venue::{NullVenue, NullVenueFaults};
 pub use replay::{RecordedFlow, ReplayPace};
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
@@ -137,6 +138,7 @@ pub struct LoadOptions {
     pub requests_per_datagram: usize,
     /// How UDP sessions use the system: requests of a turn leave together.
     pub batching: DatagramBatching,
+    pub mix: LoadMix,
     pub live_orders_max: usize,
     /// The most requests of a session that may wait for answers; beyond, they are sent late, and the
     /// report has the time for which that held.
@@ -184,7 +186,8 @@ impl LoadOptions {
             threads: 1,
             requests_per_datagram: 1,
             batching: DatagramBatching::Batch,
-            live_orders_max: 1_000,
+            mix: LoadMix::default(),
+            live_orders_max: LoadMix::default().live_orders_max(),
             outstanding_max: OUTSTANDING_MAX_DEFAULT,
             late_ns: 1_000_000,
             silence_ns_max: 5_000_000_000,

@@ -43,7 +43,7 @@ enum Changes {
 }
 
 /// The settings that a matrix may have, in the order of the cells: the last changes fastest.
-const SETTINGS: [(&str, Changes); 14] = [
+const SETTINGS: [(&str, Changes); 15] = [
     ("layout", Changes::Venue("layout", "threads")),
     ("wait", Changes::Venue("layout", "wait")),
     ("durability", Changes::Venue("journal", "durability")),
@@ -52,6 +52,7 @@ const SETTINGS: [(&str, Changes); 14] = [
     ("protocol", Changes::Protocol),
     ("connections", Changes::Load("--connections")),
     ("threads", Changes::Load("--threads")),
+    ("mix", Changes::Load("--mix")),
     ("pack", Changes::Load("--pack")),
     ("burst", Changes::Load("--burst")),
     ("gso", Changes::LoadFlag("--gso")),

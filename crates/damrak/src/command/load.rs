@@ -18,9 +18,9 @@ use lab::{
     environment::{Environment, machine_line},
     latency::{Latency, Percentiles},
     load::{
-        FailureReason, FixLogin, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession,
-        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, RecordedFlow, ReplayPace,
-        SessionFailure, Slo, SloResult, reject_name,
+        FailureReason, FixLogin, LoadError, LoadMix, LoadOptions, LoadProgress, LoadReport,
+        LoadSession, LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, RecordedFlow,
+        ReplayPace, SessionFailure, Slo, SloResult, reject_name,
     },
     order_file::InstrumentTable,
     schedule::Arrivals,
@@ -90,6 +90,9 @@ pub struct Arguments {
     pack: usize,
     /// Have the kernel split what is sent over UDP and gather what is received (UDP_SEGMENT, UDP_GRO): requests of one
     /// length that follow each other leave as one message. Needs Linux 5.0.
+    /// Profile of the order flow: balanced, cancel-heavy, match-heavy, deep-book, origin-a.
+    #[arg(long, value_name = "NAME", default_value = "balanced", value_parser = mix, conflicts_with = "replay")]
+    mix: LoadMix,
     #[arg(long)]
     gso: bool,
     /// Number of connections: `{}` in --session and --fix becomes 01, 02, …, and each --udp address is followed by the
@@ -342,6 +345,8 @@ impl Laboratory<'_> {
         options
     }
 
+        options.mix = arguments.mix;
+        options.live_orders_max = arguments.mix.live_orders_max();
     /// So many times as fast as recorded, where recorded times are kept.
     fn recorded_speed(&self) -> Option<f64> {
         match self.replay.as_ref()?.pace {
@@ -567,6 +572,7 @@ impl Laboratory<'_> {
             summary[key] = value;
         }
         summary
+            ("mix", json!(self.arguments.replay.is_none().then(|| self.arguments.mix.as_str()))),
     }
 }
 
@@ -715,6 +721,12 @@ fn stock_directory(
         login.ok_or_else(|| Failure::usage("--snapshot needs a --session to log in with"))?;
     let messages =
         participant::collect(address, login, 1, 1, QUIET_NS, &clock).map_err(|error| {
+fn mix(text: &str) -> Result<LoadMix, String> {
+    let known = LoadMix::ALL.map(LoadMix::as_str).join(", ");
+    let mix = LoadMix::ALL.into_iter().find(|mix| mix.as_str() == text);
+    mix.ok_or_else(|| format!("{text:?} is none of {known}"))
+}
+
             Failure::runtime(
                 anyhow::Error::new(error).context(format!("no snapshot from {address}")),
             )

@@ -10,12 +10,67 @@ use super::{LoadCounts, LoadSymbol, replay::ReplayAsk, tracker::Tracker};
 use client::participant;
 use proof::rng::Rng;
 
-/// Of 100 requests so many enter an order that should rest,
-const ADDS: u64 = 55;
-const CANCELS: u64 = 35;
-/// so many replace one; the others enter an order that should trade, half of those immediate or
-/// cancel.
-const REPLACES: u64 = 5;
+/// A profile of order flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoadMix {
+    #[default]
+    Balanced,
+    /// Nearly every order is canceled.
+    CancelHeavy,
+    /// Two of five requests trade.
+    MatchHeavy,
+    /// Orders rest at thousands of prices, and few leave.
+    DeepBook,
+    /// The shares of origin A's generator: 40 % cancels, 30 % orders, 30 % replaces, at 4,096 prices.
+    OriginA,
+}
+
+impl LoadMix {
+    pub const ALL: [Self; 5] =
+        [Self::Balanced, Self::CancelHeavy, Self::MatchHeavy, Self::DeepBook, Self::OriginA];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Balanced => "balanced",
+            Self::CancelHeavy => "cancel-heavy",
+            Self::MatchHeavy => "match-heavy",
+            Self::DeepBook => "deep-book",
+            Self::OriginA => "origin-a",
+        }
+    }
+
+    /// Live orders of a session at most.
+    pub const fn live_orders_max(self) -> usize {
+        match self {
+            Self::DeepBook => 50_000,
+            _ => 1_000,
+        }
+    }
+
+    const fn shares(self) -> Shares {
+        let (adds, cancels, replaces, far_one_in, far_max) = match self {
+            Self::Balanced => (55, 35, 5, 10, 400),
+            Self::CancelHeavy => (49, 47, 2, 10, 400),
+            Self::MatchHeavy => (45, 10, 5, 10, 400),
+            Self::DeepBook => (85, 10, 3, 1, 4_000),
+            Self::OriginA => (30, 40, 30, 1, 2_048),
+        };
+        Shares { adds, cancels, replaces, far_one_in, far_max }
+    }
+}
+
+/// Of 100 requests so many enter an order that should rest, cancel one, or replace one; the others enter an order that
+/// should trade, half of those immediate or cancel.
+#[derive(Clone, Copy, Debug)]
+struct Shares {
+    adds: u64,
+    cancels: u64,
+    replaces: u64,
+    /// One resting order in this many is far from the mid: up to so many increments, each as likely.
+    far_one_in: u64,
+    far_max: u64,
+}
+
 /// The mid of a symbol stays within so many increments of where it began.
 const MID_DRIFT_MAX: i64 = 64;
 
@@ -23,6 +78,7 @@ const MID_DRIFT_MAX: i64 = 64;
 #[derive(Debug)]
 pub(super) struct Mix {
     rng: Rng,
+    shares: Shares,
     walks: Vec<Walk>,
     /// A cancel and a replace, as the client writes them.
     cancel: CancelOrderRequest,
@@ -95,7 +151,12 @@ impl Wish {
 }
 
 impl Mix {
-    pub(super) fn new(symbols: &[LoadSymbol], live_orders_max: usize, seed: u64) -> Self {
+    pub(super) fn new(
+        symbols: &[LoadSymbol],
+        mix: LoadMix,
+        live_orders_max: usize,
+        seed: u64,
+    ) -> Self {
         let walks = symbols
             .iter()
             .map(|symbol| Walk {
@@ -114,7 +175,8 @@ impl Mix {
             panic!("the client's replace is no replace: {replace:?}")
         };
         let (cancel, replace) = (*cancel, *replace);
-        Self { rng: Rng::new(seed), walks, cancel, replace, live_orders_max }
+        let shares = mix.shares();
+        Self { rng: Rng::new(seed), shares, walks, cancel, replace, live_orders_max }
     }
 
     /// What a session asks next, with its message in `message`; `None` once its numbers are used up.
@@ -123,12 +185,13 @@ impl Mix {
         let next_user_ref_num = tracker.next_user_ref_num()?;
         let live_count = tracker.live_count();
         let roll = self.rng.below(100);
+        let Shares { adds, cancels, replaces, .. } = self.shares;
         let is_full = live_count >= self.live_orders_max;
-        Some(if live_count > 0 && (is_full || (ADDS..ADDS + CANCELS).contains(&roll)) {
+        Some(if live_count > 0 && (is_full || (adds..adds + cancels).contains(&roll)) {
             self.cancel(tracker, message)
-        } else if live_count > 0 && (ADDS + CANCELS..ADDS + CANCELS + REPLACES).contains(&roll) {
+        } else if live_count > 0 && (adds + cancels..adds + cancels + replaces).contains(&roll) {
             self.replace(tracker, next_user_ref_num, message)
-        } else if roll >= ADDS + CANCELS + REPLACES {
+        } else if roll >= adds + cancels + replaces {
             self.cross(next_user_ref_num, message)
         } else {
             self.add(next_user_ref_num, message)
@@ -222,8 +285,9 @@ impl Mix {
 
     /// A price behind the mid: mostly near it, one in ten far away.
     fn resting_price(&mut self, symbol: usize, is_buy: bool) -> Price {
-        let distance =
-            if self.rng.below(10) == 0 { 1 + self.rng.below(400) } else { self.geometric() };
+        let Shares { far_one_in, far_max, .. } = self.shares;
+        let is_far = self.rng.below(far_one_in) == 0;
+        let distance = if is_far { 1 + self.rng.below(far_max) } else { self.geometric() };
         self.walks[symbol].price(!is_buy, distance)
     }
 
@@ -300,7 +364,7 @@ mod tests {
     #[test]
     fn mix_has_its_shares() {
         const COUNT: u64 = 100_000;
-        let mut mix = Mix::new(&symbols(), usize::MAX, 7);
+        let mut mix = Mix::new(&symbols(), LoadMix::Balanced, usize::MAX, 7);
         let mut counts = LoadCounts::default();
         let mut tracker = Tracker::new(1);
         let (mut adds, mut crosses) = (0, 0);
@@ -333,11 +397,39 @@ mod tests {
         assert!((0.55..0.58).contains(&share(adds)), "{adds}");
     }
 
+    /// Each profile has its shares, as far as there are orders to cancel and replace.
+    #[test]
+    fn profiles_have_their_shares() {
+        const COUNT: u64 = 20_000;
+        let shares = |mix: LoadMix| {
+            let mut mix = Mix::new(&symbols(), mix, usize::MAX, 7);
+            let (mut counts, mut tracker) = (LoadCounts::default(), Tracker::new(1));
+            let mut message = Vec::new();
+            for _ in 0..COUNT {
+                let wish = mix.next(&tracker, &mut message).unwrap();
+                wish.sent(&mut tracker, &mut counts, 0, 0);
+                if let Ok(Inbound::EnterOrder(order, _)) = decode_inbound(&message) {
+                    tracker.accept_for_test(order.user_ref_num.get(), &mut counts);
+                }
+            }
+            [counts.enters, counts.cancels, counts.replaces].map(|count| 100 * count / COUNT)
+        };
+        let [enters, cancels, replaces] = shares(LoadMix::OriginA);
+        // A replaced order is not live here, since nothing answers: there are fewer to choose from, so more are entered.
+        assert!(enters >= 29 && cancels + replaces >= 50, "{enters} {cancels} {replaces}");
+        let [enters, cancels, _] = shares(LoadMix::CancelHeavy);
+        assert!((49..=53).contains(&enters) && (45..=48).contains(&cancels), "{enters} {cancels}");
+        let [enters, cancels, _] = shares(LoadMix::MatchHeavy);
+        assert!((83..=87).contains(&enters) && (8..=11).contains(&cancels), "{enters} {cancels}");
+        let [enters, ..] = shares(LoadMix::DeepBook);
+        assert!((85..=89).contains(&enters), "{enters}");
+    }
+
     /// An order of the mix has the bytes that the client writes for it.
     #[test]
     fn orders_are_the_clients() {
         let symbols = symbols();
-        let mix = Mix::new(&symbols, usize::MAX, 7);
+        let mix = Mix::new(&symbols, LoadMix::Balanced, usize::MAX, 7);
         for (is_buy, life) in [(true, TimeInForce::Day), (false, TimeInForce::ImmediateOrCancel)] {
             let side = if is_buy { Side::Buy } else { Side::Sell };
             let (price, symbol) = (Price(12_300), symbols[1].symbol);
@@ -351,7 +443,7 @@ mod tests {
     /// Cancels and replaces of the mix have the bytes that the client writes for them.
     #[test]
     fn cancels_and_replaces_are_the_clients() {
-        let mut mix = Mix::new(&symbols(), usize::MAX, 7);
+        let mut mix = Mix::new(&symbols(), LoadMix::Balanced, usize::MAX, 7);
         let (mut counts, mut tracker) = (LoadCounts::default(), Tracker::new(1));
         let mut message = Vec::new();
         mix.add(1, &mut message).sent(&mut tracker, &mut counts, 0, 0);
@@ -374,7 +466,7 @@ mod tests {
     #[test]
     fn distances_are_geometric() {
         const COUNT: usize = 200_000;
-        let mut mix = Mix::new(&symbols(), usize::MAX, 7);
+        let mut mix = Mix::new(&symbols(), LoadMix::Balanced, usize::MAX, 7);
         let mut seen = [0_u32; 65];
         (0..COUNT).for_each(|_| seen[mix.geometric() as usize] += 1);
         assert_eq!(seen[0], 0);
@@ -389,7 +481,7 @@ mod tests {
     /// A session with as many live orders as it may have cancels.
     #[test]
     fn full_session_cancels() {
-        let mut mix = Mix::new(&symbols(), 1, 7);
+        let mut mix = Mix::new(&symbols(), LoadMix::Balanced, 1, 7);
         let mut counts = LoadCounts::default();
         let mut tracker = Tracker::new(1);
         let mut message = Vec::new();

@@ -159,7 +159,7 @@ impl<'a> Worker<'a> {
             phase: Phase::Sending,
             start_ns,
             end_ns: start_ns.saturating_add(options.duration_ns),
-            mix: Mix::new(&options.symbols, options.live_orders_max, seed),
+            mix: Mix::new(&options.symbols, options.mix, options.live_orders_max, seed),
             message: Vec::new(),
             replay: None,
             tally: Tally::default(),
