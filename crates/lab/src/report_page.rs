@@ -125,6 +125,7 @@ pub fn page(results: &[LoadResult], command: &str) -> String {
             let _ = writeln!(body, "<p class=warning>{}: {warning}</p>", escaped(&result.name));
         }
     }
+    body.push_str(&stages(results));
     let charts = charts::all(results);
     for chart in &charts {
         let _ = write!(
@@ -266,6 +267,38 @@ fn table(results: &[LoadResult]) -> String {
     html + "</table>\n"
 }
 
+/// A row for each leg of an order's way through the venue, of the runs that know it.
+fn stages(results: &[LoadResult]) -> String {
+    let mut rows = String::new();
+    for result in results {
+        for leg in result.figures["stages"]["legs"].as_array().into_iter().flatten() {
+            let word = |key: &str| escaped(leg[key].as_str().unwrap_or_default());
+            let time = |key: &str| leg[key].as_u64().map_or("-".into(), duration_text);
+            let _ = writeln!(
+                rows,
+                "<tr><td>{}</td><td>{}</td><td>{} to {}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escaped(&result.name),
+                word("name"),
+                word("from"),
+                word("to"),
+                leg["count"].as_u64().map_or("-".into(), grouped),
+                time("p50_ns"),
+                time("p99_ns"),
+                time("p999_ns"),
+                time("max_ns"),
+            );
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "<h2>Inside the venue</h2>\n<p>Times of orders that the venue followed from stage to stage. Journal and match \
+         run at the same time; the reply and the feed wait for both.</p>\n<table>\n<tr><th>run</th><th>leg</th>\
+         <th>from and to</th><th>orders</th><th>p50</th><th>p99</th><th>p99.9</th><th>max</th></tr>\n{rows}</table>\n"
+    )
+}
+
 /// Text without the characters that HTML takes for its own.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
@@ -340,6 +373,20 @@ mod tests {
         for figure in figures.as_array().unwrap() {
             assert!(!figure["data"].as_array().unwrap().is_empty(), "{figure}");
         }
+    }
+
+    /// The stages of the venue have a table where a run knows them, and none where none does.
+    #[test]
+    fn stages_have_a_table() {
+        let mut known = run(1_000, "");
+        known["stages"] = json!({"one_in": 256, "legs": [{"name": "match", "from": "sequenced",
+            "to": "matched", "count": 12, "p50_ns": 900, "p99_ns": 2_000, "p999_ns": 2_000, "max_ns": 3_000}]});
+        let (_folder, path) = written(&known);
+        let page_of = |path: &Path| page(&read(path).unwrap(), "");
+        let text = page_of(&path);
+        assert!(text.contains("<td>sequenced to matched</td><td>12</td><td>900ns</td>"));
+        let (_folder, path) = written(&run(1_000, ""));
+        assert!(!page_of(&path).contains("Inside the venue"));
     }
 
     /// The curve of percentiles ends at the longest latency, and each point is the share at or below it.

@@ -20,6 +20,25 @@ impl Monitor {
         Self { writer, readers }
     }
 
+    /// The name of the ring.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.writer.name
+    }
+
+    /// The last published sequence. Begins no new window.
+    #[must_use]
+    pub fn published(&self) -> u64 {
+        self.writer.published.get()
+    }
+
+    /// The last sequence that the reader of this name has read; `None` if there is none. Begins no new window.
+    #[must_use]
+    pub fn reader_cursor(&self, name: &str) -> Option<u64> {
+        let reader = self.readers.iter().find(|reader| reader.name == name)?;
+        Some(reader.cursor.get())
+    }
+
     /// The figures now. Begins a new window for those that say "since last read".
     ///
     /// Each figure is right at some moment during the call; they are not all of the same moment.

@@ -53,6 +53,7 @@ use crate::{
     ledger::{LedgerGauges, store::Access},
     operator::Desk,
     stage::JournalFigures,
+    stage_times::StageTimes,
 };
 use progress::Progress;
 use routes::Door;
@@ -98,6 +99,8 @@ pub struct Served {
     /// How far the journal is.
     pub durable: Arc<Cursor>,
     pub journal: Arc<JournalFigures>,
+    /// How long orders take from stage to stage, in a venue that runs.
+    pub stage_times: Option<Arc<StageTimes>>,
     pub desk: Desk,
     /// Derived data, where it is configured.
     pub market: Option<MarketPages>,

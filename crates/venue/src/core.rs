@@ -29,6 +29,7 @@ use crate::{
         Checkpoint, EngineStage, JournalFigures, Journaler, LoadShedding, Perturbations, Schedule,
         Sequencer,
     },
+    stage_times::StageTimes,
     wiring::{Ring, Shared, Wiring},
 };
 
@@ -102,6 +103,8 @@ pub struct Core {
     slots: RingSlots,
     wiring: Wiring,
     sources: Vec<Consumer<Submission>>,
+    /// The writer of each of them; `None` is not an agent of the layout.
+    source_writers: Vec<Option<AgentName>>,
     outputs: Ring<Output>,
     checkpoints: Ring<Checkpoint>,
     durable: Shared<Cursor>,
@@ -114,6 +117,7 @@ impl Core {
             slots,
             wiring: Wiring::default(),
             sources: Vec::new(),
+            source_writers: Vec::new(),
             outputs: Ring::new("outputs", slots.outputs, Some(AgentName::Engine)),
             checkpoints: Ring::new("checkpoints", CHECKPOINT_SLOTS, Some(AgentName::Engine)),
             durable: Shared::cursor("durable", AgentName::Journaler, 0),
@@ -139,6 +143,7 @@ impl Core {
     ) -> Producer<Submission> {
         let mut ring = Ring::new(name, slots, writer);
         self.sources.push(ring.gating(AgentName::Sequencer));
+        self.source_writers.push(writer);
         ring.build(&mut self.wiring)
     }
 
@@ -237,7 +242,9 @@ impl Core {
         let journaled = Shared::gauge("journaled", AgentName::Journaler, 0);
 
         let log = LocalLog::new(engine.sequence(), engine.timestamp());
+        let stage_times = Arc::new(StageTimes::new(self.source_writers, !unconditional));
         let mut sequencer = Sequencer::new(log, self.sources, inputs, due_of_sequencer)
+            .offering(Arc::clone(&stage_times))
             .refusing(refusing.reader(AgentName::Sequencer))
             .with_perturbations(perturbations.clone());
         if let Some(schedule) = schedule {
@@ -256,6 +263,7 @@ impl Core {
                 journaler.with_load_shedding(LoadShedding::new(figures, slow_ns, last_room));
         }
         let outputs = self.outputs.build(wiring);
+        let applied_outside = self.applied.outside();
         let checkpoints = self.checkpoints.build(wiring);
         let mut engine =
             EngineStage::new(to_engine, engine, outputs, checkpoints, due.build(wiring))
@@ -270,7 +278,14 @@ impl Core {
             (AgentName::Journaler, Box::new(journaler) as _),
             (AgentName::Engine, Box::new(engine) as _),
         ]);
-        Chain { agents, wiring: self.wiring, journal: figures, journaled: of_outside }
+        Chain {
+            agents,
+            wiring: self.wiring,
+            journal: figures,
+            journaled: of_outside,
+            applied: applied_outside,
+            stage_times,
+        }
     }
 }
 
@@ -282,4 +297,7 @@ pub struct Chain {
     pub journal: Arc<JournalFigures>,
     /// Inputs up to here are in the journal, whatever the durability.
     pub journaled: Arc<AtomicGauge>,
+    /// The events of inputs up to here are in the ring of outputs.
+    pub applied: Arc<Cursor>,
+    pub stage_times: Arc<StageTimes>,
 }

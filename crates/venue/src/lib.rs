@@ -13,6 +13,7 @@ pub mod clock;
 pub mod log;
 pub mod stage;
 pub mod wiring;
+pub mod stage_times;
 pub mod layout;
 pub mod core;
 pub mod delta_streams;

@@ -50,6 +50,7 @@ use crate::{
         Checkpoint, FeedHistory, Following, JournalFigures, Perturbations, ReplyHistory, Schedule,
         SnapshotFigures, SnapshotPlan, Snapshots,
     },
+    stage_times::StageTimes,
     wiring::Wiring,
 };
 
@@ -166,6 +167,11 @@ pub struct Gauges {
     /// How far the venue is in stopping; see [`gateway::DRAIN_REFUSES`].
     pub drain: Arc<AtomicGauge>,
     pub journal: Arc<JournalFigures>,
+    /// How long orders take from stage to stage.
+    pub stage_times: Arc<StageTimes>,
+    /// Inputs up to here are in the journal, and the events of those in the ring of outputs.
+    pub journaled: Arc<AtomicGauge>,
+    pub applied: Arc<Cursor>,
     pub order_entry: Arc<OrderEntryCounters>,
     /// Of order entry by FIX, where it is configured.
     pub order_entry_fix: Option<Arc<OrderEntryCounters>>,
@@ -284,7 +290,8 @@ where
         numbers: operator::numbers(&engine),
     };
     let options = core_options(config, edges, schedule, to_results);
-    let Chain { mut agents, wiring, journal, journaled } = core.build(engine, writer, options);
+    let chain = core.build(engine, writer, options);
+    let Chain { mut agents, wiring, journal, journaled, applied, stage_times } = chain;
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
     let snapshots = plan.is_wanted().then(|| Snapshots::new(plan, last_snapshot));
     let gauges = Gauges {
@@ -294,6 +301,9 @@ where
         durable,
         drain: Arc::clone(&gateways.drain),
         journal,
+        stage_times,
+        journaled: Arc::clone(&journaled),
+        applied,
         order_entry: gateways.order_entry.counters(),
         order_entry_fix: gateways.order_entry_fix.as_ref().map(OrderEntry::counters),
         order_entry_ouch42: gateways.order_entry_ouch42.as_ref().map(OrderEntry::counters),

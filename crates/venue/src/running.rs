@@ -26,6 +26,7 @@ use crate::{
     resources,
     sockets::{Addresses, Sockets},
     stage::{Checkpoint, Perturbations, journal_status},
+    stage_times,
 };
 
 /// The longest sleep of the follower where a ledger is kept: nothing wakes it, so this bounds how late rows are
@@ -120,6 +121,15 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         ));
     }
     let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
+    let Gauges { stage_times, journaled, applied, .. } = &venue.gauges;
+    let agents = stage_times::observed(
+        venue.agents,
+        &venue.wiring,
+        stage_times,
+        journaled,
+        applied,
+        &clock_of_agents,
+    );
     let mut descriptors = descriptors.drain(..);
     let parker = |_: &AgentGroup| -> Result<Box<dyn Parker>, Failure> {
         let parker = SocketParker::new(descriptors.next().expect("one list for each group"));
@@ -127,8 +137,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         Ok(Box::new(parker.map_err(cannot)?))
     };
     let (wait, clock_of_threads) = (config.layout.wait, Arc::clone(&clock_of_agents));
-    let threads =
-        layout::launch(venue.agents, &venue.wiring, &groups, wait, clock_of_threads, parker)?;
+    let threads = layout::launch(agents, &venue.wiring, &groups, wait, clock_of_threads, parker)?;
     let park_max = if config.ledger.is_kept() { LEDGER_PARK_MAX } else { PARK_MAX };
     let follower = venue.follower.map(|agent| aside("damrak-follower", agent, park_max));
     let history = aside("damrak-history", venue.feed_history, PARK_MAX);
@@ -139,7 +148,15 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let market = venue.derived.zip(config.derived_data.clone());
     let market = market.map(|(mirror, settings)| MarketPages::new(mirror, settings));
     let market_figures = market.as_ref().map(MarketPages::figures);
-    let served = Served { ledger: venue.admin, durable, journal, desk: desk.clone(), market };
+    let stage_times = Arc::clone(&venue.gauges.stage_times);
+    let served = Served {
+        ledger: venue.admin,
+        durable,
+        journal,
+        stage_times: Some(stage_times),
+        desk: desk.clone(),
+        market,
+    };
     let admin = Admin::start(listeners, served, &config.admin)
         .map_err(|error| Failure::environment(format!("cannot answer operators: {error}")))?;
     let layout = layout::describe(&groups);
@@ -313,6 +330,7 @@ impl Running {
             "derived_data": self.market_figures.as_ref().map(|it| figures(&it.named())),
             "streams": self.gauges.streams.iter().map(stream_figures).collect::<Vec<_>>(),
             "journal": journal_status(&self.gauges.journal),
+            "stages": self.gauges.stage_times.figures(false),
             "snapshots": self.gauges.snapshots.as_deref().map(|figures| json!({
                 "sequence": figures.sequence.get(),
                 "bytes": figures.bytes.get(),

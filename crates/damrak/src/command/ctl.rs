@@ -177,7 +177,7 @@ impl Door {
 }
 
 /// Parses an answer that ends with its connection into status and body.
-fn parse(bytes: &[u8]) -> Option<(u16, Value)> {
+pub(super) fn parse(bytes: &[u8]) -> Option<(u16, Value)> {
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut head = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(len) = head.parse(bytes).ok()? else { return None };

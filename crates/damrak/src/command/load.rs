@@ -1,5 +1,7 @@
 //! `damrak load`: open-loop load on a venue, by OUCH or FIX.
 
+mod stages;
+
 use std::{
     fs,
     io::IsTerminal,
@@ -88,11 +90,11 @@ pub struct Arguments {
     /// Most requests in a datagram; requests that are due together share one.
     #[arg(long, default_value_t = 1)]
     pack: usize,
-    /// Have the kernel split what is sent over UDP and gather what is received (UDP_SEGMENT, UDP_GRO): requests of one
-    /// length that follow each other leave as one message. Needs Linux 5.0.
     /// Profile of the order flow: balanced, cancel-heavy, match-heavy, deep-book, origin-a.
     #[arg(long, value_name = "NAME", default_value = "balanced", value_parser = mix, conflicts_with = "replay")]
     mix: LoadMix,
+    /// Have the kernel split what is sent over UDP and gather what is received (UDP_SEGMENT, UDP_GRO): requests of one
+    /// length that follow each other leave as one message. Needs Linux 5.0.
     #[arg(long)]
     gso: bool,
     /// Number of connections: `{}` in --session and --fix becomes 01, 02, …, and each --udp address is followed by the
@@ -111,6 +113,9 @@ pub struct Arguments {
     /// Requests that are due at the same time; the rate stays as it is.
     #[arg(long, value_name = "N", default_value_t = 1)]
     burst: u64,
+    /// The venue's admin API (admin.address), to ask how long orders took from stage to stage inside the venue.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
     /// Do not measure the floor: the same load on a null venue for a second, which shows how much of a
     /// latency is the generator, the machine and loopback.
     #[arg(long)]
@@ -211,6 +216,8 @@ struct Measured {
     environment: Value,
     results: Vec<SloResult>,
     floor: Option<LoadReport>,
+    /// How long orders took from stage to stage inside the venue, where it was asked.
+    stages: Option<Value>,
 }
 
 /// Runs `damrak load`.
@@ -272,6 +279,9 @@ impl Laboratory<'_> {
             print_line(measured.report.to_string().trim_end())?;
             for result in &measured.results {
                 print_line(&result.to_string())?;
+            }
+            if let Some(stages) = &measured.stages {
+                print_line(&stages::text(stages))?;
             }
             if let Some(floor) = &measured.floor {
                 print_line(&floor_line(floor))?;
@@ -335,6 +345,8 @@ impl Laboratory<'_> {
         options.seed = arguments.seed;
         options.threads = arguments.threads;
         options.requests_per_datagram = arguments.pack;
+        options.mix = arguments.mix;
+        options.live_orders_max = arguments.mix.live_orders_max();
         if arguments.gso {
             options.batching = DatagramBatching::Segments;
         }
@@ -345,8 +357,6 @@ impl Laboratory<'_> {
         options
     }
 
-        options.mix = arguments.mix;
-        options.live_orders_max = arguments.mix.live_orders_max();
     /// So many times as fast as recorded, where recorded times are kept.
     fn recorded_speed(&self) -> Option<f64> {
         match self.replay.as_ref()?.pace {
@@ -361,6 +371,7 @@ impl Laboratory<'_> {
         let mut intervals = Vec::new();
         let mut printed_ns = 0;
         let options = self.options(rate, ramp_to);
+        let stages_before = self.stages()?;
         let report = lab::load::run(&options, &self.clock, &self.stop, &mut |progress| {
             intervals.push(interval(progress, options.pacing));
             let ended_ns = progress.since_ns + progress.interval_ns;
@@ -376,7 +387,18 @@ impl Laboratory<'_> {
         let environment = Environment::now().since(&started);
         let slo = self.arguments.slo.as_ref();
         let results = slo.map_or_else(Vec::new, |slo| slo.results(&report));
-        Ok(Measured { report, intervals, environment, results, floor: None })
+        let stages = self.stages()?.zip(stages_before);
+        let stages = stages.map(|(after, before)| stages::between(&before, &after));
+        Ok(Measured { report, intervals, environment, results, floor: None, stages })
+    }
+
+    /// What the venue has counted of its stages, if it is to be asked.
+    fn stages(&self) -> Result<Option<Value>, Failure> {
+        let Some(address) = self.arguments.admin else { return Ok(None) };
+        stages::ask(address).map(Some).map_err(|reason| {
+            Failure::runtime(format!("cannot ask {address} for the times of stages: {reason}"))
+                .hint("--admin takes the venue's admin.address; without it nothing is asked")
+        })
     }
 
     fn floor(&self, rate: u64, ramp_to: Option<u64>) -> Result<Option<LoadReport>, Failure> {
@@ -527,7 +549,7 @@ impl Laboratory<'_> {
     }
 
     fn summary(&self, measured: &Measured) -> Value {
-        let Measured { report, intervals, environment, results, floor } = measured;
+        let Measured { report, intervals, environment, results, floor, stages } = measured;
         let counts = &report.counts;
         let rejects = counts.rejects.iter();
         let rejects = rejects.map(|(code, count)| (reject_name(*code), json!(count)));
@@ -550,6 +572,7 @@ impl Laboratory<'_> {
             ("sessions", json!(report.session_count)),
             ("protocols", json!(report.protocols)),
             ("symbols", self.symbols.iter().map(|symbol| symbol.symbol.to_string()).collect()),
+            ("mix", json!(self.arguments.replay.is_none().then(|| self.arguments.mix.as_str()))),
             ("seed", json!(self.arguments.seed)),
             ("replay", json!(self.arguments.replay)),
             ("speed", json!(self.recorded_speed())),
@@ -566,13 +589,13 @@ impl Laboratory<'_> {
             ("environment", environment.clone()),
             ("intervals", json!(intervals)),
             ("slo", results.iter().map(result).collect()),
+            ("stages", json!(stages)),
             ("passed", json!(measured.is_met())),
             ("floor", floor.as_ref().map(floor_figures).into()),
         ] {
             summary[key] = value;
         }
         summary
-            ("mix", json!(self.arguments.replay.is_none().then(|| self.arguments.mix.as_str()))),
     }
 }
 
@@ -698,6 +721,12 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
+fn mix(text: &str) -> Result<LoadMix, String> {
+    let known = LoadMix::ALL.map(LoadMix::as_str).join(", ");
+    let mix = LoadMix::ALL.into_iter().find(|mix| mix.as_str() == text);
+    mix.ok_or_else(|| format!("{text:?} is none of {known}"))
+}
+
 fn fix_version(text: &str) -> Result<Version, String> {
     match text {
         "4.2" => Ok(Version::Fix42),
@@ -721,12 +750,6 @@ fn stock_directory(
         login.ok_or_else(|| Failure::usage("--snapshot needs a --session to log in with"))?;
     let messages =
         participant::collect(address, login, 1, 1, QUIET_NS, &clock).map_err(|error| {
-fn mix(text: &str) -> Result<LoadMix, String> {
-    let known = LoadMix::ALL.map(LoadMix::as_str).join(", ");
-    let mix = LoadMix::ALL.into_iter().find(|mix| mix.as_str() == text);
-    mix.ok_or_else(|| format!("{text:?} is none of {known}"))
-}
-
             Failure::runtime(
                 anyhow::Error::new(error).context(format!("no snapshot from {address}")),
             )

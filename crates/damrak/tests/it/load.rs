@@ -119,3 +119,57 @@ fn a_sweep_goes_on_where_it_stopped() {
     assert_eq!(sweep(), [true, false]);
     assert!(!out.join("protocol-udp/journal").exists(), "journals do not stay");
 }
+
+/// A venue shows how long orders took from stage to stage, and a load asks for those of its own time. Each order is answered
+/// before the next is sent, so followed orders have passed every stage, however slow the machine is.
+#[test]
+fn a_load_shows_the_stages_of_the_venue() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(
+        folder.path(),
+        "[admin]\naddress = \"127.0.0.1:0\"\n\
+         [[participants]]\nusername = \"user01\"\npassword = \"pass01\"\nfirm = \"FIRM\"\n",
+    );
+    let (_venue, started) = Venue::start(&path, &[]);
+    let address = |name: &str| started["addresses"][name].as_str().unwrap().to_owned();
+    let (to, admin) = (address("order_entry"), address("admin"));
+    let load = |admin: &str| {
+        damrak(&[
+            "load",
+            "--json",
+            "--no-floor",
+            "--to",
+            &to,
+            "--session",
+            "user01:pass01",
+            "--closed-loop",
+            "1",
+            "--for",
+            "500ms",
+            "--admin",
+            admin,
+        ])
+    };
+    let followed = (0..60).find_map(|_| {
+        let output = load(&admin);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let legs = figures["stages"]["legs"].as_array().unwrap().clone();
+        let counts: Vec<_> = legs.iter().map(|leg| leg["count"].as_u64().unwrap()).collect();
+        assert!(counts.iter().all(|count| *count == counts[0]), "{figures}");
+        (counts[0] > 0).then_some(legs)
+    });
+    let legs = followed.expect("an order was followed in 30 s");
+    let names: Vec<_> = legs.iter().map(|leg| leg["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["sequence", "journal", "match", "reply", "feed", "whole"]);
+    let longest = |name: &str| {
+        let leg = legs.iter().find(|leg| leg["name"] == name).unwrap();
+        leg["max_ns"].as_u64().unwrap()
+    };
+    for part in ["sequence", "match", "reply"] {
+        assert!(longest(part) <= longest("whole"), "{part}: {legs:?}");
+    }
+    let output = load(&to);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--admin takes"), "{}", stderr(&output));
+}

@@ -31,6 +31,7 @@ const ROWS_MAX: usize = 1000;
 /// The paths, as the first page lists them.
 const PLACES: &[&str] = &[
     "/status",
+    "/stages",
     "/assets",
     "/instruments",
     "/accounts",

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     config::AdminConfig,
     operator::{Desk, DeskError, OperatorRequest},
+    stage_times::StageTimes,
 };
 
 /// The longest body of a request, in bytes.
@@ -39,6 +40,7 @@ pub(super) enum Door {
 
 pub(super) struct State {
     answers: Answers,
+    stage_times: Option<Arc<StageTimes>>,
     desk: Desk,
     market: Option<MarketPages>,
     /// The digests of keys, and whose they are.
@@ -49,9 +51,10 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(served: Served, config: &AdminConfig) -> Self {
-        let Served { ledger, durable, journal, desk, market } = served;
+        let Served { ledger, durable, journal, stage_times, desk, market } = served;
         Self {
             answers: Answers::new(ledger, durable, journal),
+            stage_times,
             desk,
             market,
             keys: config.operators.iter().filter_map(|it| it.key().ok()).collect(),
@@ -158,6 +161,7 @@ pub(super) fn router(state: Arc<State>, door: Door) -> Router {
         .route("/accounts/{account}/orders", of_account("orders"))
         .route("/accounts/{account}/fills", of_account("fills"))
         .route("/accounts/{account}/history", of_account("history"))
+        .route("/stages", get(ask_stages))
         .route("/market", get(ask_market))
         .route("/market/{*path}", get(ask_market))
         .route(
@@ -228,6 +232,17 @@ async fn ask(state: Arc<State>, asked: Asked, query: Option<String>) -> Response
         Ok(Err(wrong)) => error(wrong.status, wrong.reason, &wrong.what),
         Err(failed) => error(StatusCode::INTERNAL_SERVER_ERROR, "internal", &failed.to_string()),
     }
+}
+
+/// How long orders take from stage to stage, since the start of the venue.
+async fn ask_stages(Extracted(state): Extracted<Arc<State>>) -> Response {
+    let Some(times) = &state.stage_times else {
+        let what = "no orders are followed here: the venue runs without threads";
+        return error(StatusCode::NOT_FOUND, "no_stage_times", what);
+    };
+    let mut body = times.figures(true);
+    body["schema"] = json!("damrak/stages/1");
+    answer(StatusCode::OK, &body)
 }
 
 /// Derived data, once or as a stream.

@@ -12,7 +12,10 @@ use super::{
     Perturbation, Perturbations, Schedule, TURN_LIMIT,
     load_shedding::{self, HOLDS},
 };
-use crate::log::{LocalLog, LogPosition, Role, SequencedLog};
+use crate::{
+    log::{LocalLog, LogPosition, Role, SequencedLog},
+    stage_times::{ONE_IN, StageTimes},
+};
 
 /// Gives each command its place and time, by the log: the only place where that happens.
 ///
@@ -40,6 +43,8 @@ pub struct Sequencer<L = LocalLog> {
     schedule: Option<Schedule>,
     /// Code of the reason for which new orders are refused; 0 is none.
     refusing: Option<Arc<AtomicGauge>>,
+    /// Follows an input now and then.
+    stage_times: Option<Arc<StageTimes>>,
     perturbations: Perturbations,
 }
 
@@ -61,6 +66,7 @@ impl<L: SequencedLog> Sequencer<L> {
             is_full: false,
             schedule: None,
             refusing: None,
+            stage_times: None,
             perturbations: Perturbations::default(),
         }
     }
@@ -68,6 +74,12 @@ impl<L: SequencedLog> Sequencer<L> {
     /// Rejects new orders and replaces for the reason whose code is in `refusing`; 0 is none.
     pub fn refusing(mut self, reason: Arc<AtomicGauge>) -> Self {
         self.refusing = Some(reason);
+        self
+    }
+
+    /// Offers inputs to be followed through the stages.
+    pub fn offering(mut self, stage_times: Arc<StageTimes>) -> Self {
+        self.stage_times = Some(stage_times);
         self
     }
 
@@ -95,6 +107,8 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
             self.perturbations.at_most(Perturbation::ShortSequencerTurn, room.min(TURN_LIMIT));
         let Self { sources, log, .. } = self;
         let (mut work, mut given) = (0, 0);
+        // The last input of the turn that may be followed: sequence, time of receipt, source.
+        let mut offered = None;
         let mut batch = self.inputs.batch();
         // The command goes from one ring into the other at once, beside its place.
         let mut give = |place: LogPosition, command: &Command| {
@@ -119,7 +133,8 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
             self.turn = self.turn.wrapping_add(1 + other_first);
             let count = sources.len();
             for nth in 0..count {
-                let source = &mut sources[(self.turn + nth) % count];
+                let number = (self.turn + nth) % count;
+                let source = &mut sources[number];
                 // Each may take its share of what is left; the last takes the rest.
                 let share = free.div_ceil(count - nth);
                 let taken = source.poll(share, |submission, _| {
@@ -128,6 +143,9 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
                     let command = refused.as_ref().unwrap_or(command);
                     if let Some(place) = log.append(command, *received) {
                         give(place, command);
+                        if place.sequence.0.is_multiple_of(ONE_IN) {
+                            offered = Some((place.sequence.0, received.0, number));
+                        }
                     }
                     Flow::Continue
                 });
@@ -157,6 +175,10 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
             self.asked_ns = 0;
         }
         self.is_full = room == given;
+        // Before the input is published, so that no later stage passes it unseen.
+        if let (Some((sequence, received_ns, source)), Some(times)) = (offered, &self.stage_times) {
+            times.offer(sequence, received_ns, source);
+        }
         Ok(work)
     }
 

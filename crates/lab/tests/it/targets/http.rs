@@ -74,7 +74,14 @@ fn pages() -> &'static Pages {
         let desk = Desk::new(small.desk, SystemClock::start(), PathBuf::new());
         let market = Some(MarketPages::new(mirror(), DerivedDataConfig::default()));
         Pages::new(
-            Served { ledger: None, durable: Arc::new(Cursor::new(0)), journal, desk, market },
+            Served {
+                ledger: None,
+                durable: Arc::new(Cursor::new(0)),
+                journal,
+                stage_times: None,
+                desk,
+                market,
+            },
             &admin,
         )
     })

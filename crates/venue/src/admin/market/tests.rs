@@ -82,6 +82,7 @@ fn pages(mirror: DerivedMirror, settings: DerivedDataConfig) -> (Pages, Arc<Mark
     let market = MarketPages::new(mirror, settings);
     let figures = market.figures();
     let served = Served {
+        stage_times: None,
         ledger: None,
         durable: Arc::new(Cursor::new(0)),
         journal: Arc::new(JournalFigures::new(Arc::new(AtomicGauge::new(0)))),
