@@ -15,6 +15,7 @@ mod lab;
 mod load;
 mod man;
 pub(crate) mod output;
+mod profile;
 mod recover;
 mod report;
 mod run;
@@ -84,6 +85,7 @@ enum Verb {
     Generate(generate::Arguments),
     Scenario(scenario::Arguments),
     Bench(bench::Arguments),
+    Profile(profile::Arguments),
     Report(report::Arguments),
     Lab(lab::Arguments),
     Doctor(doctor::Arguments),
@@ -129,6 +131,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Scenario(arguments) => scenario::run(&arguments),
         Verb::Bench(arguments) => bench::run(&arguments),
+        Verb::Profile(arguments) => profile::run(&arguments),
         Verb::Report(arguments) => report::run(&arguments),
         Verb::Lab(arguments) => lab::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),

@@ -117,6 +117,15 @@ impl SystemFiles {
         Some(digits?.into_iter().flat_map(in_digit).collect())
     }
 
+    /// The names in a folder, in order; none if it cannot be read.
+    pub fn entries(&self, path: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.root.join(path)) else { return Vec::new() };
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
+        let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// The text of a file of each core that has one.
     pub fn of_each_core(&self, path: &str) -> Vec<String> {
         (0..4096)

@@ -5,6 +5,7 @@ mod attack;
 mod follow;
 mod full_disk;
 mod full_disk_venue;
+mod laboratory;
 mod late_join;
 mod layouts;
 mod ledger;

@@ -71,7 +71,7 @@ impl Drop for Venue {
 fn every_verb_has_help_with_an_example() {
     for verb in [
         "demo", "serve", "load", "feed", "journal", "recover", "at", "snapshot", "follow", "sim",
-        "kill", "bench", "lab", "man", "scenario", "doctor", "report",
+        "kill", "bench", "profile", "lab", "man", "scenario", "doctor", "report",
     ] {
         let output = damrak(&[verb, "--help"]);
         let help = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,0 +1,34 @@
+//! `damrak profile` and `damrak lab origins`, as a user meets them: figures, or the reason why there are none.
+
+use serde_json::{Value, json};
+
+use super::program::{damrak, stderr};
+
+/// The timing step has figures on every Linux; each tool has figures, or says why it was skipped.
+#[test]
+fn a_profile_has_figures_or_reasons() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("profile");
+    let output =
+        damrak(&["profile", "udp", "--for", "200ms", "--json", "--out", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&profile["schema"], &profile["subject"]),
+        (&json!("damrak/profile/1"), &json!("udp"))
+    );
+    let steps = profile["steps"].as_array().unwrap();
+    let names: Vec<_> = steps.iter().map(|step| step["step"].as_str().unwrap()).collect();
+    assert_eq!(names, ["timing", "system calls", "counters", "samples"]);
+    let timing = &steps[0]["figures"];
+    assert!(timing["answered_per_second"].as_u64() > Some(0), "{timing}");
+    assert!(timing["usage"]["memory_peak_bytes"].as_u64() > Some(0), "{timing}");
+    let threads = timing["usage"]["threads"].as_array().unwrap();
+    assert!(threads.iter().any(|thread| thread["name"] == "damrak-admin"), "{timing}");
+    for step in steps {
+        let has_reason = step["skipped"].as_str().is_some_and(|reason| !reason.is_empty());
+        assert!(step["figures"].is_object() != has_reason, "{step}");
+    }
+    assert!(!out.join("journal").exists(), "journals do not stay");
+    assert_eq!(damrak(&["profile", "everything"]).status.code(), Some(2));
+}
