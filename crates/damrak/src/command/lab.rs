@@ -1,9 +1,10 @@
 //! `damrak lab`: experiments on venues of their own.
 //!
-//! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`regression`] the delta streams in
+//! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`origins`] published tables beside ours, [`regression`] the delta streams in
 //! several layouts, [`stalled`] subscribers that stop reading, [`sweep`] a matrix of load runs.
 
 mod feed;
+mod origins;
 mod regression;
 mod stalled;
 mod sweep;
@@ -37,6 +38,7 @@ pub struct Arguments {
 enum What {
     Attack(AttackArguments),
     Feed(feed::Arguments),
+    Origins(origins::Arguments),
     Regression(regression::Arguments),
     Stalled(stalled::Arguments),
     Sweep(sweep::Arguments),
@@ -85,6 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Attack(arguments) => attack_venues(arguments),
         What::Feed(arguments) => feed::run(arguments),
+        What::Origins(arguments) => origins::run(arguments),
         What::Regression(arguments) => regression::run(arguments),
         What::Stalled(arguments) => stalled::run(arguments),
         What::Sweep(arguments) => sweep::run(arguments),

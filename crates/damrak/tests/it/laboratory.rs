@@ -32,3 +32,25 @@ fn a_profile_has_figures_or_reasons() {
     assert!(!out.join("journal").exists(), "journals do not stay");
     assert_eq!(damrak(&["profile", "everything"]).status.code(), Some(2));
 }
+
+/// Each row of the ladder has ours and theirs, and says how they differ; what was not run says why.
+#[test]
+fn origins_have_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("origins");
+    let out = out.to_str().unwrap();
+    let output =
+        damrak(&["lab", "origins", "--only", "A,D", "--for", "50ms", "--json", "--out", out]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let origins: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = origins["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 9, "{origins}");
+    for row in rows {
+        assert!(row["ours"].is_object() != row["skipped"].is_string(), "{row}");
+        for key in ["case", "theirs", "differences"] {
+            assert!(row[key].as_str().is_some_and(|text| !text.is_empty()), "{row}");
+        }
+    }
+    assert!(rows[0]["ours"]["received_per_second"].as_u64() > Some(0), "{origins}");
+    assert_eq!(damrak(&["lab", "origins", "--only", "F"]).status.code(), Some(2));
+}
