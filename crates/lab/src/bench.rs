@@ -11,6 +11,7 @@
 //! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
 mod agent_thread;
+pub mod changes;
 pub mod feed;
 mod feed_flow;
 pub mod gateway;

@@ -1,5 +1,6 @@
 //! The verb `bench`: measures the core, the feed, the gateways, the journal, the pipeline and recovery, and prints tables or JSON.
 
+mod compare;
 mod feed;
 mod gateway;
 mod recovery;
@@ -38,6 +39,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Book(BookArguments),
+    Compare(compare::Arguments),
     Feed(feed::Arguments),
     Gateway(gateway::Arguments),
     Journal(JournalArguments),
@@ -159,6 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     memory::keep_ready().map_err(Failure::environment)?;
     match &arguments.what {
         What::Book(arguments) => book(arguments),
+        What::Compare(arguments) => compare::run(arguments),
         What::Gateway(arguments) => gateway::run(arguments),
         What::Journal(arguments) => journal(arguments),
         What::Feed(arguments) => feed::run(arguments),

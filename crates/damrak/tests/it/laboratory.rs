@@ -54,3 +54,24 @@ fn origins_have_both_sides() {
     assert!(rows[0]["ours"]["received_per_second"].as_u64() > Some(0), "{origins}");
     assert_eq!(damrak(&["lab", "origins", "--only", "F"]).status.code(), Some(2));
 }
+
+/// Two results of a benchmark are compared figure by figure; a file that is none is a mistake of the user.
+#[test]
+fn results_of_benchmarks_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.into_os_string().into_string().unwrap()
+    };
+    let before =
+        write("before.json", r#"{"schema": "x/1", "rows": [{"path": "tcp", "p50_ns": 100}]}"#);
+    let after =
+        write("after.json", r#"{"schema": "x/1", "rows": [{"path": "tcp", "p50_ns": 150}]}"#);
+    let output = damrak(&["bench", "compare", &before, &after]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(text.contains("rows / tcp / p50_ns") && text.contains("+50.0 %"), "{text}");
+    let none = write("none.json", "{");
+    assert_eq!(damrak(&["bench", "compare", &before, &none]).status.code(), Some(2));
+}
