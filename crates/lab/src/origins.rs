@@ -379,7 +379,7 @@ fn datagrams(way: Way, duration: Duration) -> Result<Value, String> {
         if !os::sends_segments(near.as_fd()) {
             return Err("this kernel has no UDP_SEGMENT".into());
         }
-        os::receive_segments(far.as_fd()).map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
+        os::join_datagrams(far.as_fd()).map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
     }
     let (is_over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (received, reading) = thread::scope(|scope| {

@@ -61,7 +61,7 @@ pub fn set_busy_poll(socket: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
     set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros)
 }
 
-fn set_number(
+pub(crate) fn set_number(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,

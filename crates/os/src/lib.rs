@@ -26,7 +26,7 @@ pub use datagrams::{
 };
 pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use free_space::free_bytes;
-pub use peer_datagrams::{ReceiveBatch, SendQueue, receive_segments, sends_segments};
+pub use peer_datagrams::{ReceiveBatch, SendQueue, sends_segments};
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
 pub use system_files::{ProcessorTicks, SystemFiles};

@@ -10,7 +10,7 @@ use std::{
     ptr,
 };
 
-use crate::{check, is_not_now};
+use crate::{check, datagrams::set_number, is_not_now};
 
 /// The most datagrams that the kernel makes of one message.
 const SEGMENTS_MAX: usize = 64;
@@ -19,37 +19,11 @@ const MESSAGE_BYTES_MAX: usize = 65_507;
 /// How many messages are asked for when the last call found few.
 const WANTED_SMALL: usize = 2;
 
-/// The segment size is stated in a control block of two bytes.
-const UDP_SEGMENT: libc::c_int = 103;
-const UDP_GRO: libc::c_int = 104;
-
 /// True if the kernel splits what is sent on this socket into segments (UDP_SEGMENT, since Linux 4.18).
 #[must_use]
 pub fn sends_segments(socket: BorrowedFd<'_>) -> bool {
     // No segment size for the whole socket: each message states its own.
-    set(socket, UDP_SEGMENT, 0).is_ok()
-}
-
-/// Has the kernel hand over datagrams of a length and sender together (UDP_GRO, since Linux 5.0).
-///
-/// # Errors
-/// The kernel does not have it.
-pub fn receive_segments(socket: BorrowedFd<'_>) -> io::Result<()> {
-    set(socket, UDP_GRO, 1)
-}
-
-fn set(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the option takes an integer, which is live and of the length given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_UDP,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
+    set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok()
 }
 
 /// What goes with a message to the kernel, or comes from it: one block of length, level, type and a number.
@@ -64,8 +38,8 @@ impl Control {
     fn segments(bytes: u16) -> Self {
         let mut control = [0; 24];
         control[..WORD].copy_from_slice(&(WORD + 8 + 2).to_ne_bytes());
-        control[WORD..WORD + 4].copy_from_slice(&libc::IPPROTO_UDP.to_ne_bytes());
-        control[WORD + 4..WORD + 8].copy_from_slice(&UDP_SEGMENT.to_ne_bytes());
+        control[WORD..WORD + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        control[WORD + 4..WORD + 8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
         control[WORD + 8..WORD + 10].copy_from_slice(&bytes.to_ne_bytes());
         Self(control)
     }
@@ -74,7 +48,7 @@ impl Control {
     fn segment_bytes(&self, len: usize) -> Option<usize> {
         let bytes = self.0.get(..len.min(self.0.len()))?;
         let number = |at: usize| Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        let is_size = number(WORD)? == libc::IPPROTO_UDP && number(WORD + 4)? == UDP_GRO;
+        let is_size = number(WORD)? == libc::SOL_UDP && number(WORD + 4)? == libc::UDP_GRO;
         if is_size { usize::try_from(number(WORD + 8)?).ok() } else { None }
     }
 }
@@ -372,6 +346,7 @@ mod tests {
     use std::{net::UdpSocket, os::fd::AsFd};
 
     use super::*;
+    use crate::join_datagrams;
 
     fn pair() -> (UdpSocket, UdpSocket) {
         let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -407,7 +382,7 @@ mod tests {
                 println!("skipped: this kernel has no UDP_SEGMENT");
                 continue;
             }
-            if gathered && receive_segments(far.as_fd()).is_err() {
+            if gathered && join_datagrams(far.as_fd()).is_err() {
                 println!("skipped: this kernel has no UDP_GRO");
                 continue;
             }

@@ -170,7 +170,7 @@ impl UdpClient {
             if !os::sends_segments(self.socket.as_fd()) {
                 return Err(ClientError::Segments(io::ErrorKind::Unsupported.into()));
             }
-            os::receive_segments(self.socket.as_fd()).map_err(ClientError::Segments)?;
+            os::join_datagrams(self.socket.as_fd()).map_err(ClientError::Segments)?;
         }
         if batching != DatagramBatching::Single {
             self.queue = SendQueue::new(is_split);
