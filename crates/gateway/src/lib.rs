@@ -80,5 +80,5 @@ pub use socket_options::SocketOptions;
 pub use stream_filter::{StreamFilter, StreamOptions};
 pub use streams::{Dialect, FeedStream, MessageStore, ReplyStreams};
 pub use submission::Submission;
-pub use tcp::{ACCEPTED_MAX, Tcp};
+pub use tcp::{ACCEPTED_MAX, Tcp, TcpBackend};
 pub use udp::{Udp, UdpLosses, UdpOptions, is_multicast};

@@ -1,6 +1,9 @@
-//! TCP on a real machine: one listener and its connections, by epoll.
+//! TCP on a real machine: one listener and its connections, by epoll or by io_uring.
 //!
-//! Invariant: the id of a connection that was closed never means another one.
+//! Invariant: the id of a connection that was closed never means another one; what a connection that is not read holds of
+//! the memory for all is bounded.
+
+mod uring;
 
 use std::{
     io::{self, Read, Write},
@@ -13,6 +16,8 @@ use std::{
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use os::Epoll;
+
+use self::uring::Uring;
 
 use crate::{ConnectionId, NetworkEvent, SocketOptions, StreamNetwork, TcpCounters};
 
@@ -27,7 +32,24 @@ const PAUSE_POLLS: u32 = 1_000;
 /// How long what was sent may stay unacknowledged by the peer's system.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 
-/// A TCP listener and the connections it has accepted, watched by epoll(7).
+/// How a [`Tcp`] learns what happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TcpBackend {
+    /// The kernel says which connections have something, and each is asked for it: epoll(7).
+    #[default]
+    Epoll,
+    /// The kernel accepts and receives by itself: io_uring(7).
+    IoUring,
+}
+
+/// What tells a [`Tcp`] what happens.
+#[derive(Debug)]
+enum Watch {
+    Epoll(Epoll),
+    Uring(Box<Uring>),
+}
+
+/// A TCP listener and the connections it has accepted.
 ///
 /// How many connections there may be is the caller's to decide: it closes those it does not want.
 /// Where the system has no descriptor left, a connection is accepted with the spare one and closed
@@ -37,7 +59,9 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 pub struct Tcp {
     listener: TcpListener,
     address: SocketAddr,
-    epoll: Epoll,
+    watch: Watch,
+    /// Why it is not watched as was asked.
+    refused_backend: Option<io::Error>,
     places: Vec<Place>,
     /// Closed places, the last one free to be taken first.
     free: Vec<u32>,
@@ -61,6 +85,15 @@ impl Tcp {
     /// # Errors
     /// The address is taken or not ours, or the system has no descriptor left.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        Self::bind_with(address, TcpBackend::Epoll)
+    }
+
+    /// As [`bind`](Self::bind), watched this way if the system lets it be: see
+    /// [`refused_backend`](Self::refused_backend).
+    ///
+    /// # Errors
+    /// As for [`bind`](Self::bind).
+    pub fn bind_with(address: SocketAddr, backend: TcpBackend) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         // So that a restarted venue gets its port back while old connections fade.
         socket.set_reuse_address(true)?;
@@ -68,13 +101,24 @@ impl Tcp {
         socket.bind(&address.into())?;
         socket.listen(1024)?;
         let listener = TcpListener::from(socket);
-        let epoll = Epoll::new(EVENTS_MAX)?;
-        epoll.add(listener.as_fd(), LISTENER)?;
+        let uring = match backend {
+            TcpBackend::Epoll => None,
+            TcpBackend::IoUring => Some(Uring::new()),
+        };
+        let (watch, refused_backend) = match uring {
+            Some(Ok(uring)) => (Watch::Uring(Box::new(uring)), None),
+            refused => {
+                let epoll = Epoll::new(EVENTS_MAX)?;
+                epoll.add(listener.as_fd(), LISTENER)?;
+                (Watch::Epoll(epoll), refused.and_then(Result::err))
+            }
+        };
         Ok(Self {
             address: listener.local_addr()?,
             spare: Some(listener.as_fd().try_clone_to_owned()?),
             listener,
-            epoll,
+            watch,
+            refused_backend,
             places: Vec::new(),
             free: Vec::new(),
             acceptable: true,
@@ -105,6 +149,12 @@ impl Tcp {
         self.address
     }
 
+    /// Why the system does not let it be watched as was asked; it is watched by epoll then.
+    #[must_use]
+    pub const fn refused_backend(&self) -> Option<&io::Error> {
+        self.refused_backend.as_ref()
+    }
+
     /// What it counts; may be read from any thread.
     #[must_use]
     pub fn counters(&self) -> Arc<TcpCounters> {
@@ -116,7 +166,10 @@ impl Tcp {
     /// # Errors
     /// The system has no descriptor left.
     pub fn readiness(&self) -> io::Result<OwnedFd> {
-        self.epoll.as_fd().try_clone_to_owned()
+        match &self.watch {
+            Watch::Epoll(epoll) => epoll.as_fd().try_clone_to_owned(),
+            Watch::Uring(uring) => uring.as_fd().try_clone_to_owned(),
+        }
     }
 
     fn accept(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
@@ -176,7 +229,10 @@ impl Tcp {
         let index = self.free.last().copied().unwrap_or(self.places.len() as u32);
         let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
         let connection = ConnectionId { index, generation };
-        self.epoll.add(stream.as_fd(), connection.to_u64())?;
+        match &mut self.watch {
+            Watch::Epoll(epoll) => epoll.add(stream.as_fd(), connection.to_u64())?,
+            Watch::Uring(uring) => uring.add(stream.as_fd(), connection)?,
+        }
         if self.free.pop().is_none() {
             self.places.push(Place { generation, stream: None });
         }
@@ -193,9 +249,10 @@ impl Tcp {
     }
 }
 
-impl StreamNetwork for Tcp {
-    fn poll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
-        let Self { epoll, places, acceptable, .. } = self;
+impl Tcp {
+    fn poll_epoll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
+        let Self { watch, places, acceptable, .. } = self;
+        let Watch::Epoll(epoll) = watch else { return Ok(()) };
         epoll.poll(|ready| {
             if ready.token == LISTENER {
                 *acceptable = true;
@@ -224,12 +281,89 @@ impl StreamNetwork for Tcp {
         Ok(())
     }
 
+    /// Accepts a connection for which the ring had no descriptor, if there is one by now; else refuses it.
+    fn accept_late(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
+        match self.listener.accept() {
+            Ok((stream, address)) => {
+                if let Ok(connection) = self.take_place(stream) {
+                    events.push(NetworkEvent::Accepted(connection, address));
+                }
+            }
+            Err(error) => match accept_failure(&error) {
+                AcceptFailure::NoneWaits | AcceptFailure::PeerGone => {}
+                AcceptFailure::Broken => return Err(error),
+                AcceptFailure::NoRoom => match self.refuse() {
+                    Some(address) => events.push(NetworkEvent::Refused(address)),
+                    None => {
+                        self.pause_polls = PAUSE_POLLS;
+                        self.counters.pauses.add(1);
+                    }
+                },
+            },
+        }
+        Ok(())
+    }
+
+    fn poll_uring(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
+        let Watch::Uring(uring) = &mut self.watch else { return Ok(()) };
+        uring.reap()?;
+        if let Some(error) = uring.take_failure() {
+            match accept_failure(&error) {
+                AcceptFailure::NoneWaits | AcceptFailure::PeerGone => {}
+                AcceptFailure::Broken => return Err(error),
+                AcceptFailure::NoRoom => self.accept_late(events)?,
+            }
+        }
+        for _ in 0..ACCEPTED_MAX {
+            let Watch::Uring(uring) = &mut self.watch else { break };
+            let Some(stream) = uring.take_accepted() else { break };
+            // A connection that has ended already, or cannot be set up, is dropped; its client sees it closed.
+            let Ok(address) = stream.peer_addr() else { continue };
+            if let Ok(connection) = self.take_place(stream) {
+                events.push(NetworkEvent::Accepted(connection, address));
+            }
+        }
+        let Self { watch, places, listener, .. } = self;
+        let Watch::Uring(uring) = watch else { return Ok(()) };
+        uring.take_events(events);
+        uring.resume(|connection| {
+            let place = places.get(connection.index as usize)?;
+            place.stream.as_ref().filter(|_| place.generation == connection.generation)
+        })?;
+        if self.pause_polls > 0 {
+            self.pause_polls -= 1;
+            return Ok(());
+        }
+        uring.accept(listener.as_fd())
+    }
+}
+
+impl StreamNetwork for Tcp {
+    fn poll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
+        match self.watch {
+            Watch::Epoll(_) => self.poll_epoll(events),
+            Watch::Uring(_) => self.poll_uring(events),
+        }
+    }
+
     fn read(&mut self, connection: ConnectionId, buffer: &mut [u8]) -> io::Result<usize> {
-        retry(|| self.stream(connection)?.read(buffer))
+        self.stream(connection)?;
+        match &mut self.watch {
+            Watch::Epoll(_) => retry(|| self.stream(connection)?.read(buffer)),
+            Watch::Uring(uring) => uring.read(connection, buffer),
+        }
     }
 
     fn write(&mut self, connection: ConnectionId, bytes: &[u8]) -> io::Result<usize> {
-        retry(|| self.stream(connection)?.write(bytes))
+        let written = retry(|| self.stream(connection)?.write(bytes));
+        let Self { watch, places, .. } = self;
+        if let (Watch::Uring(uring), Err(error)) = (watch, &written)
+            && error.kind() == io::ErrorKind::WouldBlock
+            && let Some(stream) = &places[connection.index as usize].stream
+        {
+            uring.report_writable(stream.as_fd(), connection)?;
+        }
+        written
     }
 
     fn finish(&mut self, connection: ConnectionId) {
@@ -244,6 +378,11 @@ impl StreamNetwork for Tcp {
             return;
         }
         let place = &mut self.places[connection.index as usize];
+        if let (Watch::Uring(uring), Some(stream)) = (&mut self.watch, &place.stream) {
+            // The ring holds the connection open until what it does with it has ended.
+            let _ = stream.shutdown(Shutdown::Both);
+            uring.remove(connection);
+        }
         place.stream = None;
         place.generation = place.generation.wrapping_add(1);
         self.free.push(connection.index);

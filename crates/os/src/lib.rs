@@ -12,6 +12,7 @@ mod datagrams;
 mod peer_datagrams;
 mod descriptors;
 mod uring;
+mod stream_ring;
 mod readiness;
 mod thread;
 mod power;
@@ -29,6 +30,7 @@ pub use free_space::free_bytes;
 pub use peer_datagrams::{ReceiveBatch, SendQueue, sends_segments};
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
+pub use stream_ring::{ReceivedBytes, STREAM_TOKEN_MAX, StreamEnd, StreamEvent, StreamRing};
 pub use system_files::{ProcessorTicks, SystemFiles};
 pub use thread::{
     InstructionCounter, lower_priority, pin_to_core, process_cpu_ns, thread_core_wait_ns,

@@ -67,6 +67,7 @@ impl Uring {
     }
 }
 
-fn checked(result: i32) -> io::Result<i32> {
+/// What a completion says: a count, or an error.
+pub(crate) fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
 }

@@ -13,8 +13,8 @@ use std::{
 use gateway::{
     DatagramNetwork, FeedServer, FeedServerNetworks, FeedServerOptions, MarketData,
     MarketDataOptions, NetworkEvent, OrderEntryUdp, OrderEntryUdpOptions, RequestLimits,
-    SocketParker, StreamNetwork, Tcp, Throttle, Udp, UdpOptions, UdpParticipant, fake::FakeStream,
-    past_rings,
+    SocketParker, StreamNetwork, Tcp, TcpBackend, Throttle, Udp, UdpOptions, UdpParticipant,
+    fake::FakeStream, past_rings,
 };
 use market::{SessionId, Text};
 use ring::{Agent, Builder, Parker};
@@ -42,8 +42,18 @@ fn until(what: &str, mut step: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
-fn tcp_bench(store_bytes_max: usize) -> (Harness<Tcp>, SocketAddr) {
-    let tcp = Tcp::bind(LOOPBACK).unwrap();
+/// Carries out a test with each way to watch connections that this system has.
+fn with_each_backend(name: &str, test: impl Fn(TcpBackend)) {
+    test(TcpBackend::Epoll);
+    let tcp = Tcp::bind_with(LOOPBACK, TcpBackend::IoUring).unwrap();
+    match tcp.refused_backend() {
+        None => test(TcpBackend::IoUring),
+        Some(error) => skipped(name, &format!("io_uring is refused: {error}")),
+    }
+}
+
+fn tcp_bench(store_bytes_max: usize, backend: TcpBackend) -> (Harness<Tcp>, SocketAddr) {
+    let tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
     let address = tcp.address();
     let mut config = config();
     config.limits.store_bytes_max = store_bytes_max;
@@ -112,7 +122,11 @@ impl TcpClient {
 /// Log in, trade, log out, come back from an earlier number, over TCP.
 #[test]
 fn a_session_over_tcp() {
-    let (mut harness, address) = tcp_bench(1 << 20);
+    with_each_backend("a_session_over_tcp", session_over_tcp);
+}
+
+fn session_over_tcp(backend: TcpBackend) {
+    let (mut harness, address) = tcp_bench(1 << 20, backend);
     let mut client = TcpClient::connect(address, "user01", "password01", 1);
     client.until(&mut harness, "login", |client| client.seen == [Seen::Accepted(1)]);
 
@@ -143,7 +157,11 @@ fn a_session_over_tcp() {
 /// A client that breaks the protocol receives the reason before the connection ends, even if it sends more.
 #[test]
 fn last_words_arrive_over_tcp() {
-    let (mut harness, address) = tcp_bench(1 << 20);
+    with_each_backend("last_words_arrive_over_tcp", last_words);
+}
+
+fn last_words(backend: TcpBackend) {
+    let (mut harness, address) = tcp_bench(1 << 20, backend);
     let mut client = TcpClient::connect(address, "USER01", "PASSWORD01", 1);
     client.until(&mut harness, "login", |client| client.client.is_logged_in());
     client.stream.write_all(b"\x00\x01?").unwrap();
@@ -156,7 +174,11 @@ fn last_words_arrive_over_tcp() {
 /// A client that reads nothing fills its sockets and is cut off; another trades all the while.
 #[test]
 fn a_stuck_client_over_tcp_is_cut_off() {
-    let (mut harness, address) = tcp_bench(64 << 20);
+    with_each_backend("a_stuck_client_over_tcp_is_cut_off", stuck_client);
+}
+
+fn stuck_client(backend: TcpBackend) {
+    let (mut harness, address) = tcp_bench(64 << 20, backend);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&address.into()).unwrap();
@@ -198,7 +220,11 @@ fn a_stuck_client_over_tcp_is_cut_off() {
 /// The id of a connection that was closed does not mean the one that took its place.
 #[test]
 fn an_old_id_means_no_new_connection() {
-    let mut tcp = Tcp::bind(LOOPBACK).unwrap();
+    with_each_backend("an_old_id_means_no_new_connection", old_id);
+}
+
+fn old_id(backend: TcpBackend) {
+    let mut tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
     let accept = |tcp: &mut Tcp| {
         let mut events = Vec::new();
         until("accepted", || {
@@ -238,22 +264,25 @@ fn an_old_id_means_no_new_connection() {
 #[test]
 fn connections_are_refused_without_descriptors() {
     const CHILD: &str = "GATEWAY_TEST_FEW_DESCRIPTORS";
-    if std::env::var_os(CHILD).is_none() {
-        let output = Command::new("sh")
-            .arg("-c")
-            .arg(
-                "ulimit -n 64 && \
+    let Some(backend) = std::env::var_os(CHILD) else {
+        return with_each_backend("connections_are_refused_without_descriptors", |backend| {
+            let output = Command::new("sh")
+                .arg("-c")
+                .arg(
+                    "ulimit -n 64 && \
                  exec \"$0\" --exact sockets::connections_are_refused_without_descriptors",
-            )
-            .arg(std::env::current_exe().unwrap())
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
-        return;
-    }
-    let mut tcp = Tcp::bind(LOOPBACK).unwrap();
+                )
+                .arg(std::env::current_exe().unwrap())
+                .env(CHILD, format!("{backend:?}"))
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        });
+    };
+    let backend = if backend == "Epoll" { TcpBackend::Epoll } else { TcpBackend::IoUring };
+    let mut tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
+    assert!(tcp.refused_backend().is_none());
     let mut fillers = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
         fillers.push(file);
@@ -366,6 +395,73 @@ fn datagrams_go_in_batches() {
     assert!((0..1000).all(|number| got[number] == datagram(number)));
     assert_eq!(two.losses().read(), gateway::UdpLossCount::default());
     assert!(one.send(two.address(), &[0; 2049]).is_err());
+}
+
+/// A client that sends while nothing is read is held back by TCP; what it sent arrives whole, in order, whatever another
+/// one sends meanwhile, and its end after that.
+#[test]
+fn an_unread_connection_is_held_back() {
+    with_each_backend("an_unread_connection_is_held_back", unread);
+}
+
+fn unread(backend: TcpBackend) {
+    let mut tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
+    let mut ids = Vec::new();
+    let mut client = |tcp: &mut Tcp| {
+        let client = TcpStream::connect(tcp.address()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let (mut events, before) = (Vec::new(), ids.len());
+        until("accepted", || {
+            tcp.poll(&mut events).unwrap();
+            ids.extend(events.drain(..).filter_map(|event| match event {
+                NetworkEvent::Accepted(id, _) => Some(id),
+                _ => None,
+            }));
+            ids.len() > before
+        });
+        client
+    };
+    let mut held = client(&mut tcp);
+    let mut busy = client(&mut tcp);
+    let [held_id, busy_id] = ids[..] else { panic!("{ids:?}") };
+    let byte = |at: usize| (at % 251) as u8;
+    // Until nothing more fits for a while.
+    let (mut sent, mut stuck) = (0, 0);
+    let mut buffer = [0; 3_000];
+    let read = |tcp: &mut Tcp, id, buffer: &mut [u8]| match tcp.read(id, buffer) {
+        Ok(count) => Some(count),
+        Err(error) => {
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            None
+        }
+    };
+    while stuck < 100 {
+        let bytes: Vec<u8> = (sent..sent + 10_000).map(byte).collect();
+        match held.write(&bytes) {
+            Ok(count) => (sent, stuck) = (sent + count, 0),
+            Err(_) => {
+                stuck += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        tcp.poll(&mut Vec::new()).unwrap();
+        assert!(sent < 100 << 20, "it is not held back");
+    }
+    busy.write_all(b"order").unwrap();
+    until("the other's bytes", || {
+        tcp.poll(&mut Vec::new()).unwrap();
+        read(&mut tcp, busy_id, &mut buffer) == Some(5)
+    });
+    held.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut got = 0;
+    until("the end", || {
+        tcp.poll(&mut Vec::new()).unwrap();
+        let Some(count) = read(&mut tcp, held_id, &mut buffer) else { return false };
+        assert!(buffer[..count].iter().enumerate().all(|(at, found)| *found == byte(got + at)));
+        got += count;
+        count == 0
+    });
+    assert_eq!(got, sent);
 }
 
 /// Datagrams that a client sends together arrive as they were, whether the socket has the system join them or not; one
@@ -530,7 +626,12 @@ fn the_feed_over_multicast() {
     let joined = Udp::multicast_receiver(group, Ipv4Addr::LOCALHOST, &options);
     let mut subscriber = match joined {
         Ok(subscriber) => subscriber,
-        Err(error) => return skipped(&format!("cannot join {group} on loopback: {error}")),
+        Err(error) => {
+            return skipped(
+                "the_feed_over_multicast",
+                &format!("cannot join {group} on loopback: {error}"),
+            );
+        }
     };
     let mut feed = Udp::multicast_sender(Ipv4Addr::LOCALHOST, &options).unwrap();
     feed.send(group.into(), b"hello").unwrap();
@@ -543,12 +644,12 @@ fn the_feed_over_multicast() {
         }
         thread::sleep(Duration::from_millis(1));
     }
-    skipped("loopback carries no multicast here");
+    skipped("the_feed_over_multicast", "loopback carries no multicast here");
 }
 
 /// Says so where the test harness does not swallow it.
-fn skipped(why: &str) {
-    let text = format!("skipped: sockets::the_feed_over_multicast: {why}\n");
+fn skipped(test: &str, why: &str) {
+    let text = format!("skipped: sockets::{test}: {why}\n");
     io::stderr().write_all(text.as_bytes()).unwrap();
 }
 

@@ -1,0 +1,409 @@
+//! Connections by io_uring(7): they are accepted, and their bytes arrive, without a call for each.
+//!
+//! Invariant: a buffer belongs to the kernel, or to the caller from the event that names it until it is given back. The
+//! memory of the buffers is never freed, because the kernel may write to it a moment after a ring was closed.
+
+use std::{
+    fmt,
+    io::{self, ErrorKind},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ptr,
+    sync::atomic::{AtomicU16, Ordering},
+};
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+
+use crate::{is_not_now, uring::checked};
+
+/// Requests that wait to be handed to the kernel, at most.
+const REQUESTS: u32 = 256;
+/// Events that wait to be taken; beyond them the kernel keeps them for later.
+const COMPLETIONS: u32 = 4096;
+/// The one group of buffers.
+const GROUP: u16 = 0;
+
+/// Above the token of a connection: what a completion is of.
+const KIND_SHIFT: u32 = 60;
+const ACCEPT: u64 = 0;
+const RECEIVE: u64 = 1;
+const WRITABLE: u64 = 2;
+const CANCEL: u64 = 3;
+
+/// The most that a token may be.
+pub const STREAM_TOKEN_MAX: u64 = (1 << KIND_SHIFT) - 1;
+
+/// Accepts connections and receives from them, into buffers that the kernel takes from those given to it. Everything
+/// happens on the thread that calls it first.
+pub struct StreamRing {
+    ring: IoUring,
+    buffers: Buffers,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub enum StreamEvent {
+    /// A connection, or why none could be accepted.
+    Accepted(io::Result<OwnedFd>),
+    /// Nothing more is accepted until it is asked for again.
+    AcceptingEnded,
+    /// Bytes of a connection.
+    Received {
+        /// Of the connection.
+        token: u64,
+        /// Where they are.
+        bytes: ReceivedBytes,
+    },
+    /// Nothing more is received until it is asked for again.
+    ReceivingEnded {
+        /// Of the connection.
+        token: u64,
+        /// Why.
+        end: StreamEnd,
+    },
+    /// The connection takes bytes.
+    Writable {
+        /// Of the connection.
+        token: u64,
+    },
+}
+
+/// Why nothing more is received.
+#[derive(Debug)]
+pub enum StreamEnd {
+    /// The peer sends nothing more.
+    Finished,
+    /// No buffer was left, or it was asked for.
+    Paused,
+    /// The connection is broken.
+    Broken(io::Error),
+}
+
+/// Bytes in a buffer, to be given back.
+#[derive(Debug)]
+pub struct ReceivedBytes {
+    /// Address of the buffers, of one ring alone.
+    ring: usize,
+    buffer: u16,
+    len: usize,
+}
+
+impl ReceivedBytes {
+    /// How many they are, at least 1.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// False: there is at least one.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Memory that the kernel fills, and the ring that says which parts it may fill.
+struct Buffers {
+    entries: *mut types::BufRingEntry,
+    bytes: *mut u8,
+    count: u16,
+    len: usize,
+    /// Buffers given to the kernel so far, modulo 65,536.
+    given: u16,
+}
+
+// SAFETY: the memory behind the pointers is this value's alone, and the kernel's.
+unsafe impl Send for Buffers {}
+
+impl Buffers {
+    /// `count` is a power of two.
+    fn new(count: u16, len: usize) -> io::Result<Self> {
+        let entries = map(usize::from(count) * size_of::<types::BufRingEntry>())?.cast();
+        let bytes = map(usize::from(count) * len)?;
+        Ok(Self { entries, bytes, count, len, given: 0 })
+    }
+
+    fn give(&mut self, buffer: u16) {
+        assert!(buffer < self.count, "buffer {buffer} of {}", self.count);
+        let place = usize::from(self.given & (self.count - 1));
+        // SAFETY: the place is below the count of entries, and the kernel reads it only once the tail has passed it.
+        let entry = unsafe { &mut *self.entries.add(place) };
+        // SAFETY: the buffer is below their count.
+        let bytes = unsafe { self.bytes.add(usize::from(buffer) * self.len) };
+        entry.set_addr(bytes.addr() as u64);
+        entry.set_len(self.len as u32);
+        entry.set_bid(buffer);
+        self.given = self.given.wrapping_add(1);
+        // SAFETY: the address is that of the first entry, which lives; the tail in it is aligned, and is written and read
+        // by atomic operations only.
+        let tail = unsafe { &*types::BufRingEntry::tail(self.entries).cast::<AtomicU16>() };
+        // Pairs with the kernel's acquire of the tail: it sees the entry above.
+        tail.store(self.given, Ordering::Release);
+    }
+}
+
+/// Memory of zeros that is never unmapped.
+fn map(len: usize) -> io::Result<*mut u8> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: no address is prescribed, so the kernel maps where nothing is.
+    let mapped = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) };
+    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapped.cast()) }
+}
+
+impl StreamRing {
+    /// A ring with so many buffers, a power of two up to 32,768, of so many bytes.
+    ///
+    /// # Errors
+    /// The system has no io_uring (ENOSYS), does not let this process use it (EPERM), has no memory for it (ENOMEM), or
+    /// cannot provide buffers this way: Linux before 6.0.
+    pub fn new(buffer_count: u16, buffer_len: usize) -> io::Result<Self> {
+        let ring = IoUring::builder()
+            .setup_cqsize(COMPLETIONS)
+            .setup_coop_taskrun()
+            .setup_taskrun_flag()
+            .build(REQUESTS)?;
+        let mut buffers = Buffers::new(buffer_count, buffer_len)?;
+        let entries = buffers.entries.addr() as u64;
+        // SAFETY: the entries begin a page, are as many as is said, and are never unmapped.
+        unsafe {
+            ring.submitter().register_buf_ring_with_flags(entries, buffer_count, GROUP, 0)?;
+        }
+        (0..buffer_count).for_each(|buffer| buffers.give(buffer));
+        Ok(Self { ring, buffers })
+    }
+
+    /// Accepts connections from now on.
+    ///
+    /// # Errors
+    /// The kernel does not take the request.
+    pub fn accept(&mut self, listener: BorrowedFd<'_>) -> io::Result<()> {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let accept = opcode::AcceptMulti::new(types::Fd(listener.as_raw_fd())).flags(flags);
+        self.request(&accept.build(), ACCEPT, 0)
+    }
+
+    /// Accepts nothing more; an end of accepting says when.
+    ///
+    /// # Errors
+    /// The kernel does not take the request.
+    pub fn pause_accepting(&mut self) -> io::Result<()> {
+        self.request(&opcode::AsyncCancel::new(ACCEPT << KIND_SHIFT).build(), CANCEL, 0)
+    }
+
+    /// Receives from a connection from now on.
+    ///
+    /// # Errors
+    /// The kernel does not take the request.
+    pub fn receive(&mut self, connection: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let receive = opcode::RecvMulti::new(types::Fd(connection.as_raw_fd()), GROUP);
+        self.request(&receive.build(), RECEIVE, token)
+    }
+
+    /// Receives nothing more from a connection; an end of receiving says when.
+    ///
+    /// # Errors
+    /// The kernel does not take the request.
+    pub fn pause(&mut self, token: u64) -> io::Result<()> {
+        self.request(
+            &opcode::AsyncCancel::new(RECEIVE << KIND_SHIFT | token).build(),
+            CANCEL,
+            token,
+        )
+    }
+
+    /// Reports once when a connection takes bytes, or is broken.
+    ///
+    /// # Errors
+    /// The kernel does not take the request.
+    pub fn report_writable(&mut self, connection: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let poll = opcode::PollAdd::new(types::Fd(connection.as_raw_fd()), libc::POLLOUT as u32);
+        self.request(&poll.build(), WRITABLE, token)
+    }
+
+    /// Hands a request to the kernel, which takes what it needs of the descriptor before this returns.
+    fn request(&mut self, entry: &squeue::Entry, kind: u64, token: u64) -> io::Result<()> {
+        assert!(token <= STREAM_TOKEN_MAX, "token {token}");
+        let entry = entry.clone().user_data(kind << KIND_SHIFT | token);
+        // SAFETY: the requests made here point to no memory but the provided buffers, which are never freed.
+        unsafe { self.ring.submission().push(&entry) }
+            .map_err(|_| io::Error::other("the ring is full of requests"))?;
+        self.enter()
+    }
+
+    /// Lets the kernel take requests and do what waits for this thread.
+    fn enter(&self) -> io::Result<()> {
+        match self.ring.submit() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::Interrupted || is_not_now(&error) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Appends what has happened since the last call to `events`. Mostly it calls no kernel.
+    ///
+    /// # Errors
+    /// Only a fault of this program.
+    pub fn poll(&mut self, events: &mut Vec<StreamEvent>) -> io::Result<()> {
+        let submission = self.ring.submission();
+        let needs_kernel =
+            submission.taskrun() || submission.cq_overflow() || !submission.is_empty();
+        drop(submission);
+        if needs_kernel {
+            self.enter()?;
+        }
+        for completion in self.ring.completion() {
+            let user_data = completion.user_data();
+            let (kind, token) = (user_data >> KIND_SHIFT, user_data & STREAM_TOKEN_MAX);
+            let goes_on = cqueue::more(completion.flags());
+            let result = checked(completion.result());
+            match kind {
+                ACCEPT => {
+                    // SAFETY: the kernel has just made the descriptor, and nobody else has it.
+                    let accepted = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+                    events.push(StreamEvent::Accepted(accepted));
+                    if !goes_on {
+                        events.push(StreamEvent::AcceptingEnded);
+                    }
+                }
+                RECEIVE => {
+                    let buffer = cqueue::buffer_select(completion.flags());
+                    let end = match (result, buffer) {
+                        (Ok(0), _) => Some(StreamEnd::Finished),
+                        (Ok(len), Some(buffer)) => {
+                            let ring = self.buffers.bytes.addr();
+                            let bytes = ReceivedBytes { ring, buffer, len: len as usize };
+                            events.push(StreamEvent::Received { token, bytes });
+                            (!goes_on).then_some(StreamEnd::Paused)
+                        }
+                        (Ok(len), None) => unreachable!("{len} bytes in no buffer"),
+                        (Err(error), _) => match error.raw_os_error() {
+                            Some(libc::ENOBUFS | libc::ECANCELED) => Some(StreamEnd::Paused),
+                            _ => Some(StreamEnd::Broken(error)),
+                        },
+                    };
+                    if let Some(end) = end {
+                        events.push(StreamEvent::ReceivingEnded { token, end });
+                    }
+                }
+                WRITABLE => events.push(StreamEvent::Writable { token }),
+                // A cancel that found nothing: what it was for has ended.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a buffer.
+    #[must_use]
+    pub fn bytes(&self, received: &ReceivedBytes) -> &[u8] {
+        let start = usize::from(received.buffer) * self.buffers.len;
+        assert!(received.ring == self.buffers.bytes.addr() && received.len <= self.buffers.len);
+        // SAFETY: the bytes are of the mapping, and the kernel does not write to a buffer before it is given back, for
+        // which `received` would be gone.
+        unsafe { std::slice::from_raw_parts(self.buffers.bytes.add(start), received.len) }
+    }
+
+    /// Lets the kernel fill the buffer again.
+    pub fn give_back(&mut self, received: ReceivedBytes) {
+        assert!(received.ring == self.buffers.bytes.addr(), "the bytes are of another ring");
+        self.buffers.give(received.buffer);
+    }
+}
+
+impl fmt::Debug for StreamRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamRing").field("fd", &self.ring.as_raw_fd()).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for StreamRing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as the ring that is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{Shutdown, TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    fn until(ring: &mut StreamRing, mut holds: impl FnMut(&mut StreamRing, StreamEvent) -> bool) {
+        let mut events = Vec::new();
+        loop {
+            ring.poll(&mut events).unwrap();
+            for event in events.drain(..) {
+                if holds(ring, event) {
+                    return;
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// A connection is accepted, and its bytes arrive in order, through buffers that go round many times; a pause and the
+    /// end are reported.
+    #[test]
+    fn bytes_arrive_through_few_buffers() {
+        let mut ring = match StreamRing::new(8, 512) {
+            Ok(ring) => ring,
+            Err(error) => {
+                let text = format!("skipped: bytes_arrive_through_few_buffers: {error}\n");
+                return io::stderr().write_all(text.as_bytes()).unwrap();
+            }
+        };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        ring.accept(listener.as_fd()).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut accepted = None;
+        until(&mut ring, |_, event| match event {
+            StreamEvent::Accepted(connection) => {
+                accepted = Some(TcpStream::from(connection.unwrap()));
+                true
+            }
+            other => panic!("{other:?}"),
+        });
+        let mut server = accepted.unwrap();
+        ring.receive(server.as_fd(), 7).unwrap();
+        let sent: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
+        let mut got = Vec::new();
+        for part in sent.chunks(3_000) {
+            client.write_all(part).unwrap();
+            let wanted = got.len() + part.len();
+            until(&mut ring, |ring, event| {
+                match event {
+                    StreamEvent::Received { token: 7, bytes } => {
+                        got.extend_from_slice(ring.bytes(&bytes));
+                        ring.give_back(bytes);
+                    }
+                    StreamEvent::ReceivingEnded { token: 7, end: StreamEnd::Paused } => {
+                        ring.receive(server.as_fd(), 7).unwrap();
+                    }
+                    other => panic!("{other:?}"),
+                }
+                got.len() == wanted
+            });
+        }
+        assert!(got == sent);
+        ring.pause(7).unwrap();
+        until(&mut ring, |_, event| {
+            matches!(event, StreamEvent::ReceivingEnded { end: StreamEnd::Paused, .. })
+        });
+        ring.receive(server.as_fd(), 7).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        until(&mut ring, |_, event| {
+            matches!(event, StreamEvent::ReceivingEnded { end: StreamEnd::Finished, .. })
+        });
+        ring.report_writable(server.as_fd(), 7).unwrap();
+        until(&mut ring, |_, event| matches!(event, StreamEvent::Writable { token: 7 }));
+        server.write_all(b"bye").unwrap();
+        drop(server);
+        let mut last = Vec::new();
+        client.read_to_end(&mut last).unwrap();
+        assert_eq!(last, b"bye");
+    }
+}
