@@ -22,7 +22,7 @@ pub use self::{
     journal::{DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig},
     ledger::{LedgerConfig, LedgerStoreName},
     market_data::{FeedLine, MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
-    network::{NetworkConfig, UdpBackendName},
+    network::{NetworkConfig, TcpBackendName, UdpBackendName},
     order_entry::{
         OrderEntryConfig, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntryUdpConfig,
         ThrottleConfig,

@@ -164,6 +164,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
     started["network"] = json!({
         "udp": sockets.udp.as_str(),
+        "tcp": sockets.tcp.as_str(),
         "receive_buffer": {
             "asked": sockets.udp.receive_buffer_asked,
             "granted": sockets.udp.receive_buffer_granted,
@@ -463,6 +464,45 @@ mod tests {
     use market::Timestamp;
 
     use super::*;
+
+    /// What the sockets of a venue use is what its configuration asks for, as far as the system has it; if not, a notice
+    /// says why. The figures have what each socket lost.
+    #[test]
+    fn the_network_is_reported() {
+        let folder = tempfile::tempdir().expect("the system has a folder for this");
+        for (number, (udp, tcp)) in
+            [("auto", "epoll"), ("mmsg", "io_uring"), ("gro", "io_uring")].into_iter().enumerate()
+        {
+            let text = format!(
+                "journal.directory = {:?}\n\
+                 order_entry.address = \"127.0.0.1:0\"\n\
+                 order_entry_udp.address = \"127.0.0.1:0\"\n\
+                 market_data.group = \"127.0.0.1:0\"\n\
+                 market_data.re_request = \"127.0.0.1:0\"\n\
+                 market_data.snapshot = \"127.0.0.1:0\"\n\
+                 market_data.tcp = \"127.0.0.1:0\"\n\
+                 network.udp = {udp:?}\n\
+                 network.tcp = {tcp:?}\n\
+                 network.receive_buffer = \"64KiB\"\n",
+                folder.path().join(number.to_string())
+            );
+            let config = Config::parse(&text, "venue.toml").expect("it is valid");
+            let mut venue = start(&config, SystemClock::start()).expect("it starts");
+            let is_noticed = |what: &str| venue.notices().iter().any(|it| it.contains(what));
+            let network = &venue.started()["network"];
+            let (joins, uring) = (network["udp"] == "gro", network["tcp"] == "io_uring");
+            assert!(joins == (udp != "mmsg") || is_noticed("does not join datagrams"), "{network}");
+            assert!(uring == (tcp == "io_uring") || is_noticed("epoll is used"), "{network}");
+            assert_eq!(network["receive_buffer"]["asked"], 64 << 10);
+            let sockets = &venue.status()["sockets"];
+            assert_eq!(sockets["order_entry_udp"]["dropped"], 0);
+            assert_eq!(sockets["re_request"]["truncated"], 0);
+            venue.stop().expect("it stops");
+        }
+        let wrong = "network.receive_buffer = \"1KiB\"\n";
+        let error = Config::parse(wrong, "venue.toml").expect_err("it is too small").to_string();
+        assert!(error.contains("network.receive_buffer is 1.0 KiB"), "{error}");
+    }
 
     /// A venue whose machine's clock is behind its journal says so at the start and in its figures.
     #[test]

@@ -9,12 +9,12 @@ use std::{
 };
 
 use gateway::{
-    DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, Udp, UdpLosses, UdpOptions,
-    is_multicast,
+    DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, Udp, UdpLosses,
+    UdpOptions, is_multicast,
 };
 
 use crate::{
-    config::{Config, FeedLine, StreamConfig},
+    config::{Config, FeedLine, StreamConfig, TcpBackendName},
     failure::Failure,
     layout::AgentName,
     pipeline::Networks,
@@ -33,6 +33,8 @@ pub struct Sockets {
     pub notices: Vec<String>,
     /// How datagrams of order entry pass the system.
     pub udp: UdpBackend,
+    /// How connections of order entry are watched.
+    pub tcp: TcpBackendName,
     /// What was lost at the sockets that receive datagrams, by the name of their agent.
     pub losses: Vec<(&'static str, UdpLosses)>,
     descriptors: Vec<(AgentName, OwnedFd)>,
@@ -87,7 +89,11 @@ impl Sockets {
         };
         let joined = UdpOptions { joins_received: wanted.udp.joins(), ..options };
         let mut notices = Vec::new();
-        let order_entry = Tcp::bind(config.order_entry.address)
+        let backend = match wanted.tcp {
+            TcpBackendName::Epoll => TcpBackend::Epoll,
+            TcpBackendName::IoUring => TcpBackend::IoUring,
+        };
+        let order_entry = Tcp::bind_with(config.order_entry.address, backend)
             .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
         let order_entry_udp = Udp::bind(config.order_entry_udp.address, &joined)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
@@ -97,12 +103,15 @@ impl Sockets {
         let listen = |key: &str, address: SocketAddr| {
             Tcp::bind(address).map_err(|error| taken(key, address, &error))
         };
+        let enter = |key: &str, address: SocketAddr| {
+            Tcp::bind_with(address, backend).map_err(|error| taken(key, address, &error))
+        };
         let fix = config.order_entry_fix.as_ref();
         let order_entry_fix =
-            fix.map(|fix| listen("order_entry_fix.address", fix.address)).transpose()?;
+            fix.map(|fix| enter("order_entry_fix.address", fix.address)).transpose()?;
         let ouch42 = config.order_entry_ouch42.as_ref();
         let order_entry_ouch42 =
-            ouch42.map(|it| listen("order_entry_ouch42.address", it.address)).transpose()?;
+            ouch42.map(|it| enter("order_entry_ouch42.address", it.address)).transpose()?;
         let snapshot = listen("market_data.snapshot", config.market_data.snapshot)?;
         let stream = listen("market_data.tcp", config.market_data.tcp)?;
         let fix = config.market_data_fix.as_ref();
@@ -124,6 +133,15 @@ impl Sockets {
         let settings =
             SocketOptions { busy_poll: wanted.busy_poll.0, device: wanted.device.clone() };
         let ports = [Some(&order_entry), order_entry_fix.as_ref(), order_entry_ouch42.as_ref()];
+        let refused = ports.into_iter().flatten().find_map(Tcp::refused_backend);
+        if let Some(error) = refused {
+            notices.push(format!(
+                "network.tcp is {}, and the system refuses it ({error}): epoll is used; {}",
+                wanted.tcp.as_str(),
+                uring_remedy(error)
+            ));
+        }
+        let tcp = if refused.is_some() { TcpBackendName::Epoll } else { wanted.tcp };
         let mut bound = order_entry_udp.bind_device(&settings);
         let mut polled = order_entry_udp.poll_busily(&settings);
         for port in ports.into_iter().flatten() {
@@ -195,7 +213,7 @@ impl Sockets {
             market_data_fix,
             streams,
         };
-        Ok(Self { networks, addresses, notices, udp, losses, descriptors })
+        Ok(Self { networks, addresses, notices, udp, tcp, losses, descriptors })
     }
 
     /// The descriptors that wake a group of these agents. Each is given away once.
@@ -205,6 +223,17 @@ impl Sockets {
         self.descriptors = kept;
         let taken: Vec<(AgentName, OwnedFd)> = taken;
         taken.into_iter().map(|(_, descriptor)| descriptor).collect()
+    }
+}
+
+/// What makes io_uring available, by why it is not.
+fn uring_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "`sysctl -w kernel.io_uring_disabled=0` allows it, and a sandbox or container may forbid it by seccomp"
+        }
+        io::ErrorKind::OutOfMemory => "raise `ulimit -l`",
+        _ => "it needs Linux 6.0 or newer",
     }
 }
 

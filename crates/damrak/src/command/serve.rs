@@ -244,7 +244,8 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     }
     let network = &started["network"];
     print_line(&format!(
-        "  network          udp by {}, receive buffer {} bytes",
+        "  network          tcp by {}, udp by {}, receive buffer {} bytes",
+        text(&network["tcp"]),
         text(&network["udp"]),
         grouped(network["receive_buffer"]["granted"].as_u64().unwrap_or(0)),
     ))?;

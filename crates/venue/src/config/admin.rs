@@ -12,6 +12,7 @@ pub struct AdminConfig {
     /// Where it listens for HTTP, `127.0.0.1:26480` for example; port 0 takes a free one. Default
     /// nowhere. Questions need no key: an address that others reach is an error unless `anybody` is
     /// true.
+    #[serde(deserialize_with = "super::units::optional_address")]
     pub address: Option<SocketAddr>,
     /// True: other machines may reach the address. Default false.
     pub anybody: bool,

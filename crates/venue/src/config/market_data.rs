@@ -20,6 +20,7 @@ pub struct MarketDataConfig {
     pub interface: Ipv4Addr,
     /// Where the feed goes instead if the interface carries no multicast; the venue says so at
     /// its start. Default `127.0.0.1` with the port of the group.
+    #[serde(deserialize_with = "super::units::optional_address")]
     pub unicast: Option<SocketAddr>,
     /// Line B: a second group or unicast address that every message is sent to as well; port 0 takes
     /// a free one. If its interface carries no multicast, it goes to the address of `unicast` with the port of
@@ -28,12 +29,15 @@ pub struct MarketDataConfig {
     /// Interface line B leaves by. Default that of the feed.
     pub interface_b: Option<Ipv4Addr>,
     /// The re-request server of lost messages; port 0 takes a free one. Default `127.0.0.1:26478`.
+    #[serde(deserialize_with = "super::units::address")]
     pub re_request: SocketAddr,
     /// Snapshots of the books, GLIMPSE over SoupBinTCP; port 0 takes a free one. Default
     /// `127.0.0.1:26479`.
+    #[serde(deserialize_with = "super::units::address")]
     pub snapshot: SocketAddr,
     /// The feed over SoupBinTCP, from any message on; port 0 takes a free one. Default
     /// `127.0.0.1:26482`.
+    #[serde(deserialize_with = "super::units::address")]
     pub tcp: SocketAddr,
     /// Parts of the feed, each a session of its own. Default none.
     pub streams: Vec<StreamConfig>,

@@ -13,6 +13,9 @@ pub struct NetworkConfig {
     /// Calls of the system for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg, where datagrams that go
     /// together pass the system as one (UDP_GRO, UDP_SEGMENT), as far as it can do that. `mmsg`: each by itself.
     pub udp: UdpBackendName,
+    /// Calls of the system for connections of order entry. `epoll` (default): the system says which have something, and
+    /// each is asked for it. `io_uring`: the system accepts and receives by itself. Where it refuses that, epoll is used.
+    pub tcp: TcpBackendName,
     /// Receive buffer to ask of the system for each UDP socket. Default `4MiB`.
     pub receive_buffer: Bytes,
     /// How long the system looks at the network card itself where a thread asks for what has arrived at order entry
@@ -30,6 +33,24 @@ pub enum UdpBackendName {
     Auto,
     Gro,
     Mmsg,
+}
+
+/// `network.tcp`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TcpBackendName {
+    #[default]
+    Epoll,
+    IoUring,
+}
+
+impl TcpBackendName {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Epoll => "epoll",
+            Self::IoUring => "io_uring",
+        }
+    }
 }
 
 impl UdpBackendName {
@@ -53,6 +74,7 @@ impl Default for NetworkConfig {
     fn default() -> Self {
         Self {
             udp: UdpBackendName::Auto,
+            tcp: TcpBackendName::Epoll,
             receive_buffer: Bytes(4 << 20),
             busy_poll: Span(std::time::Duration::ZERO),
             device: None,

@@ -6,7 +6,7 @@ use gateway::Throttle;
 use serde::Deserialize;
 use wire::fix::CompId;
 
-use super::{Bytes, ParticipantConfig, ProtocolName, Span, loopback};
+use super::{Bytes, ParticipantConfig, ProtocolName, Span, loopback, units};
 
 /// Memory that is written the first time costs more than the reply it is for, so the stores are soon used up, and then
 /// used again. This one has some 800,000 replies.
@@ -17,6 +17,7 @@ pub(super) const REPLY_STORE_DEFAULT: Bytes = Bytes(64 << 20);
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryConfig {
     /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26400`.
+    #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// Connections at a time. Each participant with a password has a place among them, and at least
     /// one is for logins; the oldest connection without a login makes room for a newer. Default 1024.
@@ -80,6 +81,7 @@ impl Default for OrderEntryConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryFixConfig {
     /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26402`.
+    #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// CompID of the venue, up to 16 characters; that of a participant is its username. Default `DAMRAK`.
     pub comp_id: String,
@@ -139,6 +141,7 @@ impl Default for OrderEntryFixConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryOuch42Config {
     /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26403`.
+    #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// As `order_entry.connections_max`. Default 1024.
     pub connections_max: usize,
@@ -163,6 +166,7 @@ impl Default for OrderEntryOuch42Config {
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryUdpConfig {
     /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26401`.
+    #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `64MiB`.
     pub reply_store: Bytes,

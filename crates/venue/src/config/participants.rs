@@ -24,7 +24,7 @@ pub struct ParticipantConfig {
     /// by an order without a firm; an order of a firm that is not here is rejected.
     pub firm: FirmNames,
     /// If given, the session speaks OUCH over UDP from this address, and only so.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::units::optional_address")]
     pub udp: Option<SocketAddr>,
     /// If true, all live orders of the session are canceled when its connection ends. Default
     /// false; not with `udp`, which has no connections.

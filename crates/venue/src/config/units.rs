@@ -1,6 +1,11 @@
 //! Values with a unit, as a person writes them.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    net::{SocketAddr, ToSocketAddrs as _},
+    str::FromStr,
+    time::Duration,
+};
 
 use market::parse_decimal;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -97,6 +102,35 @@ pub(crate) fn decimal<T: TryFrom<u128>>(text: &str, decimals: u8, key: &str) -> 
     parse_decimal(text, decimals).map_err(|error| format!("{key}: {error}"))
 }
 
+/// An address: numbers, or the name of a host with a port, which is looked up now; of several the first IPv4 one.
+pub(super) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    resolve(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// As [`address`], where there may be none.
+pub(super) fn optional_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    address(deserializer).map(Some)
+}
+
+fn resolve(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let like = "an address with a port like \"127.0.0.1:26400\", \"[::1]:26400\" or \"venue.example:26400\"";
+    let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("{text:?} is not {like}"))?;
+    let port: u16 = port.parse().map_err(|_| format!("{text:?} is not {like}"))?;
+    if host.is_empty() || host.contains([':', '[', ']', ' ']) {
+        return Err(format!("{text:?} is not {like}"));
+    }
+    let found = (host, port).to_socket_addrs();
+    let found: Vec<_> =
+        found.map_err(|error| format!("no address of {host:?}: {error}"))?.collect();
+    let first = found.iter().find(|it| it.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| format!("the host {host:?} has no address"))
+}
+
 macro_rules! deserialize_from_str {
     ($($name:ident)*) => { $(
         impl<'de> Deserialize<'de> for $name {
@@ -112,6 +146,19 @@ deserialize_from_str! { Bytes Span Decimal }
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An address is numbers, or the name of a host, which is looked up.
+    #[test]
+    fn hosts_have_names() {
+        assert_eq!(resolve("127.0.0.1:80"), Ok(([127, 0, 0, 1], 80).into()));
+        assert_eq!(resolve("[::1]:80"), Ok("[::1]:80".parse().unwrap()));
+        let local = resolve("localhost:80").unwrap();
+        assert!(local.ip().is_loopback() && local.port() == 80, "{local}");
+        for wrong in ["localhost", "localhost:", "localhost:99999", ":80", "::1:80", "a b:80", ""] {
+            let error = resolve(wrong).unwrap_err();
+            assert!(error.contains("is not an address with a port"), "{wrong:?}: {error}");
+        }
+    }
 
     /// Units are part of the value.
     #[test]
