@@ -34,12 +34,12 @@ impl Buffer {
         self.end - self.start
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
     }
 
     /// The bytes after the end, with any content; the caller writes within the capacity.

@@ -184,30 +184,30 @@ impl Damage {
     /// False if a newer version of this program would read it.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
-        !matches!(self.kind, DamageKind::UnknownVersion(_) | DamageKind::UnknownRecord { .. })
+        !self.kind.is_newer()
     }
 }
 
 /// What is wrong with the bytes. The rows of the decision table in docs/journal.md.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DamageKind {
-    /// The record does not verify, and records that do come after it.
+    /// The batch does not verify, and one that does comes after it.
     #[error("{fault}, and sequence {later_sequence} follows it")]
-    BadRecord {
+    BadBatch {
         /// What is wrong with it.
-        fault: BadRecord,
-        /// A later record that verifies, or the first of the next segment.
+        fault: BadBatch,
+        /// The first sequence of a later batch that verifies, or of the next segment.
         later_sequence: u64,
         /// Where it begins in this segment; `None` for the next segment.
         later_offset: Option<u64>,
     },
-    /// The record does not verify, and the watermark says that it must be there.
+    /// The batch does not verify, and the watermark says that it must be there.
     #[error(
         "{fault}, though the watermark says that everything up to sequence {marked} was written"
     )]
     BadEnd {
         /// What is wrong with it.
-        fault: BadRecord,
+        fault: BadBatch,
         /// The least sequence that must be there.
         marked: u64,
     },
@@ -220,7 +220,7 @@ pub enum DamageKind {
         /// The least sequence that must be there.
         marked: u64,
     },
-    /// The record verifies and is not the next one.
+    /// The batch verifies and is not the next one.
     #[error("expected sequence {expected}, found {found}")]
     SequenceGap {
         /// The one after the last.
@@ -228,15 +228,13 @@ pub enum DamageKind {
         /// The one that is there.
         found: u64,
     },
-    /// The record verifies and is of another batch than the one it stands in.
-    #[error("this record belongs to the batch that begins with {found}, expected batch {expected}")]
-    OtherBatch {
-        /// The first sequence of the batch that is read.
-        expected: u64,
-        /// That of the record's own batch.
-        found: u64,
+    /// The batch verifies, and its bytes are not as many records as it says.
+    #[error("the batch verifies, and at its byte {at} no record begins that fits into it")]
+    RecordMalformed {
+        /// Where in the batch, in bytes from its beginning.
+        at: u64,
     },
-    /// The record verifies and its time is before that of the record before it.
+    /// The batch verifies and its time is before that of the record before it.
     #[error("time goes back from {previous} to {found} ns")]
     TimeWentBack {
         /// Of the record before it.
@@ -244,17 +242,20 @@ pub enum DamageKind {
         /// Its own.
         found: u64,
     },
-    /// All records of a batch verify, and together with what came before they are others than those
-    /// that were written.
-    #[error("the chain does not match the records before this place")]
+    /// The batch verifies, and what came before it is not what came before it when it was written.
+    #[error("the chain of this batch does not continue the records before it")]
     ChainBroken,
-    /// The record verifies and is of a kind or version that is not known here.
-    #[error("a record has kind {kind} and version {version}, which this build does not know")]
-    UnknownRecord {
-        /// Its kind.
-        kind: u16,
+    /// The batch verifies and is of a version that is not known here.
+    #[error("a batch has version {version}, which this build does not know")]
+    UnknownBatch {
         /// Its version.
         version: u16,
+    },
+    /// The batch verifies and has a record of a kind that is not known here.
+    #[error("a record has kind {kind}, which this build does not know")]
+    UnknownRecord {
+        /// Its kind.
+        kind: u8,
     },
     /// The segment does not begin where the one before it ends; the ones between are missing.
     #[error("the segment should begin with sequence {expected} and begins with {found}")]
@@ -346,11 +347,15 @@ pub enum DamageKind {
 }
 
 impl DamageKind {
+    /// True if a newer version of this program would read it.
+    fn is_newer(&self) -> bool {
+        use DamageKind::{UnknownBatch, UnknownRecord, UnknownVersion};
+        matches!(self, UnknownVersion(_) | UnknownBatch { .. } | UnknownRecord { .. })
+    }
+
     fn advice(&self, sequence: u64) -> String {
         match self {
-            Self::UnknownVersion(_) | Self::UnknownRecord { .. } => {
-                "use the version of the program that wrote it".to_owned()
-            }
+            _ if self.is_newer() => "use the version of the program that wrote it".to_owned(),
             Self::ForeignSegment { .. }
             | Self::Misnamed
             | Self::StaleSegment { .. }
@@ -375,33 +380,31 @@ impl DamageKind {
     }
 }
 
-/// Why bytes are not a record.
+/// Why bytes are not a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum BadRecord {
+pub enum BadBatch {
     /// The segment ends before it does.
-    #[error("the record is cut short ({available} of {needed} bytes)")]
+    #[error("the batch is cut short ({available} of {needed} bytes)")]
     Short {
         /// How many bytes it says it takes, or those of its header.
         needed: u64,
         /// How many there are.
         available: u64,
     },
-    /// No payload is that long.
-    #[error("the record claims a payload of {0} bytes")]
+    /// No batch is that long.
+    #[error("the batch claims {0} bytes")]
     Length(u32),
     /// The checksum is not that of its bytes.
-    #[error("the record has checksum {stored:08x}, its bytes have {computed:08x}")]
+    #[error("the batch has checksum {stored:08x}, its bytes have {computed:08x}")]
     Checksum {
         /// What it says.
         stored: u32,
         /// What its bytes give.
         computed: u32,
     },
-    /// The checksum is right, and the kind or version is not known here.
-    #[error("the record has the unknown kind {kind}, version {version}")]
+    /// The checksum is right, and the version is not known here.
+    #[error("the batch has the unknown version {version}")]
     Unknown {
-        /// What it says.
-        kind: u16,
         /// What it says.
         version: u16,
     },

@@ -5,9 +5,10 @@
 use std::path::PathBuf;
 
 use crate::{
+    batch::Chain,
     error::{BoxError, Damage, DamageKind, ReadError, VerifyError},
     reader::{Next, SegmentReader},
-    record::{Chain, Record, RecordKind},
+    record::{Record, RecordKind},
     recovery::{RecoveryReport, Segment, failed, index_of, list_segments},
     segment::file_name,
     storage::{FileAccess, Storage},
@@ -261,7 +262,7 @@ impl JournalFollower {
     fn refuse_if_damaged(
         &mut self,
         offset: u64,
-        fault: crate::BadRecord,
+        fault: crate::BadBatch,
     ) -> Result<(), VerifyError> {
         let segments = self.list()?;
         let current = self.current.as_mut().expect("one was read");
@@ -273,7 +274,6 @@ impl JournalFollower {
                 .reader
                 .find_after(offset)
                 .map_err(read)?
-                .filter(|later| !later.is_same_batch)
                 .map(|later| (later.sequence, Some(later.offset))),
         };
         let Some((later_sequence, later_offset)) = later else { return Ok(()) };
@@ -282,7 +282,7 @@ impl JournalFollower {
         if current.reader.is_whole().map_err(failed("read", &current.path))? {
             return Ok(());
         }
-        let kind = DamageKind::BadRecord { fault, later_sequence, later_offset };
+        let kind = DamageKind::BadBatch { fault, later_sequence, later_offset };
         Err(self.damage(offset, kind))
     }
 

@@ -1,7 +1,7 @@
 //! The journal: stores payloads with a sequence and a timestamp, and returns them after a crash.
 //!
 //! Start at [`open`], which replays the records and leaves a [`Writer`] at the tail; then
-//! `recovery_table`, the decision for each kind of damage; then `record` and `segment`, the bytes,
+//! `recovery_table`, the decision for each kind of damage; then `record`, `batch` and `segment`, the bytes,
 //! whose map is in docs/journal.md. [`verify`] reads without changing anything.
 //!
 //! Architecture invariant: no clock and no randomness, and no knowledge of payloads. On
@@ -17,6 +17,7 @@ mod storage;
 mod testing;
 mod buffer;
 mod record;
+mod batch;
 mod segment;
 mod watermark;
 mod segment_preparer;
@@ -34,11 +35,12 @@ mod error;
 
 pub use archive::{WithArchives, archive_segments_before};
 pub use backup::{Backup, BackupError, backup};
+pub use batch::single_record_len_max;
 pub use error::{
-    AppendError, BadRecord, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
+    AppendError, BadBatch, BoxError, Damage, DamageKind, HeaderFault, OpenError, VerifyError,
 };
 pub use follow::JournalFollower;
-pub use record::{PAYLOAD_LEN_MAX, Record, RecordKind, encoded_len};
+pub use record::{PAYLOAD_LEN_MAX, Record, RecordKind};
 pub use recovery::{
     DamagedCopy, RecoveryReport, SegmentReport, TornTail, WriterOptions, identity, open, verify,
     verify_from,

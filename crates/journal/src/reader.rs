@@ -5,11 +5,9 @@
 use std::io::{self, ErrorKind};
 
 use crate::{
-    error::{BadRecord, DamageKind},
-    record::{
-        self, ALIGNMENT, Chain, Class, Entry, Header, RECORD_HEADER_LEN, Record, SEAL_LEN,
-        chain_after,
-    },
+    batch::{self, ALIGNMENT, BATCH_HEADER_LEN, Batch, Chain, Header},
+    error::{BadBatch, DamageKind},
+    record::{self, Record, RecordFault, RecordKind},
     segment::{SEGMENT_HEADER_LEN, SegmentHeader},
     storage::StorageFile,
     writer::BUFFER_LEN,
@@ -33,8 +31,18 @@ pub(crate) struct SegmentReader {
     last_timestamp: u64,
     chunk: Vec<u8>,
     chunk_offset: u64,
-    /// The offsets and lengths of the records of the last batch read.
-    places: Vec<(u64, usize)>,
+    /// Where the records of the last batch read lie.
+    places: Vec<Place>,
+}
+
+/// Where a record of the last batch lies in the segment, and what the batch says of it.
+struct Place {
+    offset: u64,
+    payload_offset: u64,
+    payload_len: usize,
+    kind: RecordKind,
+    sequence: u64,
+    timestamp: u64,
 }
 
 /// The content at [`SegmentReader::offset`].
@@ -43,19 +51,18 @@ pub(crate) enum Next {
     Batch,
     /// The end: nothing but zeros follows, or nothing.
     End,
-    /// A record that does not verify, at this place.
-    Bad(u64, BadRecord),
-    /// A record that verifies and should not be here.
+    /// A batch that does not verify, at this place.
+    Bad(u64, BadBatch),
+    /// A batch that verifies and should not be here.
     Wrong(u64, DamageKind),
 }
 
-/// The content after a bad record.
+/// The next whole batch after a bad one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Later {
+    /// The sequence of its first input.
     pub(crate) sequence: u64,
     pub(crate) offset: u64,
-    /// It belongs to the same batch as the bad one.
-    pub(crate) is_same_batch: bool,
 }
 
 impl SegmentReader {
@@ -70,7 +77,7 @@ impl SegmentReader {
         assert!(len >= SEGMENT_HEADER_LEN, "the header was read");
         assert!(header.alignment.is_power_of_two(), "{header:?}");
         assert!(last_sequence + 1 == header.first_sequence, "{header:?} after {last_sequence}");
-        let seed = record::seed(&header);
+        let seed = batch::seed(&header);
         Self {
             file,
             len,
@@ -111,7 +118,7 @@ impl SegmentReader {
         self.last_sequence
     }
 
-    /// The number of records in the last batch read, the seal excluded.
+    /// The number of records in the last batch read.
     pub(crate) fn record_count(&self) -> usize {
         self.places.len()
     }
@@ -119,12 +126,9 @@ impl SegmentReader {
     /// A record of that batch, and its offset in bytes.
     pub(crate) fn record(&self, index: usize) -> (u64, Record<'_>) {
         assert!(index < self.places.len(), "record {index} of {}", self.places.len());
-        let (offset, len) = self.places[index];
-        let start = usize::try_from(offset - self.chunk_offset).expect("in the chunk");
-        let bytes = &self.chunk[start..start + len];
-        let entry = self.decode(bytes).expect("it verified a moment ago");
-        let Class::Shown(kind) = entry.class else { panic!("a seal is not shown") };
-        let Entry { sequence, timestamp, payload, .. } = entry;
+        let place = &self.places[index];
+        let Place { offset, kind, sequence, timestamp, .. } = *place;
+        let payload = self.loaded(place.payload_offset, place.payload_len);
         (offset, Record { kind, sequence, timestamp, payload })
     }
 
@@ -149,62 +153,75 @@ impl SegmentReader {
     fn attempt(&mut self) -> io::Result<Next> {
         self.places.clear();
         if let Some(at) = self.padding_fault()? {
-            return Ok(Next::Bad(at, BadRecord::NotZero));
+            return Ok(Next::Bad(at, BadBatch::NotZero));
         }
-        let mut offset = self.offset;
-        let (mut sequence, mut timestamp) = (self.last_sequence, self.last_timestamp);
-        loop {
-            if offset == self.offset && self.is_end(offset)? {
-                return Ok(Next::End);
-            }
-            let len = match self.encoded_len_at(offset)? {
-                Ok(len) => len,
-                Err(fault) => return Ok(Next::Bad(offset, fault)),
-            };
-            self.load(offset, len)?;
-            let entry = match self.decode(self.loaded(offset, len)) {
-                Ok(entry) => entry,
-                Err(BadRecord::Unknown { kind, version }) => {
-                    return Ok(Next::Wrong(offset, DamageKind::UnknownRecord { kind, version }));
-                }
-                Err(fault) => return Ok(Next::Bad(offset, fault)),
-            };
-            let is_input = entry.class == Class::Shown(record::RecordKind::Input);
-            let expected = sequence + u64::from(is_input);
-            if entry.sequence != expected {
-                let kind = DamageKind::SequenceGap { expected, found: entry.sequence };
-                return Ok(Next::Wrong(offset, kind));
-            }
-            if entry.timestamp < timestamp {
-                let kind = DamageKind::TimeWentBack { previous: timestamp, found: entry.timestamp };
-                return Ok(Next::Wrong(offset, kind));
-            }
-            let first = self.last_sequence + 1;
-            if entry.batch_first() != first {
-                let kind = DamageKind::OtherBatch { expected: first, found: entry.batch_first() };
-                return Ok(Next::Wrong(offset, kind));
-            }
-            let (class, time) = (entry.class, entry.timestamp);
-            let sealed: Option<Chain> =
-                (class == Class::Seal).then(|| entry.payload.try_into().ok()).flatten();
-            let end = offset + len as u64;
-            match class {
-                Class::Shown(_) => self.places.push((offset, len)),
-                Class::Seal => {
-                    let batch_len = usize::try_from(offset - self.offset).expect("in the chunk");
-                    let chain = chain_after(&self.chain, self.loaded(self.offset, batch_len));
-                    if sealed != Some(chain) {
-                        return Ok(Next::Wrong(offset, DamageKind::ChainBroken));
-                    }
-                    assert!(self.offset < end && end <= self.len, "byte {end} of {}", self.len);
-                    assert!(self.last_sequence <= sequence && self.last_timestamp <= timestamp);
-                    self.move_on(end, chain, sequence, timestamp);
-                    return Ok(Next::Batch);
-                }
-            }
-            (sequence, timestamp) = (expected, time);
-            offset = end;
+        let start = self.offset;
+        if self.is_end(start)? {
+            return Ok(Next::End);
         }
+        let len = match self.len_at(start)? {
+            Ok(len) => len,
+            Err(fault) => return Ok(Next::Bad(start, fault)),
+        };
+        self.load(start, len)?;
+        let batch = match Batch::verify(self.seed, self.loaded(start, len)) {
+            Ok(batch) => batch,
+            Err(BadBatch::Unknown { version }) => {
+                return Ok(Next::Wrong(start, DamageKind::UnknownBatch { version }));
+            }
+            Err(fault) => return Ok(Next::Bad(start, fault)),
+        };
+        let (expected, found) = (self.last_sequence + 1, batch.first_sequence);
+        if found != expected {
+            return Ok(Next::Wrong(start, DamageKind::SequenceGap { expected, found }));
+        }
+        let (previous, found) = (self.last_timestamp, batch.timestamp);
+        if found < previous {
+            return Ok(Next::Wrong(start, DamageKind::TimeWentBack { previous, found }));
+        }
+        let Some(chain) = Batch::chain(&self.chain, self.loaded(start, len)) else {
+            return Ok(Next::Wrong(start, DamageKind::ChainBroken));
+        };
+        match self.find_records(batch, len) {
+            Ok((sequence, timestamp)) => {
+                self.move_on(start + len as u64, chain, sequence, timestamp);
+                Ok(Next::Batch)
+            }
+            Err(kind) => Ok(Next::Wrong(start, kind)),
+        }
+    }
+
+    /// Finds where the records of a batch lie that has verified, and returns the sequence of its last
+    /// input and the time of its last record.
+    fn find_records(&mut self, batch: Batch, len: usize) -> Result<(u64, u64), DamageKind> {
+        let start = usize::try_from(self.offset - self.chunk_offset).expect("in the chunk");
+        let bytes = &self.chunk[start..start + len];
+        let (mut sequence, mut timestamp) = (self.last_sequence, batch.timestamp);
+        let mut at = BATCH_HEADER_LEN;
+        for _ in 0..batch.record_count {
+            let packed = record::read(bytes, at).map_err(|fault| match fault {
+                RecordFault::Malformed => DamageKind::RecordMalformed { at: at as u64 },
+                RecordFault::Unknown(kind) => DamageKind::UnknownRecord { kind },
+            })?;
+            let malformed = DamageKind::RecordMalformed { at: at as u64 };
+            timestamp = timestamp.checked_add(packed.elapsed).ok_or(malformed)?;
+            sequence += u64::from(packed.kind == RecordKind::Input);
+            self.places.push(Place {
+                offset: self.offset + at as u64,
+                payload_offset: self.offset + packed.payload.start as u64,
+                payload_len: packed.payload.len(),
+                kind: packed.kind,
+                sequence,
+                timestamp,
+            });
+            at = packed.payload.end;
+        }
+        // Zeros to the multiple of 8, and nothing else.
+        if len - at >= ALIGNMENT || !are_zeros(&bytes[at..]) {
+            return Err(DamageKind::RecordMalformed { at: at as u64 });
+        }
+        assert!(self.last_sequence <= sequence && batch.timestamp <= timestamp);
+        Ok((sequence, timestamp))
     }
 
     /// Skips the zeros between two batches; returns the offset of the first other byte.
@@ -272,72 +289,50 @@ impl SegmentReader {
         Ok(is_whole)
     }
 
-    /// The first record that verifies at any aligned place after a bad one at `bad`, one of another
-    /// batch rather than one of the same: it tells damage from a torn tail. A sequence that the
-    /// segment has no room for is passed over, so that chance does not find records in garbage.
+    /// The first batch that verifies at any multiple of 8 after a bad one at `bad`: it tells damage from
+    /// a torn tail. A sequence that the segment has no room for is passed over, so that chance does
+    /// not find batches in garbage.
     pub(crate) fn find_after(&mut self, bad: u64) -> io::Result<Option<Later>> {
         assert!(self.offset <= bad && bad <= self.len, "byte {bad} of {}", self.len);
         let first = self.header.first_sequence;
-        let record_count_max = self.len / RECORD_HEADER_LEN as u64 + 1;
-        let batch_first = self.last_sequence + 1;
-        let mut found = None;
-        let header_len = RECORD_HEADER_LEN as u64;
-        let mut offset = bad.next_multiple_of(ALIGNMENT as u64);
-        if offset == bad {
-            offset += ALIGNMENT as u64;
-        }
+        // A record takes two bytes at least.
+        let sequence_max = first + self.len / 2;
+        let header_len = BATCH_HEADER_LEN as u64;
+        let mut offset = (bad + 1).next_multiple_of(ALIGNMENT as u64);
         while offset + header_len <= self.len {
-            let Some(sequence) = self.sequence_at(offset)? else {
-                offset += ALIGNMENT as u64;
-                continue;
-            };
-            // A note or seal before the first input has the sequence before it.
-            let nth = (sequence + 1).checked_sub(first);
-            if nth.is_some_and(|nth| nth <= record_count_max)
-                && let Ok(len) = self.encoded_len_at(offset)?
+            let header = self.header_at(offset)?;
+            let sequence = header.batch.first_sequence;
+            if header.is_known()
+                && (first..=sequence_max).contains(&sequence)
+                && let Ok(len) = header.len(self.len - offset)
             {
                 self.load(offset, len)?;
-                if let Ok(entry) = self.decode(self.loaded(offset, len)) {
-                    let is_same_batch = entry.batch_first() == batch_first
-                        && offset < self.offset + (BUFFER_LEN + SEAL_LEN) as u64;
-                    let later = Later { sequence: entry.sequence, offset, is_same_batch };
-                    if !is_same_batch {
-                        return Ok(Some(later));
-                    }
-                    found.get_or_insert(later);
+                if Batch::verify(self.seed, self.loaded(offset, len)).is_ok() {
+                    return Ok(Some(Later { sequence, offset }));
                 }
             }
             offset += ALIGNMENT as u64;
         }
-        Ok(found)
+        Ok(None)
     }
 
-    fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Entry<'a>, BadRecord> {
-        Entry::decode(self.seed, bytes)
-    }
-
-    /// The header of a record here; `None` if there cannot be one.
-    fn sequence_at(&mut self, offset: u64) -> io::Result<Option<u64>> {
-        let header = self.header_at(offset)?;
-        Ok(header.is_known().then_some(header.sequence))
-    }
-
-    fn encoded_len_at(&mut self, offset: u64) -> io::Result<Result<usize, BadRecord>> {
+    /// The length of the batch here, if there can be one.
+    fn len_at(&mut self, offset: u64) -> io::Result<Result<usize, BadBatch>> {
         let available = self.len - offset;
-        let needed = RECORD_HEADER_LEN as u64;
+        let needed = BATCH_HEADER_LEN as u64;
         if available < needed {
-            return Ok(Err(BadRecord::Short { needed, available }));
+            return Ok(Err(BadBatch::Short { needed, available }));
         }
-        Ok(self.header_at(offset)?.encoded_len(available))
+        Ok(self.header_at(offset)?.len(available))
     }
 
     fn header_at(&mut self, offset: u64) -> io::Result<Header> {
-        self.load(offset, RECORD_HEADER_LEN)?;
-        let bytes = self.loaded(offset, RECORD_HEADER_LEN);
+        self.load(offset, BATCH_HEADER_LEN)?;
+        let bytes = self.loaded(offset, BATCH_HEADER_LEN);
         Ok(Header::read(bytes.first_chunk().expect("that many were loaded")))
     }
 
-    /// The number of bytes in the chunk.
+    /// Bytes of the chunk.
     fn loaded(&self, offset: u64, len: usize) -> &[u8] {
         let start = usize::try_from(offset - self.chunk_offset).expect("in the chunk");
         &self.chunk[start..start + len]

@@ -13,8 +13,9 @@ use std::{
 };
 
 use crate::{
+    batch::chain_begin,
     error::{BoxError, Damage, DamageKind, OpenError, ReadError, VerifyError},
-    record::{Record, chain_begin},
+    record::Record,
     segment::{Name, SEGMENT_HEADER_LEN, SegmentHeader, file_name, read_name},
     storage::{FileAccess, Lock, PREPARED_FILE, Storage, WATERMARK_FILE, is_beside},
     watermark::{self, Watermark},

@@ -29,7 +29,7 @@ const fn row(
 }
 
 /// The decision table.
-pub const TABLE: [TableRow; 30] = [
+pub const TABLE: [TableRow; 29] = [
     row(
         1,
         "no folder, an empty one, or only a lock that no process holds",
@@ -56,9 +56,9 @@ pub const TABLE: [TableRow; 30] = [
     ),
     row(
         5,
-        "last segment: a bad record beyond the watermark, and no good record after it (at \
+        "last segment: a bad batch beyond the watermark, and no good batch after it (at \
          any multiple of 8)",
-        "torn tail: truncates from the start of its batch, syncs, reports it",
+        "torn tail: truncates from the start of the batch, syncs, reports it",
         None,
     ),
     row(
@@ -71,8 +71,7 @@ pub const TABLE: [TableRow; 30] = [
     ),
     row(
         7,
-        "last segment: a bad record beyond the watermark, and after it a good record of \
-         another batch",
+        "last segment: a bad batch beyond the watermark, and after it a good one",
         "refuses",
         Some(true),
     ),
@@ -117,15 +116,10 @@ pub const TABLE: [TableRow; 30] = [
         "refuses, and says which",
         Some(true),
     ),
-    row(
-        16,
-        "a good record that is not the next one, or belongs to another batch",
-        "refuses",
-        Some(true),
-    ),
+    row(16, "a good batch that is not the next one", "refuses", Some(true)),
     row(
         17,
-        "a good record whose timestamp is before that of the record before it",
+        "a good batch whose timestamp is before that of the record before it",
         "refuses",
         Some(true),
     ),
@@ -136,15 +130,9 @@ pub const TABLE: [TableRow; 30] = [
         "refuses, and names it (`verify` does not look at the lock)",
         Some(false),
     ),
-    row(
-        20,
-        "last segment, each batch in its own blocks: a bad record beyond the watermark, \
-         and after it good records of the same batch only",
-        "torn tail, since a medium may keep blocks in any order: as row 5",
-        None,
-    ),
-    row(21, "as row 20, but batches share blocks", "refuses", Some(true)),
-    row(22, "last segment: a bad record at or below the watermark", "refuses", Some(true)),
+    row(20, "a good batch whose bytes are not as many records as it says", "refuses", Some(true)),
+    row(21, "a segment that was prepared and never begun", "removes it", None),
+    row(22, "last segment: a bad batch at or below the watermark", "refuses", Some(true)),
     row(
         23,
         "everything verifies and ends below the watermark: a last segment is missing, or \
@@ -152,7 +140,7 @@ pub const TABLE: [TableRow; 30] = [
         "refuses",
         Some(true),
     ),
-    row(24, "all records of a batch are good, and its chain is not", "refuses", Some(true)),
+    row(24, "a good batch whose chain does not continue those before it", "refuses", Some(true)),
     row(
         25,
         "the header's chain does not continue the records before it, or its epoch is \
@@ -161,7 +149,12 @@ pub const TABLE: [TableRow; 30] = [
         Some(true),
     ),
     row(26, "a segment begins before the end of the one before it", "refuses", Some(true)),
-    row(27, "a good record of an unknown kind or version", "refuses", Some(false)),
+    row(
+        27,
+        "a good batch of an unknown version, or with a record of an unknown kind",
+        "refuses",
+        Some(false),
+    ),
     row(
         28,
         "one copy of the watermark is bad, the other is good",
@@ -175,31 +168,24 @@ pub const TABLE: [TableRow; 30] = [
         "refuses",
         Some(true),
     ),
-    row(30, "a segment that was prepared and never begun", "removes it", None),
 ];
 
-/// What is behind a bad record.
+/// A batch that does not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Behind {
-    /// Nothing that verifies.
-    Nothing,
-    /// Records of its own batch.
-    SameBatch,
-    /// Records of another batch.
-    OtherBatch,
+pub(crate) struct Bad {
+    /// One that verifies lies behind it in the same segment.
+    pub(crate) before_a_good_one: bool,
 }
 
 /// What lies where the records of a segment end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     /// What is behind, where a record does not verify; `None` where the end is clean.
-    pub(crate) bad: Option<Behind>,
+    pub(crate) bad: Option<Bad>,
     /// Another segment follows.
     pub(crate) is_followed: bool,
     /// The next record is at or below the watermark.
     pub(crate) is_required: bool,
-    /// Batches begin in blocks of their own.
-    pub(crate) is_aligned: bool,
 }
 
 /// What to do.
@@ -218,10 +204,8 @@ pub(crate) const fn decide_end(end: End) -> (u8, Verdict) {
         End { bad: None, is_required: true, .. } => (23, Verdict::Refuse),
         End { bad: Some(_), is_followed: true, .. } => (8, Verdict::Refuse),
         End { bad: Some(_), is_required: true, .. } => (22, Verdict::Refuse),
-        End { bad: Some(Behind::Nothing), .. } => (5, Verdict::Truncate),
-        End { bad: Some(Behind::OtherBatch), .. } => (7, Verdict::Refuse),
-        End { bad: Some(Behind::SameBatch), is_aligned: true, .. } => (20, Verdict::Truncate),
-        End { bad: Some(Behind::SameBatch), is_aligned: false, .. } => (21, Verdict::Refuse),
+        End { bad: Some(Bad { before_a_good_one: false }), .. } => (5, Verdict::Truncate),
+        End { bad: Some(Bad { before_a_good_one: true }), .. } => (7, Verdict::Refuse),
     }
 }
 
@@ -300,7 +284,7 @@ mod tests {
     #[test]
     fn rows_are_numbered() {
         let numbers: Vec<u8> = TABLE.iter().map(|row| row.number).collect();
-        assert_eq!(numbers, (1..=30).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=29).collect::<Vec<u8>>());
     }
 
     /// Every combination at the end of a segment: nothing that is required, followed, or has a later
@@ -309,18 +293,13 @@ mod tests {
     fn every_end() {
         let mut rows = BTreeSet::new();
         let mut count = 0;
-        for bad in [None, Some(Behind::Nothing), Some(Behind::SameBatch), Some(Behind::OtherBatch)]
-        {
-            for bits in 0..8 {
-                let end = End {
-                    bad,
-                    is_followed: bits & 1 != 0,
-                    is_required: bits & 2 != 0,
-                    is_aligned: bits & 4 != 0,
-                };
+        let bad = |before_a_good_one| Some(Bad { before_a_good_one });
+        for bad in [None, bad(false), bad(true)] {
+            for bits in 0..4 {
+                let end = End { bad, is_followed: bits & 1 != 0, is_required: bits & 2 != 0 };
                 let (number, verdict) = decide_end(end);
-                let must_be_kept =
-                    end.is_followed || end.is_required || bad == Some(Behind::OtherBatch);
+                let is_before_a_good_one = bad.is_some_and(|bad| bad.before_a_good_one);
+                let must_be_kept = end.is_followed || end.is_required || is_before_a_good_one;
                 match verdict {
                     Verdict::Truncate => assert!(bad.is_some() && !must_be_kept, "{end:?}"),
                     Verdict::GoOn => {
@@ -334,7 +313,7 @@ mod tests {
             }
         }
         println!("{count} combinations at the end of a segment, rows {rows:?}");
-        assert_eq!(rows, BTreeSet::from([4, 5, 7, 8, 20, 21, 22, 23]));
+        assert_eq!(rows, BTreeSet::from([4, 5, 7, 8, 22, 23]));
     }
 
     /// Every combination of a header: what has more behind it, or a segment after it, is never

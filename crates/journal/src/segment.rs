@@ -4,15 +4,15 @@
 use std::io;
 
 use crate::{
+    batch::{ALIGNMENT, Chain, chain_begin},
     error::HeaderFault,
-    record::{ALIGNMENT, Chain, chain_begin},
     storage::{Storage, StorageFile},
 };
 
 /// The version of the format that this crate writes, and the only one it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Where the first record of a segment begins: two copies of the header go before it.
+/// Where the first batch of a segment begins: two copies of the header go before it.
 pub const SEGMENT_HEADER_LEN: u64 = 2 * BLOCK_LEN as u64;
 
 /// One copy of the header. A sector that goes bad takes at most one of them.

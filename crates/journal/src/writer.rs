@@ -5,12 +5,13 @@
 use std::{io, path::PathBuf};
 
 use crate::{
+    batch::{self, ALIGNMENT, BATCH_HEADER_LEN, Batch, Chain},
     buffer::Buffer,
     error::AppendError,
     failpoint::{Failpoint, failpoint},
     record::{
-        self, ALIGNMENT, Chain, Class, Entry, Head, PAYLOAD_LEN_MAX, RECORD_HEADER_LEN,
-        RECORD_LEN_MAX, RecordKind, SEAL_LEN, chain_after, encoded_len,
+        self, PAYLOAD_LEN_MAX, RECORD_HEAD_LEN_MAX, RECORD_LEN_MAX, RecordKind, SHORT_LEN_MAX,
+        TIME_LEN_MAX,
     },
     segment::{BLOCK_LEN, SEGMENT_HEADER_LEN, SegmentHeader, file_name},
     segment_preparer::{EndedSegment, Outcome, SegmentPreparer},
@@ -64,10 +65,10 @@ pub struct Writer {
     seed: u32,
     chain: Chain,
 
-    /// The batch that is gathered; without its seal.
+    /// The batch that is gathered: room for its header, then its records.
     buffer: Buffer,
-    /// The number of inputs in the batch.
-    input_count: u32,
+    /// The batch so far.
+    batch: Batch,
     scratch: Buffer,
 
     last_timestamp: u64,
@@ -96,10 +97,10 @@ enum NextSegment {
 
 /// Records that fill it are written without waiting for a commit, so it never grows.
 pub(crate) const BUFFER_LEN: usize = 1 << 20;
-const _: () = assert!(RECORD_LEN_MAX + SEAL_LEN + BLOCK_LEN <= BUFFER_LEN);
+const _: () = assert!(BATCH_HEADER_LEN + RECORD_LEN_MAX + BLOCK_LEN <= BUFFER_LEN);
 
-/// What of the buffer records may take: the seal and the zeros after it come behind.
-const RECORDS_LEN_MAX: usize = BUFFER_LEN - SEAL_LEN - BLOCK_LEN;
+/// What of the buffer a batch may take: the zeros after it come behind.
+const BATCH_LEN_MAX: usize = BUFFER_LEN - BLOCK_LEN;
 
 /// Under [`Durability::None`], how much is gathered before a commit writes it.
 const LAZY_LEN: usize = 64 * 1024;
@@ -136,6 +137,8 @@ impl Writer {
         let file = header.create(&mut *storage, limit)?;
         let file_name = file_name(header.first_sequence);
         let preparer = SegmentPreparer::new(&*storage, tail.watermark, durability, &file_name)?;
+        let mut buffer = Buffer::with_capacity(BUFFER_LEN);
+        buffer.extend(BATCH_HEADER_LEN);
         Ok(Self {
             preparer,
             storage,
@@ -147,10 +150,10 @@ impl Writer {
             offset: SEGMENT_HEADER_LEN,
             limit,
             allocated: limit,
-            seed: record::seed(&header),
+            seed: batch::seed(&header),
             chain: header.chain,
-            buffer: Buffer::with_capacity(BUFFER_LEN),
-            input_count: 0,
+            buffer,
+            batch: Batch { record_count: 0, first_sequence: header.first_sequence, timestamp: 0 },
             scratch: Buffer::with_capacity(SEGMENT_HEADER_LEN as usize),
             last_timestamp: tail.last_timestamp,
             appended_sequence: tail.last_sequence,
@@ -179,8 +182,8 @@ impl Writer {
     ) -> Result<(), AppendError> {
         self.check_next(sequence, timestamp);
         self.make_room(payload.len())?;
-        self.put(Class::Shown(RecordKind::Input), sequence, timestamp, payload);
-        self.appended(sequence, timestamp);
+        self.put(RecordKind::Input, timestamp, payload);
+        self.appended_sequence = sequence;
         Ok(())
     }
 
@@ -199,30 +202,29 @@ impl Writer {
         timestamp: u64,
         write: impl FnOnce(&mut [u8; N]) -> usize,
     ) -> Result<(), AppendError> {
-        const { assert!(RECORD_HEADER_LEN + N <= BUFFER_LEN - RECORDS_LEN_MAX) }
+        const { assert!(N <= SHORT_LEN_MAX && TIME_LEN_MAX + 1 + N <= BUFFER_LEN - BATCH_LEN_MAX) }
         self.check_next(sequence, timestamp);
-        let payload_len = write(self.spare());
+        let elapsed = self.elapsed(timestamp);
+        let spare = self.buffer.spare();
+        let time_len =
+            record::write_time(elapsed, spare.first_chunk_mut().expect("batches leave so much"));
+        let payload: &mut [u8; N] =
+            spare[time_len + 1..].first_chunk_mut().expect("batches leave so much");
+        let payload_len = write(payload);
         assert!(payload_len <= N, "{payload_len} bytes of {N}");
-        if self.has_room(payload_len) {
-            let head = self.head(Class::Shown(RecordKind::Input), sequence, timestamp);
-            let record = self.buffer.extend(encoded_len(payload_len));
-            head.complete(self.seed, payload_len, record);
+        let record_len = time_len + 1 + payload_len;
+        if self.has_room(record_len) {
+            self.buffer.extend(record_len)[time_len] = record::short_kind(payload_len);
+            self.added(timestamp);
         } else {
             // The bytes before it leave now, and it takes their place.
-            let payload: [u8; N] = *self.spare();
+            let spare = &self.buffer.spare()[time_len + 1..];
+            let payload: [u8; N] = *spare.first_chunk().expect("it was just written there");
             self.make_room(payload_len)?;
-            let payload = &payload[..payload_len];
-            self.put(Class::Shown(RecordKind::Input), sequence, timestamp, payload);
+            self.put(RecordKind::Input, timestamp, &payload[..payload_len]);
         }
-        self.appended(sequence, timestamp);
+        self.appended_sequence = sequence;
         Ok(())
-    }
-
-    /// Where the payload of the next record goes.
-    #[inline]
-    fn spare<const N: usize>(&mut self) -> &mut [u8; N] {
-        let spare = &mut self.buffer.spare()[RECORD_HEADER_LEN..];
-        spare.first_chunk_mut().expect("records leave so much free")
     }
 
     #[inline]
@@ -232,14 +234,23 @@ impl Writer {
         assert!(timestamp >= self.last_timestamp, "{timestamp} < {}", self.last_timestamp);
     }
 
+    /// How many ns a record of this time is after the one before it in the batch.
     #[inline]
-    fn appended(&mut self, sequence: u64, timestamp: u64) {
-        self.input_count += 1;
-        self.appended_sequence = sequence;
+    fn elapsed(&self, timestamp: u64) -> u64 {
+        if self.batch.record_count == 0 { 0 } else { timestamp - self.last_timestamp }
+    }
+
+    /// Counts the record that was put into the buffer.
+    #[inline]
+    fn added(&mut self, timestamp: u64) {
+        if self.batch.record_count == 0 {
+            self.batch.timestamp = timestamp;
+        }
+        self.batch.record_count += 1;
         self.last_timestamp = timestamp;
     }
 
-    /// Copies a note into the buffer: a record that has no sequence of its own and says something
+    /// Copies a checkpoint into the buffer: a record that has no sequence of its own and says something
     /// about the inputs before it.
     ///
     /// # Errors
@@ -249,27 +260,30 @@ impl Writer {
     /// The payload is longer than [`PAYLOAD_LEN_MAX`].
     pub fn checkpoint(&mut self, payload: &[u8]) -> Result<(), AppendError> {
         self.make_room(payload.len())?;
-        let (sequence, timestamp) = (self.appended_sequence, self.last_timestamp);
-        self.put(Class::Shown(RecordKind::Checkpoint), sequence, timestamp, payload);
+        self.put(RecordKind::Checkpoint, self.last_timestamp, payload);
         Ok(())
+    }
+
+    /// Where a batch would end that has this much beside what is gathered.
+    #[inline]
+    fn end_with(&self, record_len: usize) -> u64 {
+        self.offset + (self.buffer.len() + record_len).next_multiple_of(ALIGNMENT) as u64
     }
 
     /// True if a record fits where things are.
     #[inline]
-    fn has_room(&self, payload_len: usize) -> bool {
-        let records_len = self.buffer.len() + encoded_len(payload_len);
+    fn has_room(&self, record_len: usize) -> bool {
         self.poisoned.is_none()
-            && records_len <= RECORDS_LEN_MAX
-            && self.offset + (records_len + SEAL_LEN) as u64 <= self.limit
+            && self.buffer.len() + record_len <= BATCH_LEN_MAX
+            && self.end_with(record_len) <= self.limit
     }
 
     /// Makes sure that a record fits into the buffer, and with it into the segment.
     fn make_room(&mut self, payload_len: usize) -> Result<(), AppendError> {
         self.check()?;
         assert!(payload_len <= PAYLOAD_LEN_MAX, "a payload of {payload_len} bytes");
-        let len = encoded_len(payload_len);
-        let batch_len = self.buffer.len() + len + SEAL_LEN;
-        if self.offset + batch_len as u64 > self.limit {
+        let len_max = RECORD_HEAD_LEN_MAX + payload_len;
+        if self.end_with(len_max) > self.limit {
             // The next one is named by its first input, so this one must have one before.
             let has_input = self.appended_sequence >= self.header.first_sequence;
             self.write(false)?;
@@ -277,20 +291,17 @@ impl Writer {
                 self.begin_segment()?;
             }
         }
-        if self.buffer.len() + len > RECORDS_LEN_MAX {
+        if self.buffer.len() + len_max > BATCH_LEN_MAX {
             self.write(false)?;
         }
         Ok(())
     }
 
-    fn put(&mut self, class: Class, sequence: u64, timestamp: u64, payload: &[u8]) {
-        let entry = Entry { class, nth: self.input_count, sequence, timestamp, payload };
-        entry.encode(self.seed, self.buffer.extend(encoded_len(payload.len())));
-    }
-
-    #[inline]
-    fn head(&self, class: Class, sequence: u64, timestamp: u64) -> Head {
-        Head { class, nth: self.input_count, sequence, timestamp }
+    fn put(&mut self, kind: RecordKind, timestamp: u64, payload: &[u8]) {
+        let (head, head_len) = record::head(kind, self.elapsed(timestamp), payload.len());
+        self.buffer.put(&head[..head_len]);
+        self.buffer.put(payload);
+        self.added(timestamp);
     }
 
     /// Does what the durability policy asks for all that was appended, and returns the last
@@ -394,7 +405,8 @@ impl Writer {
     /// The room that was taken for the current segment, in bytes, and what is left of it.
     #[must_use]
     pub fn room(&self) -> (u64, u64) {
-        let end = self.offset + self.buffer.len() as u64;
+        let gathered = if self.batch.record_count == 0 { 0 } else { self.buffer.len() };
+        let end = self.offset + gathered as u64;
         (self.allocated, self.allocated.saturating_sub(end))
     }
 
@@ -417,7 +429,7 @@ impl Writer {
     /// Ends the segment and begins the next one, if that is ready; if it is not, the current one
     /// becomes longer. All that was appended has been written.
     fn begin_segment(&mut self) -> Result<(), AppendError> {
-        assert!(self.buffer.is_empty() && self.written_sequence == self.appended_sequence);
+        assert!(self.batch.record_count == 0 && self.written_sequence == self.appended_sequence);
         self.ask_for_next();
         self.preparer.finish();
         self.take_outcomes()?;
@@ -458,7 +470,7 @@ impl Writer {
             self.preparer.sync_ended(EndedSegment { ended, ended_name, next_name: name, sequence });
         }
         self.header = header;
-        self.seed = record::seed(&header);
+        self.seed = batch::seed(&header);
         self.offset = SEGMENT_HEADER_LEN;
         (self.limit, self.allocated) = (self.segment_bytes, self.segment_bytes);
         Ok(())
@@ -466,14 +478,14 @@ impl Writer {
 
     /// Seals the batch and writes it; with `synced`, it is on the medium afterwards.
     fn write(&mut self, synced: bool) -> Result<(), AppendError> {
-        if self.buffer.is_empty() {
+        if self.batch.record_count == 0 {
             return if synced { self.sync_file() } else { Ok(()) };
         }
         let alignment = self.header.alignment as usize;
         assert!(self.offset.is_multiple_of(alignment as u64), "a batch at byte {}", self.offset);
-        assert!(self.buffer.len() <= RECORDS_LEN_MAX, "the seal fits as well");
-        let chain = chain_after(&self.chain, self.buffer.bytes());
-        self.put(Class::Seal, self.appended_sequence, self.last_timestamp, &chain);
+        assert!(self.buffer.len() <= BATCH_LEN_MAX, "the zeros fit as well");
+        self.buffer.pad(ALIGNMENT);
+        let chain = self.batch.seal(self.seed, &self.chain, self.buffer.bytes_mut());
         self.buffer.pad(alignment);
         let bytes = self.buffer.bytes();
         assert!(
@@ -492,7 +504,9 @@ impl Writer {
         self.offset += bytes.len() as u64;
         self.chain = chain;
         self.buffer.clear();
-        self.input_count = 0;
+        self.buffer.extend(BATCH_HEADER_LEN);
+        self.batch =
+            Batch { record_count: 0, first_sequence: self.appended_sequence + 1, timestamp: 0 };
         self.written_sequence = self.appended_sequence;
         if synced {
             self.synced_sequence = self.written_sequence;

@@ -1,4 +1,5 @@
-//! Byte encoding of values: little-endian, without padding. Journal records and snapshots share it.
+//! Byte encoding of values: little-endian, without padding; prices and quantities in as few bytes as they
+//! need. Journal records and snapshots share it.
 //!
 //! Invariant: each value has exactly one encoding. [`ByteReader::read`] reads what
 //! [`ByteWriter::write`] wrote, and rejects any other bytes.
@@ -229,9 +230,47 @@ macro_rules! newtypes {
 }
 
 newtypes! {
-    AccountId AssetId InstrumentId Lots OrderId Price Quantity Sequence SessionId Ticks Timestamp
-    TradeId
+    AccountId AssetId InstrumentId Lots OrderId Sequence SessionId Ticks Timestamp TradeId
 }
+
+/// Types around a number of 64 bits that is mostly small: seven bits a byte from the lowest on, in as few
+/// bytes as the number needs, 1 to 10. All bytes but the last have their high bit set.
+macro_rules! compact {
+    ($($name:ident)*) => {$(
+        impl Encoded for $name {
+            #[inline]
+            fn write_to(&self, out: &mut impl ByteWriter) {
+                let mut rest = self.0;
+                while rest >= 0x80 {
+                    out.put(&[rest as u8 | 0x80]);
+                    rest >>= 7;
+                }
+                out.put(&[rest as u8]);
+            }
+
+            #[inline]
+            fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+                let mut value = 0;
+                for shift in (0..u64::BITS).step_by(7) {
+                    let [byte] = from.take()?;
+                    let bits = u64::from(byte & 0x7f);
+                    let is_lost = shift + 7 > u64::BITS && bits >> (u64::BITS - shift) != 0;
+                    // A last byte of 0 would be a second encoding.
+                    if is_lost || (shift > 0 && byte == 0) {
+                        return Err(DecodeError::Field(name));
+                    }
+                    value |= bits << shift;
+                    if byte < 0x80 {
+                        return Ok(Self(value));
+                    }
+                }
+                Err(DecodeError::Field(name))
+            }
+        }
+    )*};
+}
+
+compact! { Price Quantity }
 
 /// One byte: 0 or 1.
 impl Encoded for bool {

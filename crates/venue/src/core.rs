@@ -36,8 +36,8 @@ use crate::{
 /// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
 pub const CHECKPOINT_SLOTS: usize = 64;
 
-/// The most that an input takes in the journal: its record's header and its command, to a multiple of 8.
-const INPUT_BYTES: usize = 32 + Command::ENCODED_LEN_MAX.next_multiple_of(8);
+/// The most that an input takes in the journal: in a batch of its own, with the longest command.
+const INPUT_BYTES: usize = journal::single_record_len_max(Command::ENCODED_LEN_MAX);
 
 /// `[rings]`: slots of each ring, a power of two. A full ring stops its writer, which keeps what
 /// it has; nothing is lost.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::{DamagedCopy, RecoveryReport, SegmentReport, TornTail, failed};
 use crate::{
-    error::{BadRecord, Damage, DamageKind, HeaderFault, ReadError},
+    batch::{Chain, chain_begin},
+    error::{BadBatch, Damage, DamageKind, HeaderFault, ReadError},
     failpoint::{Failpoint, failpoint},
     reader::{Next, SegmentReader, are_zeros, read_exact_at},
-    record::{Chain, Record, chain_begin},
-    recovery_table::{self, Behind, CopyState, HeaderVerdict, Verdict, decide_end, decide_header},
+    record::Record,
+    recovery_table::{self, Bad, CopyState, HeaderVerdict, Verdict, decide_end, decide_header},
     segment::{BLOCK_LEN, SEGMENT_HEADER_LEN, SegmentHeader, file_name, is_half_made},
     storage::{FileAccess, Storage, StorageFile},
 };
@@ -233,7 +234,7 @@ impl Segment {
                 Next::Bad(offset, fault) => break Some((offset, fault)),
             }
         };
-        let is_truncated = self.judge_end(header, &mut reader, bad, report)?;
+        let is_truncated = self.judge_end(&mut reader, bad, report)?;
         let end = reader.offset();
         assert!(end <= self.file_len, "{} ends within the file", self.path.display());
         report.segments.push(SegmentReport {
@@ -258,9 +259,8 @@ impl Segment {
     /// Decides on the bytes behind the last whole batch: true if they are a torn tail, which goes.
     fn judge_end(
         &self,
-        header: &SegmentHeader,
         reader: &mut SegmentReader,
-        bad: Option<(u64, BadRecord)>,
+        bad: Option<(u64, BadBatch)>,
         report: &mut RecoveryReport,
     ) -> Result<bool, ReadError> {
         let expected = report.last_sequence + 1;
@@ -271,14 +271,9 @@ impl Segment {
             _ => None,
         };
         let facts = recovery_table::End {
-            bad: bad.map(|_| match later {
-                None => Behind::Nothing,
-                Some(later) if later.is_same_batch => Behind::SameBatch,
-                Some(_) => Behind::OtherBatch,
-            }),
+            bad: bad.map(|_| Bad { before_a_good_one: later.is_some() }),
             is_followed: self.next.is_some(),
             is_required: report.watermark >= expected,
-            is_aligned: header.alignment as usize == BLOCK_LEN,
         };
         let marked = report.watermark;
         match (decide_end(facts).1, bad) {
@@ -299,12 +294,12 @@ impl Segment {
             (Verdict::Refuse, Some((offset, fault))) => {
                 let kind = match (self.next, later) {
                     (Some(later_sequence), _) => {
-                        DamageKind::BadRecord { fault, later_sequence, later_offset: None }
+                        DamageKind::BadBatch { fault, later_sequence, later_offset: None }
                     }
                     (None, _) if facts.is_required => DamageKind::BadEnd { fault, marked },
                     (None, later) => {
-                        let later = later.expect("only a later record refuses it");
-                        DamageKind::BadRecord {
+                        let later = later.expect("only a later batch refuses it");
+                        DamageKind::BadBatch {
                             fault,
                             later_sequence: later.sequence,
                             later_offset: Some(later.offset),

@@ -87,16 +87,16 @@ fn bytes_depend_on_the_batches_alone() {
 fn a_full_segment_is_followed_by_the_next() {
     for durability in ALL {
         on_both!(|place| {
-            write_as(place, durability, 60, 1, crate::support::End::Peace);
+            write_as(place, durability, 90, 1, crate::support::End::Peace);
             let spots = spots(place);
             assert!(place.segments().len() > 4, "{:?}", place.names());
             for name in place.segments() {
                 let in_it: Vec<_> = spots.iter().filter(|spot| spot.name == name).collect();
-                assert_eq!(name, journal::file_name(in_it[0].sequence));
+                assert_eq!(name, journal::file_name(in_it[0].first_sequence));
                 let len = place.content(&name).len() as u64;
                 assert!(in_it.last().unwrap().end <= len, "{name}");
                 let block = if durability == Durability::Synced { 4_096 } else { 8 };
-                assert!(in_it.iter().all(|spot| spot.batch_start % block == 0), "{name}");
+                assert!(in_it.iter().all(|spot| spot.start % block == 0), "{name}");
                 assert_eq!(len, (SEGMENT_HEADER_LEN + 400).next_multiple_of(block), "{name}");
             }
         });

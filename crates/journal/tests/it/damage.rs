@@ -103,17 +103,15 @@ impl Journal {
                 Verdict::Refused(name.to_owned(), at / 8 * 8)
             };
         };
-        let is_last_batch = is_last && spot.batch_first == last.batch_first;
-        let is_alone = spot.start == last.start || last.start == spot.batch_start;
-        if !is_last_batch || self.end == End::Peace || (spot.start < last.start && !is_alone) {
+        if !is_last || spot.start < last.start || self.end == End::Peace {
             return Verdict::Refused(name.to_owned(), spot.start);
         }
-        Verdict::Kept(spot.batch_first - 1, Some((name.to_owned(), spot.batch_start)))
+        Verdict::Kept(spot.first_sequence - 1, Some((name.to_owned(), spot.start)))
     }
 }
 
 /// Any byte of any file changed, in every way that is worth trying: in a header or in the watermark
-/// nothing is lost; in a record it is refused with the record's place; in the last one, where the
+/// nothing is lost; in a batch it is refused with the batch's place; in the last one, where the
 /// watermark does not name it, that batch is cut.
 #[test]
 fn every_byte_changed() {
@@ -189,12 +187,12 @@ fn check_length(journal: &Journal, name: &str, len: Option<u64>, verdict: &Verdi
         assert_eq!(is_enough, kept, "the watermark with {len:?} bytes: {verdict:?}");
         return;
     }
-    let seals = || journal.spots.iter().filter(|spot| spot.what == crate::support::What::Seal);
     let whole = |spot: &&Spot| {
         spot.name.as_str() < name || spot.name == name && len.is_some_and(|len| spot.end <= len)
     };
-    let last_whole = seals().rfind(whole).map_or(0, |spot| spot.sequence);
-    let last_in_it = seals().rfind(|spot| spot.name == name).unwrap().sequence;
+    let batches = || journal.spots.iter();
+    let last_whole = batches().rfind(whole).map_or(0, |spot| spot.sequence);
+    let last_in_it = batches().rfind(|spot| spot.name == name).unwrap().sequence;
     let is_last = name == journal.last_name();
     match verdict {
         // Only zeros were lost.
@@ -225,10 +223,11 @@ fn blocks_of_their_own() {
                     let mut changed = bytes.clone();
                     changed[at as usize] ^= 0x20;
                     let verdict = journal.judge(&journal.with(name, Some(changed)));
-                    let is_last = spot.batch_first == journal.spots.last().unwrap().batch_first;
+                    let is_last =
+                        spot.first_sequence == journal.spots.last().unwrap().first_sequence;
                     let expected = if is_last && end == End::Kill {
-                        let cut = Some((name.clone(), spot.batch_start));
-                        Verdict::Kept(spot.batch_first - 1, cut)
+                        let cut = Some((name.clone(), spot.start));
+                        Verdict::Kept(spot.first_sequence - 1, cut)
                     } else {
                         Verdict::Refused(name.clone(), spot.start)
                     };
@@ -281,15 +280,15 @@ fn check_block(
         spot.name != name || damaged[range.clone()] == bytes[range]
     };
     let first_bad = journal.spots.iter().find(|spot| !good(spot)).cloned();
-    let last_good_batch = journal.spots.iter().filter(good).map(|spot| spot.batch_first).max();
+    let last_good = journal.spots.iter().filter(good).map(|spot| spot.first_sequence).max();
     match (journal.judge(&journal.with(name, Some(damaged))), first_bad) {
         (Verdict::Kept(count, cut), None) => {
             assert_eq!((count, cut), (COUNT, None));
             counts[0] += 1;
         }
         (Verdict::Kept(count, _), Some(bad)) => {
-            assert_eq!(count, bad.batch_first - 1);
-            assert!(last_good_batch <= Some(bad.batch_first), "a good record is lost: {bad:?}");
+            assert_eq!(count, bad.first_sequence - 1);
+            assert!(last_good < Some(bad.first_sequence), "a good batch is lost: {bad:?}");
             counts[0] += 1;
         }
         (Verdict::Refused(file, offset), Some(bad)) => {

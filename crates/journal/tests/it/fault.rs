@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use journal::{AppendError, Crash, CrashStorage, DiskOperation, Durability, Fault};
 
-use crate::support::{Place, append, inputs, open, options, records, write};
+use crate::support::{Place, append, open, options, records, spots, write};
 
 /// After the first failure every call fails, and touches storage no more.
 fn assert_poisoned(writer: &mut journal::Writer, storage: &CrashStorage, durable: u64) {
@@ -58,13 +58,15 @@ fn a_failure_between_segments() {
     let second = {
         let storage = CrashStorage::new();
         write(&storage, 30);
-        inputs(&storage)
+        spots(&storage)
             .into_iter()
             .find(|spot| spot.name != journal::file_name(1))
             .unwrap()
             .sequence
     };
     for durability in [Durability::None, Durability::Written, Durability::Synced] {
+        // Records that wait for others have no batches of their own, so a segment has more of them.
+        let last = if durability == Durability::None { 40 } else { second + 2 };
         let mut poisoned = 0;
         for nth in 0.. {
             let storage = CrashStorage::new();
@@ -73,7 +75,7 @@ fn a_failure_between_segments() {
             let fault = Fault::Fail { kind: ErrorKind::Other, bytes: 100 };
             storage.fault_at(start + nth, fault);
             let mut confirmed = 0;
-            let failed = (1..=second + 2).find_map(|sequence| {
+            let failed = (1..=last).find_map(|sequence| {
                 let done = append(&mut writer, sequence).and_then(|()| writer.commit());
                 confirmed = done.as_ref().copied().unwrap_or(confirmed);
                 done.err()

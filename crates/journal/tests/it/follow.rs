@@ -4,9 +4,7 @@ use std::convert::Infallible;
 
 use journal::{CrashStorage, DamageKind, Durability, JournalFollower, Record, VerifyError};
 
-use crate::support::{
-    Kept, Place, append, inputs, on_both, open, options, record, records, spots, write,
-};
+use crate::support::{Kept, Place, append, on_both, open, options, record, records, spots, write};
 
 fn poll(
     follower: &mut JournalFollower,
@@ -96,7 +94,7 @@ fn begins_anywhere() {
         let expected: Vec<_> = (from.max(1)..=40).map(record).collect();
         assert_eq!(all(&mut JournalFollower::new(storage.storage(), from)).unwrap(), expected);
         let fewer = CrashStorage::new();
-        let spot = inputs(&storage).into_iter().rfind(|it| it.sequence <= from.max(1)).unwrap();
+        let spot = spots(&storage).into_iter().rfind(|it| it.sequence <= from.max(1)).unwrap();
         for (name, bytes) in storage.everything() {
             if name >= spot.name || !name.ends_with(".damrak") {
                 fewer.set_bytes(&name, Some(bytes));
@@ -115,7 +113,7 @@ fn begins_anywhere() {
 fn what_is_half_written_is_waited_for() {
     let whole = CrashStorage::new();
     write(&whole, 20);
-    for spot in inputs(&whole) {
+    for spot in spots(&whole) {
         let bytes = whole.content(&spot.name);
         for end in spot.start..spot.end {
             let storage = CrashStorage::new();
@@ -132,7 +130,7 @@ fn what_is_half_written_is_waited_for() {
             assert_eq!(kept, records(spot.sequence - 1), "{spot:?} until {end}");
             append_to(&storage, &spot.name, end, &bytes[end..]);
             while poll(&mut follower, 9, u64::MAX, &mut kept).unwrap() > 0 {}
-            let of_segment = inputs(&whole).into_iter().rfind(|it| it.name == spot.name).unwrap();
+            let of_segment = spots(&whole).into_iter().rfind(|it| it.name == spot.name).unwrap();
             assert_eq!(kept, records(of_segment.sequence));
         }
     }
@@ -143,16 +141,16 @@ fn what_is_half_written_is_waited_for() {
 fn damage_is_reported() {
     let storage = CrashStorage::new();
     write(&storage, 20);
-    for spot in inputs(&storage).iter().filter(|it| it.sequence < 20) {
+    for spot in spots(&storage).iter().filter(|it| it.sequence < 20) {
         let bytes = storage.content(&spot.name);
         storage.change(&spot.name, |bytes| bytes[spot.start as usize + 9] ^= 1);
         let error = all(&mut JournalFollower::new(storage.storage(), 0)).unwrap_err();
         let VerifyError::Damaged(damage) = error else { panic!("{error}") };
         assert_eq!((damage.sequence, damage.offset), (spot.sequence, spot.start));
-        assert!(matches!(damage.kind, DamageKind::BadRecord { .. }), "{damage}");
+        assert!(matches!(damage.kind, DamageKind::BadBatch { .. }), "{damage}");
         storage.set_bytes(&spot.name, Some(bytes));
     }
-    let last = inputs(&storage).pop().unwrap();
+    let last = spots(&storage).pop().unwrap();
     storage.change(&last.name, |bytes| bytes[last.start as usize + 9] ^= 1);
     let kept = all(&mut JournalFollower::new(storage.storage(), 0)).unwrap();
     assert_eq!(kept, records(19), "the last may not be whole yet");

@@ -2,7 +2,7 @@
 
 use journal::{CrashStorage, DamageKind, Durability, OpenError, WriterOptions, file_name};
 
-use crate::support::{Place, append, inputs, open, options, record, write};
+use crate::support::{Place, append, open, options, record, spots, write};
 
 fn from(from: u64) -> WriterOptions {
     WriterOptions { from, ..options(Durability::Synced) }
@@ -12,7 +12,7 @@ fn from(from: u64) -> WriterOptions {
 fn begins_at(from: u64) -> u64 {
     let whole = CrashStorage::new();
     write(&whole, 30);
-    let spots = inputs(&whole);
+    let spots = spots(&whole);
     let name = &spots.iter().find(|it| it.sequence == from.clamp(1, 30)).unwrap().name;
     spots.iter().find(|it| it.name == *name).unwrap().sequence
 }

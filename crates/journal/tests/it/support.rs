@@ -190,29 +190,20 @@ pub fn write_as(place: &impl Place, durability: Durability, count: u64, batch: u
     }
 }
 
-/// What lies in a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    Input,
-    Checkpoint,
-    Seal,
-}
-
-/// Where a record lies.
+/// Where a batch lies.
 #[derive(Clone, Debug)]
 pub struct Spot {
     pub name: String,
-    pub what: What,
-    pub sequence: u64,
     pub start: u64,
     pub end: u64,
-    /// Where its batch begins.
-    pub batch_start: u64,
-    /// The first sequence of its batch.
-    pub batch_first: u64,
+    /// The sequence of its first input.
+    pub first_sequence: u64,
+    /// The sequence of its last input.
+    pub sequence: u64,
+    pub checkpoint_count: u64,
 }
 
-/// Where all records lie of a whole journal, by the map in docs/journal.md alone.
+/// Where all batches lie of a whole journal, by the map in docs/journal.md alone.
 pub fn spots(place: &impl Place) -> Vec<Spot> {
     let mut spots = Vec::new();
     for name in place.segments() {
@@ -222,39 +213,31 @@ pub fn spots(place: &impl Place) -> Vec<Spot> {
         };
         let alignment = number(64, 4) as usize;
         let mut at = SEGMENT_HEADER_LEN as usize;
-        let mut batch_start = at;
-        let mut batch_first = number(24, 8);
-        while at + 32 <= bytes.len() && bytes[at..at + 32].iter().any(|byte| *byte != 0) {
-            let end = at + 32 + (number(at + 4, 4) as usize).next_multiple_of(8);
-            let what = match number(at + 8, 2) {
-                1 => What::Input,
-                2 => What::Checkpoint,
-                3 => What::Seal,
-                kind => panic!("{name}, byte {at}: kind {kind}"),
-            };
-            let sequence = number(at + 16, 8);
-            spots.push(Spot {
-                name: name.clone(),
-                what,
-                sequence,
-                start: at as u64,
-                end: end as u64,
-                batch_start: batch_start as u64,
-                batch_first,
-            });
-            at = end;
-            if what == What::Seal {
-                at = at.next_multiple_of(alignment);
-                (batch_start, batch_first) = (at, sequence + 1);
+        while at + 48 <= bytes.len() && bytes[at..at + 48].iter().any(|byte| *byte != 0) {
+            let end = at + number(at + 4, 4) as usize;
+            let (first_sequence, record_count) = (number(at + 16, 8), number(at + 12, 4));
+            let (mut record, mut checkpoint_count) = (at + 48, 0);
+            for _ in 0..record_count {
+                while bytes[record] >= 0x80 {
+                    record += 1; // the time
+                }
+                record += match bytes[record + 1] {
+                    252 => {
+                        checkpoint_count += 1;
+                        6 + number(record + 2, 4) as usize
+                    }
+                    251 => 6 + number(record + 2, 4) as usize,
+                    len => 2 + usize::from(len),
+                };
             }
+            assert_eq!(record.next_multiple_of(8), end, "{name}, byte {at}");
+            let sequence = first_sequence + record_count - checkpoint_count - 1;
+            let (name, start, end) = (name.clone(), at as u64, end as u64);
+            spots.push(Spot { name, start, end, first_sequence, sequence, checkpoint_count });
+            at = (end as usize).next_multiple_of(alignment);
         }
     }
     spots
-}
-
-/// The inputs among them.
-pub fn inputs(place: &impl Place) -> Vec<Spot> {
-    spots(place).into_iter().filter(|spot| spot.what == What::Input).collect()
 }
 
 /// File name, offset and length of a cut.

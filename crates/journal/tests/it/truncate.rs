@@ -3,8 +3,7 @@
 use journal::{CrashStorage, Durability, OpenError, Truncated, Truncation};
 
 use crate::support::{
-    End, Place, What, append, inputs, on_both, open, options, records, spots, verify, write,
-    write_as,
+    End, Place, append, on_both, open, options, records, spots, verify, write, write_as,
 };
 
 fn truncate(
@@ -48,8 +47,8 @@ fn batches_are_whole() {
         let (_, given_up, Truncated { last_sequence, .. }) =
             truncate(place.storage(), Some(14)).unwrap();
         assert_eq!(given_up, 30 - last_sequence);
-        let ends = spots(place).into_iter().filter(|spot| spot.what == What::Seal);
-        assert_eq!(last_sequence, ends.map(|spot| spot.sequence).max().unwrap());
+        let last = spots(place).into_iter().map(|spot| spot.sequence).max();
+        assert_eq!(Some(last_sequence), last);
         assert!((12..=14).contains(&last_sequence));
         assert_eq!(verify(place.storage()).unwrap().0, records(last_sequence));
     });
@@ -60,7 +59,7 @@ fn batches_are_whole() {
 fn cut_at_the_damage() {
     let whole = CrashStorage::new();
     write(&whole, 30);
-    for spot in inputs(&whole) {
+    for spot in spots(&whole) {
         on_both!(|place| {
             for (name, bytes) in whole.everything() {
                 place.set_bytes(&name, Some(bytes));
