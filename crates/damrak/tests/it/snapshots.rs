@@ -21,7 +21,7 @@ const JOURNAL_ID: u64 = 77;
 fn options() -> WriterOptions {
     WriterOptions {
         durability: Durability::Synced,
-        segment_bytes: 32 << 10,
+        segment_bytes: 12 << 10,
         ..WriterOptions::new(JOURNAL_ID, 5)
     }
 }
