@@ -3,6 +3,7 @@
 //! Invariant: all trades of an auction have one price.
 
 mod bands;
+pub(crate) mod count;
 pub(crate) mod phases;
 pub(crate) mod steps;
 pub(crate) mod trading_status;

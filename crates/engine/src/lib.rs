@@ -49,7 +49,7 @@ pub use state::{
     view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor},
 };
 
-use auction::{steps::AuctionLine, uncross::Scratch};
+use auction::{count::Count, steps::AuctionLine};
 use book::{
     Book,
     pool::{Pool, Slot},
@@ -92,6 +92,8 @@ pub struct Engine {
     hash: StateHash,
     /// Orders that the current command will cancel; empty between commands.
     found: Vec<Slot>,
+    /// The next turns and numbers of a sweep; empty between commands.
+    turns: Vec<(u32, u32)>,
     /// Orders that later inputs cancel.
     pending_cancels: PendingCancels,
     /// Auctions that later inputs go on with.
@@ -107,7 +109,10 @@ pub struct Engine {
     auctions_due_ns: u64,
     /// The auctions that are due; empty between commands.
     auctions_due: Vec<InstrumentId>,
-    scratch: Scratch,
+    /// Counts auctions for an indication; no state.
+    scratch: Count,
+    /// Counts the auction that is first in line; no state.
+    auction_count: Count,
 }
 
 /// Receives events as they happen.
@@ -148,6 +153,7 @@ impl Engine {
             money: Money::default(),
             hash: StateHash::default(),
             found: Vec::new(),
+            turns: Vec::new(),
             pending_cancels: PendingCancels::new(hash::PENDING_CANCEL),
             auction_line: AuctionLine::default(),
             blocks: Vec::new(),
@@ -157,7 +163,8 @@ impl Engine {
             auctions: Vec::new(),
             auctions_due_ns: u64::MAX,
             auctions_due: Vec::new(),
-            scratch: Scratch::default(),
+            scratch: Count::default(),
+            auction_count: Count::default(),
         }
     }
 

@@ -57,6 +57,12 @@ const FIRMS_FORBIDDEN_MAX: usize = 256;
 /// How many orders are canceled at once. (24.1)
 const CANCELS_MAX: usize = 32;
 
+/// How many orders of a session are looked at for that. (24.7)
+const LOOKS_MAX: usize = 128;
+
+/// How many consecutive numbers have their turn together. (24.6)
+const BLOCK: u32 = 128;
+
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The whole state of the exchange.
@@ -96,7 +102,7 @@ pub struct Model {
     /// Orders that are triggered and still to come in.
     line: Vec<OrderKey>,
     /// Orders that are still to be canceled. (24.1)
-    pending: VecDeque<(OrderKey, CancelReason)>,
+    pending: VecDeque<Pending>,
     /// Auctions that trade in steps. (27.14)
     auctions: Vec<Auction>,
     /// Orders that are canceled when none does any more. (27.16)
@@ -125,6 +131,31 @@ struct ModelSession {
     self_match_prevention: SelfMatchPrevention,
     numbers_used: BTreeMap<u8, u32>,
     firms_forbidden: BTreeSet<Firm>,
+}
+
+/// What is still to be canceled.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Order(OrderKey, CancelReason),
+    Sweep(Sweep),
+}
+
+/// All orders of a channel of a session, which are found one after the other. (24.6)
+#[derive(Clone, Copy, Debug)]
+struct Sweep {
+    session_id: SessionId,
+    channel: u8,
+    /// The last number used before the command.
+    number_last: u32,
+    firm: Option<Firm>,
+    reason: CancelReason,
+    /// The last turn that was looked at.
+    after: Option<(u32, u32)>,
+}
+
+/// When it is the turn of a number. (24.6)
+fn turn(number: u32) -> (u32, u32) {
+    ((number / BLOCK).reverse_bits(), number % BLOCK)
 }
 
 /// A live order.
@@ -268,8 +299,15 @@ impl Model {
             Command::Modify(modify) => self.modify(modify),
             Command::MassCancel(mass) => self.mass_cancel(mass),
             // 12.1
-            Command::CancelOnDisconnect(of) => self
-                .cancel_each(CancelReason::Supervisory, |_, it| it.key.session_id == of.session_id),
+            Command::CancelOnDisconnect(of) => {
+                if self.is_swept(of.session_id) {
+                    self.sweep(of.session_id, None, CancelReason::Supervisory);
+                } else {
+                    self.cancel_each(CancelReason::Supervisory, |_, it| {
+                        it.key.session_id == of.session_id
+                    });
+                }
+            }
             Command::SwitchEntry(switch) => self.switch_entry(switch),
             Command::Time => {}
             Command::QueryAccount(query) => {
@@ -487,7 +525,7 @@ impl Model {
             let place = self.place_of(key).expect("it was found live");
             if !self.is_leaving(&self.orders[place]) && !self.orders[place].is_done() {
                 self.orders[place].leaving = true;
-                self.pending.push_back((key, reason));
+                self.pending.push_back(Pending::Order(key, reason));
             }
         }
         if was_empty {
@@ -500,20 +538,84 @@ impl Model {
         !self.pending.is_empty() || !self.stuck.is_empty() || self.first_expired().is_some()
     }
 
-    /// The orders whose turn it is; one may be done by now. (24.1, 24.4)
+    fn live_of(&self, session_id: SessionId) -> impl Iterator<Item = &ModelOrder> {
+        self.orders.iter().filter(move |it| it.key.session_id == session_id && !it.is_done())
+    }
+
+    /// Are the orders of a session found at their turn only? (24.6)
+    fn is_swept(&self, session_id: SessionId) -> bool {
+        CANCELS_MAX < self.live_of(session_id).count()
+    }
+
+    /// Cancels all orders of a session, or of a firm there. (24.6)
+    fn sweep(&mut self, session_id: SessionId, firm: Option<Firm>, reason: CancelReason) {
+        let was_empty = !self.has_cancels_left();
+        let channels: BTreeSet<u8> = self.live_of(session_id).map(|it| it.key.channel).collect();
+        for channel in channels {
+            let number_last = self.number_used(session_id, channel);
+            let sweep = Sweep { session_id, channel, number_last, firm, reason, after: None };
+            self.pending.push_back(Pending::Sweep(sweep));
+        }
+        if was_empty {
+            self.cancel_portion();
+        }
+    }
+
+    /// The orders whose turn it is; one may be done by now. (24.1, 24.4, 24.7)
     fn cancel_portion(&mut self) {
-        for _ in 0..CANCELS_MAX {
+        let (mut canceled, mut looked_at) = (0, 0);
+        while canceled < CANCELS_MAX && looked_at < LOOKS_MAX {
             let stuck = if self.auctions.is_empty() { self.stuck.pop_front() } else { None };
             let expired = || Some((self.first_expired()?, CancelReason::Expired));
-            let next = stuck.or_else(expired).or_else(|| self.pending.pop_front());
-            let Some((key, reason)) = next else { return };
-            let place = self.place_of(key).filter(|place| !self.orders[*place].is_done());
-            match place {
-                // 27.16
-                Some(place) if self.is_stuck(&self.orders[place]) => self.hold_back(place, reason),
-                Some(_) => self.cancel_all_of(key, reason),
-                None => {}
-            }
+            let next = match (stuck.or_else(expired), self.pending.pop_front()) {
+                (Some(next), pending) => {
+                    self.pending.extend(pending);
+                    self.pending.rotate_right(usize::from(pending.is_some()));
+                    next
+                }
+                (None, None) => return,
+                (None, Some(Pending::Order(key, reason))) => (key, reason),
+                (None, Some(Pending::Sweep(sweep))) => {
+                    let Some(order) = self.next_of(&sweep) else { return };
+                    looked_at += 1;
+                    canceled += usize::from(self.cancel_swept(&sweep, order));
+                    let after = Some(turn(order.key.user_ref_num));
+                    self.pending.push_front(Pending::Sweep(Sweep { after, ..sweep }));
+                    continue;
+                }
+            };
+            canceled += 1;
+            self.cancel_at_turn(next.0, next.1);
+        }
+    }
+
+    /// The next order that a sweep looks at. (24.6)
+    fn next_of(&self, sweep: &Sweep) -> Option<ModelOrder> {
+        let of_channel =
+            self.live_of(sweep.session_id).filter(|it| it.key.channel == sweep.channel);
+        let later = of_channel.filter(|it| sweep.after < Some(turn(it.key.user_ref_num)));
+        later.min_by_key(|it| turn(it.key.user_ref_num)).copied()
+    }
+
+    /// Cancels an order if a sweep means it. (24.6)
+    fn cancel_swept(&mut self, sweep: &Sweep, order: ModelOrder) -> bool {
+        let firm = self.firm_meant(sweep.session_id, order.attributes.firm);
+        let is_meant = order.key.user_ref_num <= sweep.number_last
+            && sweep.firm.is_none_or(|it| it == firm)
+            && !(self.is_stuck(&order) && self.is_leaving(&order));
+        if is_meant {
+            self.cancel_at_turn(order.key, sweep.reason);
+        }
+        is_meant
+    }
+
+    fn cancel_at_turn(&mut self, key: OrderKey, reason: CancelReason) {
+        let place = self.place_of(key).filter(|place| !self.orders[*place].is_done());
+        match place {
+            // 27.16
+            Some(place) if self.is_stuck(&self.orders[place]) => self.hold_back(place, reason),
+            Some(_) => self.cancel_all_of(key, reason),
+            None => {}
         }
     }
 
@@ -601,6 +703,13 @@ impl Model {
         let canceled = MassCanceled { key, firm, symbol, side, group_id };
         self.events.push(Event::MassCanceled(canceled));
         let firm = self.firm_meant(key.session_id, firm);
+        if symbol == Symbol::BLANK
+            && side.is_none()
+            && group_id.is_none()
+            && self.is_swept(key.session_id)
+        {
+            return self.sweep(key.session_id, Some(firm), CancelReason::User);
+        }
         // 10.1
         self.cancel_each(CancelReason::User, |model, it| {
             it.key.session_id == key.session_id

@@ -1,5 +1,6 @@
 //! Auctions in steps: an auction makes a portion of its trades when its phase ends, and the rest
-//! before the next inputs, a portion each. Its price and lots are fixed before the first trade.
+//! before the next inputs, a portion each. Its price and lots are fixed before the first trade; in a
+//! large book that takes steps of its own, see [`count`](super::count).
 //!
 //! Until its last trade the instrument stays in the phase that ends, and no order rests, leaves or
 //! changes there but by the auction's own trades: new orders are rejected, cancels wait, and what
@@ -39,8 +40,10 @@ pub(crate) struct Uncrossing {
     step: PhaseStep,
     /// The change of phase after that, if a command asked for one meanwhile.
     next: Option<PhaseStep>,
-    /// What trades; `None` until its turn.
+    /// What trades; `None` until it is counted.
     cross: Option<Cross>,
+    /// Steps of counting that are done.
+    counted: u32,
 }
 
 /// What trades in an auction.
@@ -56,7 +59,7 @@ pub(crate) struct Cross {
 encoded! {
     PhaseStep { to, cause, reason, release_s }
     Cross { price, paired, missing }
-    Uncrossing { instrument_id, step, next, cross }
+    Uncrossing { instrument_id, step, next, cross, counted }
 }
 
 impl PhaseStep {
@@ -73,13 +76,13 @@ impl PhaseStep {
 impl Uncrossing {
     /// Its element of the state hash, at this place in line.
     fn hash(&self, place: u64) -> u64 {
-        let Self { instrument_id, step, next, cross } = self;
+        let Self { instrument_id, step, next, cross, counted } = self;
         let traded = cross.map_or([u64::MAX; 3], |it| [it.price.0, it.paired.0, it.missing.0]);
         let [price, paired, missing] = traded;
         hash::mix([
             hash::UNCROSSING,
             place,
-            u64::from(instrument_id.0),
+            u64::from(instrument_id.0) | u64::from(*counted) << 32,
             step.word(),
             hash::word(&step.reason),
             next.map_or(u64::MAX, |next| next.word()),
@@ -161,7 +164,8 @@ impl Engine {
             trading.ends_ns = TradingStatus::NEW.ends_ns;
             trading.indicates_ns = TradingStatus::NEW.indicates_ns;
         });
-        let uncrossing = Uncrossing { instrument_id, step: *step, next: None, cross: None };
+        let uncrossing =
+            Uncrossing { instrument_id, step: *step, next: None, cross: None, counted: 0 };
         self.auction_line.push(uncrossing, &mut self.hash);
     }
 
@@ -194,10 +198,19 @@ impl Engine {
         {
             let instrument_id = uncrossing.instrument_id;
             let phase = self.trading(instrument_id).phase;
-            let mut cross = uncrossing.cross.unwrap_or_else(|| {
-                left -= 1;
-                self.cross_of(instrument_id, phase)
-            });
+            let counted = match uncrossing.cross {
+                Some(cross) => Some(cross),
+                None => {
+                    left -= 1;
+                    self.count_step(instrument_id, phase, uncrossing.counted)
+                }
+            };
+            let Some(mut cross) = counted else {
+                let counted = uncrossing.counted + 1;
+                let changed = Uncrossing { counted, ..uncrossing };
+                self.auction_line.change(0, changed, &mut self.hash);
+                break;
+            };
             while left != 0 && !cross.missing.is_zero() {
                 left -= 1;
                 self.pair(instrument_id, &mut cross, phase, emit);
@@ -211,7 +224,7 @@ impl Engine {
                     self.change_phase(instrument_id, &next, emit);
                 }
             } else {
-                let changed = Uncrossing { cross: Some(cross), ..uncrossing };
+                let changed = Uncrossing { cross: Some(cross), counted: 0, ..uncrossing };
                 self.auction_line.change(0, changed, &mut self.hash);
             }
         }
@@ -275,7 +288,7 @@ impl Engine {
         first: u64,
         uncrossing: Uncrossing,
     ) -> Result<(), &'static str> {
-        let Uncrossing { instrument_id, step, cross, .. } = uncrossing;
+        let Uncrossing { instrument_id, step, cross, counted, .. } = uncrossing;
         let number = usize::from(instrument_id.0).checked_sub(1);
         let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
         let trading = &book.trading;
@@ -285,6 +298,9 @@ impl Engine {
         if !phases::may_follow(trading.phase, step.to) || !phases::uncrosses(trading.phase, step.to)
         {
             return Err("phase");
+        }
+        if counted != 0 && (cross.is_some() || !self.auction_line.line.is_empty()) {
+            return Err("counted");
         }
         if let Some(cross) = cross {
             let phase = trading.phase;

@@ -1,11 +1,9 @@
 //! Auctions: all orders that can trade at one price trade at once.
 //!
-//! The auction price is searched over the levels that could trade, never over prices: a price
-//! without an order costs nothing.
+//! The price of an auction is found in [`count`](super::count).
 //!
 //! Invariant: all trades of an auction have one price.
 
-use alloc::vec::Vec;
 use core::mem;
 
 use market::{
@@ -15,7 +13,7 @@ use market::{
 
 use crate::{
     Engine,
-    auction::{phases, steps::Cross},
+    auction::{count::Count, phases, steps::Cross},
     book::{
         Book, BookSide,
         cross::Match,
@@ -59,7 +57,7 @@ impl AuctionSide {
     }
 
     /// The ladders that take part in the auction at the end of a phase.
-    fn taking_part(&self, phase: Phase) -> impl Iterator<Item = &Ladder> {
+    pub(super) fn taking_part(&self, phase: Phase) -> impl Iterator<Item = &Ladder> {
         [ForAuction::Open, ForAuction::Close, ForAuction::Next]
             .into_iter()
             .filter(move |waits| phases::takes_part(*waits, phase))
@@ -132,116 +130,9 @@ fn levels(ladder: &Ladder, rank_worst: u32) -> impl Iterator<Item = (u32, Slot)>
     })
 }
 
-/// Orders of one price in one of the ladders that take part.
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    /// As in [`AuctionSide`].
-    rank: u32,
-    leaves: u64,
-}
-
-/// Lots that would buy and would sell at a price.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    price: Price,
-    demand: u64,
-    supply: u64,
-}
-
-impl Point {
-    fn volume(&self) -> u64 {
-        self.demand.min(self.supply)
-    }
-
-    fn imbalance(&self) -> u64 {
-        self.demand.abs_diff(self.supply)
-    }
-}
-
-/// Scratch memory to compute an auction; empty between calls.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    bids: Vec<Level>,
-    asks: Vec<Level>,
-    points: Vec<Point>,
-}
-
-impl Scratch {
-    /// The indication of the auction at the end of a phase.
-    fn look(&mut self, book: &Book, pool: &Pool, phase: Phase, reference: Price) -> Indication {
-        collect(book, pool, Side::Buy, phase, &mut self.bids);
-        collect(book, pool, Side::Sell, phase, &mut self.asks);
-        self.measure(book, reference);
-        let Some(point) = choose(&mut self.points, reference) else { return Indication::default() };
-        Indication {
-            price: point.price,
-            paired: Quantity(point.volume()),
-            imbalance: Quantity(point.imbalance()),
-            imbalance_is_buy: point.supply < point.demand,
-        }
-    }
-
-    /// Adds up the lots that would trade at each price of an order, lowest first.
-    fn measure(&mut self, book: &Book, reference: Price) {
-        let Self { bids, asks, points, .. } = self;
-        let price = |side, level: &Level| {
-            if level.rank == 0 { Price::ZERO } else { book.price(side, level.rank - 1) }
-        };
-        points.clear();
-        let named = bids.iter().map(|level| price(Side::Buy, level));
-        let named = named.chain(asks.iter().map(|level| price(Side::Sell, level)));
-        let named = named.chain(Some(reference).filter(|price| book.is_price(*price)));
-        let unknown = |price| Point { price, demand: 0, supply: 0 };
-        points.extend(named.filter(|price| *price != Price::ZERO).map(unknown));
-        points.sort_unstable_by_key(|point| point.price);
-        points.dedup_by_key(|point| point.price);
-
-        let mut demand: u64 = bids.iter().map(|level| level.leaves).sum();
-        let mut supply = 0;
-        let mut worst_bids = bids.iter().rev().peekable();
-        let mut best_asks = asks.iter().peekable();
-        for point in points {
-            while let Some(level) =
-                worst_bids.next_if(|level| level.rank != 0 && price(Side::Buy, level) < point.price)
-            {
-                demand -= level.leaves;
-            }
-            while let Some(level) =
-                best_asks.next_if(|level| price(Side::Sell, level) <= point.price)
-            {
-                supply += level.leaves;
-            }
-            (point.demand, point.supply) = (demand, supply);
-        }
-    }
-}
-
-/// The levels of a side that could trade in the auction at the end of a phase, in priority order:
-/// those at the best price of the other side or better, or all if an order there has no price.
-fn collect(book: &Book, pool: &Pool, side: Side, phase: Phase, found: &mut Vec<Level>) {
-    found.clear();
-    let Some(rank_worst) = rank_worst(book, side, phase) else { return };
-    let mut add = |ladder: &Ladder, shift| {
-        // Every rank of a price is far below the maximum.
-        let levels = levels(ladder, rank_worst - shift);
-        found.extend(levels.map(|(rank, oldest)| {
-            let leaves = queue(pool, oldest).map(|slot| pool[slot].order.leaves().0).sum();
-            Level { rank: rank + shift, leaves }
-        }));
-    };
-    let BookSide { displayed, hidden } = book.side(side);
-    if rank_worst > 0 {
-        add(displayed, 1);
-        hidden.iter().for_each(|hidden| add(hidden, 1));
-    }
-    let orders = book.auction(side).into_iter();
-    orders.flat_map(|it| it.taking_part(phase)).for_each(|ladder| add(ladder, 0));
-    found.sort_unstable_by_key(|level| level.rank);
-}
-
 /// The worst rank of a side that could trade, as in [`AuctionSide`]; `None` if the other side is
 /// empty.
-fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
+pub(super) fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
     let other = if side.is_buy() { Side::Sell } else { Side::Buy };
     let orders = book.auction(other);
     let ladders = || orders.into_iter().flat_map(|it| it.taking_part(phase));
@@ -253,40 +144,28 @@ fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
     (best != NO_RANK).then(|| book.rank(side, book.price(other, best)) + 1)
 }
 
-/// The auction price: most lots, then the smallest imbalance, then in the direction of the
-/// imbalance, then nearest to the reference price.
-fn choose(points: &mut Vec<Point>, reference: Price) -> Option<Point> {
-    let volume = points.iter().map(Point::volume).max().filter(|volume| *volume > 0)?;
-    points.retain(|point| point.volume() == volume);
-    let imbalance = points.iter().map(Point::imbalance).min()?;
-    points.retain(|point| point.imbalance() == imbalance);
-    if points.iter().all(|point| point.supply < point.demand) {
-        return points.last().copied();
-    }
-    if points.iter().all(|point| point.demand < point.supply) {
-        return points.first().copied();
-    }
-    // Of two equally near prices the last one, the higher.
-    let distance = |point: &Point| point.price.0.abs_diff(reference.0);
-    points.iter().copied().rev().min_by_key(distance)
-}
-
-/// The orders of a level, oldest first.
-fn queue(pool: &Pool, oldest: Slot) -> impl Iterator<Item = Slot> {
-    core::iter::successors(Some(oldest), |slot| {
-        Some(pool[*slot].younger).filter(|younger| !younger.is_none())
-    })
-}
-
 impl Engine {
-    /// What trades in the auction of the phase that ends now.
-    pub(crate) fn cross_of(&mut self, instrument_id: InstrumentId, phase: Phase) -> Cross {
-        let mut scratch = mem::take(&mut self.scratch);
+    /// Does a step of counting what trades in the auction of the phase that ends now, of which so
+    /// many are done; its result, if it was the last. A restored engine counts again.
+    pub(super) fn count_step(
+        &mut self,
+        instrument_id: InstrumentId,
+        phase: Phase,
+        steps_done: u32,
+    ) -> Option<Cross> {
+        let mut count = mem::take(&mut self.auction_count);
+        if steps_done == 0 {
+            count.clear();
+        }
         let reference = self.trading(instrument_id).reference_price;
         let book = self.book_at(instrument_id);
-        let Indication { price, paired, .. } = scratch.look(book, &self.pool, phase, reference);
-        self.scratch = scratch;
-        Cross { price, paired, missing: paired }
+        let mut is_last = false;
+        while count.steps() <= steps_done {
+            is_last = count.step(book, &self.pool, phase, reference);
+        }
+        let Indication { price, paired, .. } = count.indication();
+        self.auction_count = count;
+        is_last.then_some(Cross { price, paired, missing: paired })
     }
 
     /// The lots of a side that could trade at a price.
@@ -297,12 +176,8 @@ impl Engine {
         price: Price,
         phase: Phase,
     ) -> Quantity {
-        let mut found = Vec::new();
         let book = self.book_at(instrument_id);
-        collect(book, &self.pool, side, phase, &mut found);
-        let rank_worst = book.rank(side, price) + 1;
-        let takes_part = found.iter().filter(|level| level.rank <= rank_worst);
-        Quantity(takes_part.map(|level| level.leaves).sum())
+        Count::default().lots(book, &self.pool, phase, (side, price))
     }
 
     /// Ends an auction after its last trade; emits its result.

@@ -76,6 +76,12 @@ impl Engine {
             side: mass.side,
             group_id: mass.group_id,
         }));
+        let MassCancel { key: OrderKey { session_id, .. }, symbol, side, group_id, firm } = *mass;
+        let is_whole = symbol.is_blank() && side.is_none() && group_id.is_none();
+        if is_whole && self.is_swept(session_id) {
+            let firm = self.sessions.owner(mass.key).resolve(firm);
+            return self.sweep(session_id, Some(firm), CancelReason::User, emit);
+        }
         let mut found = mem::take(&mut self.found);
         self.find_all(mass, &mut found);
         self.cancel_in_steps(found, CancelReason::User, emit);
@@ -88,6 +94,9 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         let Some(session) = self.sessions.get(cancel.session_id) else { return };
+        if self.is_swept(cancel.session_id) {
+            return self.sweep(cancel.session_id, None, CancelReason::Supervisory, emit);
+        }
         let mut found = mem::take(&mut self.found);
         found.extend(session.iter_live().map(|(_, slot)| slot));
         found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);

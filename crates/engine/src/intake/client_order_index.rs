@@ -7,9 +7,13 @@
 //! The table grows incrementally: each insert migrates a few old entries, so no order pays for a
 //! rehash.
 //!
+//! Orders can be taken one after the other in an order that follows from their numbers alone, though
+//! the length of the table does not: by [`turn_of`], which sorts blocks of numbers by their reversed
+//! bits. Every table, however long, is in that order: orders of one place differ in higher bits.
+//!
 //! Invariant: a live order is found under its number, and under no other.
 
-use alloc::{boxed::Box, vec};
+use alloc::{boxed::Box, vec, vec::Vec};
 
 use crate::book::{paged_map::PagedMap, pool::Slot};
 
@@ -28,10 +32,26 @@ const RUNS_SWEPT: usize = 2;
 /// Orders in a page of the sorted map: 2 KiB.
 const PAGE_LEN: usize = 254;
 
+/// Consecutive numbers that take their turns together: 2⁷.
+const BLOCK_BITS: u32 = 7;
+const BLOCK_MASK: u32 = (1 << BLOCK_BITS) - 1;
+
+/// The turn of a number: blocks by their reversed bits, then the number in its block.
+#[inline]
+pub(crate) fn turn_of(number: u32) -> u32 {
+    (number >> BLOCK_BITS).reverse_bits() | number & BLOCK_MASK
+}
+
+/// The number of a turn.
+#[inline]
+fn number_of(turn: u32) -> u32 {
+    (turn & !BLOCK_MASK).reverse_bits() << BLOCK_BITS | turn & BLOCK_MASK
+}
+
 /// The live orders of one channel by number.
 ///
 /// Invariant: a live order is in one of three places. In the table, at its number modulo the
-/// length; in the sorted map; or in the previous table, at its number modulo that length, while the
+/// length; in the sorted map, by turn; or in the previous table, at its number modulo that length, while the
 /// run of its place has not migrated.
 #[derive(Debug, Default)]
 pub(crate) struct ClientOrderIndex {
@@ -48,7 +68,7 @@ pub(crate) struct ClientOrderIndex {
 /// Live orders outside the table.
 #[derive(Debug, Default)]
 struct Elder {
-    /// Orders whose place a younger order took.
+    /// Orders whose place a younger order took, by turn.
     moved: PagedMap<Slot, PAGE_LEN>,
     /// The previous table, until it is empty.
     before: Box<[u64]>,
@@ -109,7 +129,7 @@ impl Elder {
     fn find(&self, number: u32) -> Option<Slot> {
         match self.place_before(number) {
             Some(index) => Some(Place::from_bits(self.before[index]).slot),
-            None => self.moved.get(number),
+            None => self.moved.get(turn_of(number)),
         }
     }
 
@@ -121,7 +141,7 @@ impl Elder {
                 self.before_live -= 1;
             }
             None => {
-                self.moved.remove(number);
+                self.moved.remove(turn_of(number));
             }
         }
     }
@@ -176,9 +196,68 @@ impl ClientOrderIndex {
 
     /// The live orders, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> {
-        let elder =
-            self.elder.iter().flat_map(|elder| live(&elder.before).chain(elder.moved.iter()));
+        let elder = self.elder.iter().flat_map(|elder| {
+            let moved = elder.moved.iter().map(|(turn, slot)| (number_of(turn), slot));
+            live(&elder.before).chain(moved)
+        });
         live(&self.latest).chain(elder)
+    }
+
+    /// Number of live orders.
+    pub(crate) fn len(&self) -> usize {
+        self.latest_live as usize + self.elder.as_ref().map_or(0, |elder| elder.len())
+    }
+
+    /// Finds the first live orders from this turn on, at most `max`: the turn and number of each,
+    /// by turn. Costs a look at the places up to the last of them, and a search in the sorted map.
+    pub(crate) fn find_turns(&self, from: u32, max: usize, found: &mut Vec<(u32, u32)>) {
+        found.clear();
+        let before: &[u64] = self.elder.as_ref().map_or(&[], |elder| match elder.before_live {
+            0 => &[],
+            _ => &elder.before,
+        });
+        let latest: &[u64] = if self.latest_live == 0 { &[] } else { &self.latest };
+        // Turns that differ in these bits only are in one block of the longer table.
+        let blocks_bits = |places: &[u64]| places.len().max(1).ilog2().saturating_sub(BLOCK_BITS);
+        let within = u32::MAX.checked_shr(blocks_bits(latest).max(blocks_bits(before)));
+        let within = within.unwrap_or(0);
+        let mut first = from;
+        while found.len() < max {
+            let (start, last) = (found.len(), first | within);
+            for places in [latest, before] {
+                // The numbers of this block lead to these places.
+                let at = number_of(first) as usize & !(BLOCK_MASK as usize);
+                let at = at & places.len().wrapping_sub(1);
+                let block = &places[at.min(places.len())..];
+                let block = &block[..block.len().min(1 << BLOCK_BITS)];
+                let turns = live(block).map(|(number, _)| (turn_of(number), number));
+                found.extend(turns.filter(|(turn, _)| (first..=last).contains(turn)));
+            }
+            let mut turn = Some(first);
+            for _ in start..max {
+                let moved = turn.zip(self.elder.as_ref());
+                let Some((turn_moved, _)) =
+                    moved.and_then(|(turn, elder)| elder.moved.at_or_after(turn))
+                else {
+                    break;
+                };
+                if last < turn_moved {
+                    break;
+                }
+                found.push((turn_moved, number_of(turn_moved)));
+                turn = turn_moved.checked_add(1);
+            }
+            found[start..].sort_unstable();
+            let Some(next) = last.checked_add(1) else { break };
+            first = next;
+            if latest.is_empty() && before.is_empty() {
+                // All others are in the sorted map.
+                let moved = self.elder.as_ref().and_then(|elder| elder.moved.at_or_after(first));
+                let Some((turn, _)) = moved else { break };
+                first = turn;
+            }
+        }
+        found.truncate(max);
     }
 
     /// Number of places of the table.
@@ -206,7 +285,7 @@ impl ClientOrderIndex {
         for (index, number) in before {
             assert_eq!(index, number as usize % elder.before.len(), "{number}");
             assert_eq!(self.latest[self.place(number)], Place::AWAITED, "{number}");
-            assert_eq!(elder.moved.get(number), None);
+            assert_eq!(elder.moved.get(turn_of(number)), None);
         }
     }
 
@@ -237,7 +316,7 @@ impl ClientOrderIndex {
             self.follow(index / RUN_LEN);
         }
         if let Some((number, slot)) = Place::from_bits(self.latest[index]).live() {
-            self.elder.get_or_insert_default().moved.insert(number, slot);
+            self.elder.get_or_insert_default().moved.insert(turn_of(number), slot);
             self.latest_live -= 1;
         }
         index
@@ -246,7 +325,7 @@ impl ClientOrderIndex {
     /// Grows the table if it has too few places and the previous one has fully migrated.
     fn grow(&mut self) {
         let len = self.latest.len();
-        let live = self.latest_live as usize + self.elder.as_ref().map_or(0, |elder| elder.len());
+        let live = self.len();
         let is_awaited = self.elder.as_ref().is_some_and(|elder| 0 < elder.before_live);
         if 2 * live < len || LATEST_LEN_MAX <= len || is_awaited {
             return;
@@ -330,6 +409,15 @@ mod tests {
                 let any = random.below(u64::from(number) + 2) as u32;
                 assert_eq!(numbers.find(any), map.get(&any).copied(), "seed {seed}, step {step}");
                 if step % 128 == 0 {
+                    let mut turns: Vec<_> = map.keys().map(|it| (turn_of(*it), *it)).collect();
+                    turns.sort_unstable();
+                    let from = turn_of(random.below(u64::from(number) + 2) as u32);
+                    for (from, max) in [(0, 10), (from, 10), (from, 300), (0, usize::MAX)] {
+                        let mut found = Vec::new();
+                        numbers.find_turns(from, max, &mut found);
+                        let later = turns.iter().filter(|(turn, _)| from <= *turn);
+                        assert!(found.iter().eq(later.take(max)), "seed {seed}, step {step}");
+                    }
                     numbers.check();
                     let mut walked: Vec<_> = numbers.iter().collect();
                     walked.sort_unstable_by_key(|(number, _)| *number);
@@ -337,6 +425,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A number and its turn lead to each other; the numbers of a block have turns in their order.
+    #[test]
+    fn turns_follow_from_numbers() {
+        for number in (0..10_000).chain([u32::MAX, u32::MAX - 127, 1 << 31, (1 << 31) + 5]) {
+            assert_eq!(number_of(turn_of(number)), number);
+        }
+        assert!((1..=127).is_sorted_by_key(turn_of));
+        assert_eq!(turn_of(128), 1 << 31, "the second block is behind half of all");
+        assert_eq!(turn_of(256 + 3), (1 << 30) + 3);
     }
 
     /// If every order stays live the tables grow: each order is still found, and nearly all

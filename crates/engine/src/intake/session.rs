@@ -478,6 +478,26 @@ impl Session {
         })
     }
 
+    /// The channels that have live orders, each with the last number used on it.
+    pub(crate) fn live_channels(&self) -> impl Iterator<Item = (u8, u32)> {
+        let live = self.channels().filter(|(_, channel)| channel.live.len() != 0);
+        live.map(|(number, channel)| (number, channel.live.last))
+    }
+
+    /// As [`ClientOrderIndex::find_turns`], of a channel.
+    pub(crate) fn find_turns(
+        &self,
+        channel: u8,
+        from: u32,
+        max: usize,
+        found: &mut Vec<(u32, u32)>,
+    ) {
+        found.clear();
+        if let Some(channel) = self.channel(channel) {
+            channel.live.find_turns(from, max, found);
+        }
+    }
+
     /// Disables or enables order entry for a firm. Returns false, with no effect, if the maximum
     /// number of firms is disabled already.
     pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {

@@ -131,7 +131,7 @@ impl Engine {
     /// Checks that the orders that wait to be canceled are those in line, each once, and that what
     /// is left over goes on.
     fn check_pending_cancels(&self) {
-        let in_line = self.pending_cancels.iter().chain(self.auction_line.held.iter());
+        let in_line = self.pending_cancels.orders().chain(self.auction_line.held.orders());
         let in_line = in_line.filter_map(|pending| self.find(pending.key));
         let mut in_line: Vec<_> = in_line.collect();
         assert!(in_line.iter().all(|slot| self.pool[*slot].order.is_leaving));
@@ -250,7 +250,7 @@ impl Engine {
             }
         }
         assert_eq!(expiring_count, self.contingents.expiries.len(), "each order expires once");
-        for pending in self.auction_line.held.iter() {
+        for pending in self.auction_line.held.orders() {
             let id = self.find(pending.key).and_then(|slot| self.contingents.find(slot));
             let moment = id.map(|id| self.contingents[id].moment());
             assert!(!moment.is_some_and(|it| self.contingents.expiries.has(it)), "{pending:?}");

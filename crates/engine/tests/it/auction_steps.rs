@@ -1,8 +1,8 @@
-//! Auctions that trade in steps: rules 27.14 to 27.18.
+//! Auctions that trade in steps: rules 27.14 to 27.19.
 
 use std::ops::RangeInclusive;
 
-use market::Timestamp;
+use market::{Command, Input, Timestamp};
 
 use crate::{
     engine_checks::restored,
@@ -71,6 +71,29 @@ fn one_auction_after_the_other() {
         traded(1..=15),
         traded(16..=20),
     ));
+}
+
+/// Rule 27.19: more than 128 orders are counted in a step, and their prices tried in four more; an
+/// engine that is restored meanwhile counts again.
+#[test]
+fn many_orders_are_counted_in_steps() {
+    let mut world = World::in_open_market();
+    world.play(&collected(1..=65));
+    world.play(
+        "
+        phase AAPL continuous   =>
+        buy A70 1 @ 100         => rejected A70 NotInPhase
+        ",
+    );
+    assert!(world.engine().due().is_some(), "prices are left to try");
+    let mut other = restored(world.engine()).unwrap();
+    world.play(&format!("time 0 =>\n time 0 =>\n time 0 => {}", traded(1..=15)));
+    for _ in 0..3 {
+        let timestamp = other.due().expect("it goes on");
+        let sequence = other.sequence().next();
+        other.apply(&Input { sequence, timestamp, command: Command::Time }, &mut |_| ());
+    }
+    assert_eq!(world.engine().counters().trades, other.counters().trades);
 }
 
 /// Rule 27.15: until its last trade an instrument takes no orders, and others go on.

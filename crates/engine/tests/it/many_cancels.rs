@@ -155,3 +155,46 @@ fn the_venue_cancels_in_steps() {
     world.play(&format!("remove AAPL => {}, removed AAPL", canceled(41..=80, "supervisory")));
     assert_eq!(world.engine().due(), None);
 }
+
+/// Rule 24.6: many orders of a session are found at their turn, by blocks of 128 numbers, these by
+/// their binary digits read backwards. What is entered meanwhile stays.
+#[test]
+fn many_orders_of_a_session_are_found_at_their_turn() {
+    for command in ["mass-cancel A999 ACME", "cut-off A"] {
+        let (echo, reason) = match command {
+            "cut-off A" => (String::new(), "supervisory"),
+            _ => ("mass-canceled, ".to_owned(), ""),
+        };
+        let mut world = World::in_open_market();
+        world.play(&bids(120..=135));
+        world.play(&bids(260..=279));
+        world.play(&bids(390..=399));
+        let blocks = [120..=127, 260..=279, 128..=131, 132..=135, 390..=399];
+        let [first, third, second, rest, fourth] = blocks.map(|range| canceled(range, reason));
+        world.play(&format!(
+            "
+            {command}                   => {echo}{first}, {third}, {second}
+            buy A1000 1 @ 90            => {rest}, {fourth}, accepted, booked 1 @ 90
+            time 0                      =>
+            book AAPL                   => bid A1000 1 @ 90
+            "
+        ));
+        assert_eq!(world.engine().due(), None, "none waits");
+    }
+}
+
+/// Rule 24.7: 128 orders are looked at for a firm's, and the end of a channel is the end of a turn.
+#[test]
+fn a_sweep_looks_at_so_many_orders() {
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=130));
+    world.play(
+        "
+        buy A131 1 @ 90 firm FIRM   => accepted, booked 1 @ 90
+        mass-cancel A999 FIRM       => mass-canceled
+        ",
+    );
+    assert!(world.engine().due().is_some(), "128 were looked at");
+    world.play("time 0 => canceled A131 1");
+    assert_eq!(world.engine().due(), None, "none waits");
+}

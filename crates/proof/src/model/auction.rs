@@ -32,6 +32,10 @@ pub enum AuctionStep {
 /// How many trades auctions make at once. (27.14)
 const AUCTION_TRADES_MAX: usize = 16;
 
+/// How many orders take no steps to count, and how many are counted in a step. (27.19)
+const FEW: usize = 128;
+const COUNTED_MAX: usize = 256;
+
 /// An auction that began and is not over. (27.14)
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Auction {
@@ -43,11 +47,13 @@ pub(super) struct Auction {
     pub(super) next: Option<SetPhase>,
     /// The price, all lots, and those still to trade; none until its turn.
     found: Option<(Price, Quantity, u64)>,
+    /// Steps of counting that are done. (27.19)
+    counted: usize,
 }
 
 impl Auction {
     pub(super) fn new(id: InstrumentId, asked: SetPhase, cause: PhaseCause) -> Self {
-        Self { id, asked, cause, next: None, found: None }
+        Self { id, asked, cause, next: None, found: None, counted: 0 }
     }
 }
 
@@ -177,6 +183,12 @@ impl Model {
         while left > 0 && !self.auctions.is_empty() {
             let mut auction = self.auctions[0];
             let (id, phase) = (auction.id, self.market(auction.id).phase);
+            if auction.found.is_none() {
+                self.auctions[0].counted += 1;
+                if auction.counted + 1 < self.steps_of_count(id, phase) {
+                    return;
+                }
+            }
             let (price, paired, mut missing) = auction.found.unwrap_or_else(|| {
                 left -= 1;
                 let (Indication { price, paired, .. }, step) = self.auction_result(id, phase);
@@ -198,6 +210,20 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// How many steps it takes to count the orders that could trade. (27.19)
+    fn steps_of_count(&self, id: InstrumentId, phase: Phase) -> usize {
+        let [buys, sells] = [Side::Buy, Side::Sell].map(|side| self.taking_part(id, side, phase));
+        let could = |order: &&ModelOrder, others: &[ModelOrder]| {
+            others.iter().any(|other| {
+                [order.order_type, other.order_type].contains(&OrderType::Market)
+                    || order.accepts(other.price)
+            })
+        };
+        let orders = buys.iter().filter(|it| could(it, &sells)).count()
+            + sells.iter().filter(|it| could(it, &buys)).count();
+        if orders <= FEW { 1 } else { 5 * orders.div_ceil(COUNTED_MAX) }
     }
 
     /// The first of the buyers trades with the first of the sellers; returns the lots.

@@ -3,6 +3,7 @@
 mod agreement;
 mod derived_data;
 mod lossy_feed;
+mod many_orders;
 mod ouch42;
 mod scenarios_over;
 mod simulation;
