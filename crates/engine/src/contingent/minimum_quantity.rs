@@ -32,7 +32,7 @@ use crate::{
 const WAITING_MAX: usize = 64;
 
 /// The most orders of the other side that count for a minimum.
-const COUNTED_MAX: usize = 128;
+const COUNTED_MAX: usize = 64;
 
 /// The most orders that are tested after a command, and as many again where an earlier command left
 /// some.

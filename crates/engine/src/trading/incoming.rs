@@ -19,7 +19,7 @@ use crate::{
 
 /// The most orders of the other side that count for a minimum quantity, fill or kill, or the cost of
 /// an order without a limit, so that an order that is canceled or rejected for it costs no more.
-pub(crate) const COUNTED_MAX: usize = 512;
+pub(crate) const COUNTED_MAX: usize = 256;
 
 /// The result of an incoming order.
 pub(crate) struct CameIn {

@@ -183,27 +183,27 @@ fn replacement_may_have_a_minimum() {
     );
 }
 
-/// Rule 15.6: 512 orders of the other side count for a minimum and for fill or kill, and no more.
+/// Rule 15.6: 256 orders of the other side count for a minimum and for fill or kill, and no more.
 #[test]
 fn a_minimum_counts_so_many_orders() {
     use std::fmt::Write;
 
     let mut sells = String::from("session D firm DEAL max 5000 => session 4 open\n");
-    for number in 1..=518 {
+    for number in 1..=262 {
         writeln!(sells, "sell D{number} 1 @ 100 => accepted, booked 1 @ 100").unwrap();
     }
-    let trades: Vec<_> = (1..=512).map(|maker| format!("trade D{maker} A4 1 @ 100")).collect();
+    let trades: Vec<_> = (1..=256).map(|maker| format!("trade D{maker} A4 1 @ 100")).collect();
     check(&format!(
         "
         {sells}
-        buy A1 513 @ 100 fok                => accepted, canceled A1 513 ioc
-        buy A2 518 @ 100 ioc minimum 513    => accepted, canceled A2 518 ioc
-        buy A3 2000 @ 100 ioc minimum 514   => accepted, canceled A3 2000 ioc
-        buy A4 512 @ 100 fok                => accepted, {}
+        buy A1 257 @ 100 fok                => accepted, canceled A1 257 ioc
+        buy A2 262 @ 100 ioc minimum 257    => accepted, canceled A2 262 ioc
+        buy A3 2000 @ 100 ioc minimum 258   => accepted, canceled A3 2000 ioc
+        buy A4 256 @ 100 fok                => accepted, {}
         buy A5 6 @ 100 fok                  => accepted, {}
         ",
         trades.join(", "),
-        (513..=518)
+        (257..=262)
             .map(|maker| format!("trade D{maker} A5 1 @ 100"))
             .collect::<Vec<_>>()
             .join(", "),

@@ -80,7 +80,7 @@ fn only_orders_that_rest_count() {
 }
 
 /// Rule 37.4: hidden orders and reserves count, its own orders and what is beyond a band do not, nor
-/// what is beyond 128 orders.
+/// what is beyond 64 orders.
 #[test]
 fn what_counts() {
     check(
@@ -100,16 +100,16 @@ fn what_counts() {
         ",
     );
     let many: String =
-        (1..=128).map(|n| format!("sell A{n} 1 @ 100 => accepted, booked 1 @ 100\n")).collect();
+        (1..=64).map(|n| format!("sell A{n} 1 @ 100 => accepted, booked 1 @ 100\n")).collect();
     check(&format!(
         "{many}
-        sell A129 1 @ 100                   => accepted, booked 1 @ 100
-        buy B1 129 @ 100 all-or-none        => accepted all-or-none
+        sell A65 1 @ 100                   => accepted, booked 1 @ 100
+        buy B1 65 @ 100 all-or-none        => accepted all-or-none
         cancel A1                           => canceled A1 1
-        modify B1 buy to 128                => modified B1 buy 1 leaving 128
-        sell A130 1 @ 200                   => accepted, booked 1 @ 200, ready B1, {}
+        modify B1 buy to 64                => modified B1 buy 1 leaving 64
+        sell A66 1 @ 200                   => accepted, booked 1 @ 200, ready B1, {}
         ",
-        (2..=129).map(|n| format!("trade A{n} B1 1 @ 100")).collect::<Vec<_>>().join(", ")
+        (2..=65).map(|n| format!("trade A{n} B1 1 @ 100")).collect::<Vec<_>>().join(", ")
     ));
 }
 

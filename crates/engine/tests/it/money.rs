@@ -295,24 +295,24 @@ fn market_orders_hold_what_they_will_pay() {
     );
 }
 
-/// Rule 42.4: an order without a limit counts the first 512 orders of the other side; one that would
+/// Rule 42.4: an order without a limit counts the first 256 orders of the other side; one that would
 /// trade with more is rejected.
 #[test]
 fn market_orders_count_so_many_orders() {
     let sell =
         |number| format!("sell B{number} 1 @ 1 => accepted, reserve Q 1 SHR, booked 1 @ 1\n");
-    let sells: String = (1..=513).map(sell).collect();
+    let sells: String = (1..=257).map(sell).collect();
     let trade = |number| format!(", trade B{number} A2 1 @ 1, settle P Q 1 USD, settle Q P 1 SHR");
-    let trades: String = (1..=512).map(trade).collect();
+    let trades: String = (1..=256).map(trade).collect();
     check_paid(&format!(
         "
         live-orders B 2000          => live-orders B 2000
         deposit P 9000 USD          => deposit P 9000 USD
         deposit Q 9000 SHR          => deposit Q 9000 SHR
         {sells}
-        buy A1 513 @ market         => rejected A1 InsufficientBalance
-        buy A2 512 @ market         => accepted, reserve P 512 USD{trades}
-        buy A3 9 @ market           => accepted, reserve P 1 USD, trade B513 A3 1 @ 1, settle P Q 1 USD, settle Q P 1 SHR, canceled A3 8 ioc
+        buy A1 257 @ market         => rejected A1 InsufficientBalance
+        buy A2 256 @ market         => accepted, reserve P 256 USD{trades}
+        buy A3 9 @ market           => accepted, reserve P 1 USD, trade B257 A3 1 @ 1, settle P Q 1 USD, settle Q P 1 SHR, canceled A3 8 ioc
         "
     ));
 }

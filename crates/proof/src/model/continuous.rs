@@ -10,7 +10,7 @@ use market::{
 use super::{Model, ModelOrder, Place, same_side_of_book, sharing::Shared};
 
 /// How many orders of the other side count for a minimum (15.6) and for a cost (42.4).
-pub(super) const COUNTED_MAX: usize = 512;
+pub(super) const COUNTED_MAX: usize = 256;
 
 impl Model {
     /// Trades an order, and lets it rest or cancels it; as it is afterwards, but for that.

@@ -12,7 +12,7 @@ use super::{Model, ModelOrder, Place, is_price};
 const WAITING_MAX: usize = 64;
 
 /// How many orders of the other side count (37.4).
-const COUNTED_MAX: usize = 128;
+const COUNTED_MAX: usize = 64;
 
 impl ModelOrder {
     /// 37.1
