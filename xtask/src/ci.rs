@@ -114,7 +114,7 @@ const BY_NAME: &[Step] = &[Step {
 
 /// Features beside the default ones, which clippy checks separately. Every build of the program uses
 /// these, so that it is built once.
-const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres"];
+const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres,damrak/parquet"];
 
 /// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
 const DEMO_KEYS: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Recordings of a feed as files: Nasdaq's BinaryFILE, packets with nanoseconds (pcap), and tables (CSV).
+//! Recordings of a feed as files: Nasdaq's BinaryFILE, packets with nanoseconds (pcap), and tables (CSV, Parquet).
 //!
 //! Start at [`RecordingReader`], which reads any of them as a stream, and [`RecordingWriter`]; [`FeedReplay`] sends
 //! a recording again in its own time.
@@ -8,8 +8,11 @@
 
 mod binary_file;
 mod csv;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod pcap;
 mod replay;
+mod table;
 
 use std::{
     io::{self, BufRead, Read, Write},
@@ -26,6 +29,8 @@ use wire::{
 use self::{binary_file::BinaryFileReader, csv::CsvReader, pcap::PcapReader};
 
 pub use csv::CsvWriter;
+#[cfg(feature = "parquet")]
+pub use parquet::ParquetWriter;
 pub use pcap::PcapWriter;
 pub use replay::{FeedReplay, ReplayError, ReplayOptions, ReplayReport, ReplayTurn, Speed};
 
@@ -38,18 +43,36 @@ pub enum Format {
     Pcap,
     /// A row for each message, a column for each field.
     Csv,
+    /// The same with types, compressed; it is written, not read.
+    Parquet,
 }
 
 impl Format {
-    /// The form that the name of a file stands for.
-    #[must_use]
-    pub fn of(path: &Path) -> Self {
+    /// The form in which a file with this name is written.
+    ///
+    /// # Errors
+    /// This program is built without it.
+    pub fn of(path: &Path) -> io::Result<Self> {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("pcap") => Self::Pcap,
-            Some("csv") => Self::Csv,
-            _ => Self::BinaryFile,
+            Some("pcap") => Ok(Self::Pcap),
+            Some("csv") => Ok(Self::Csv),
+            Some("parquet") if cfg!(feature = "parquet") => Ok(Self::Parquet),
+            Some("parquet") => Err(without_parquet()),
+            _ => Ok(Self::BinaryFile),
         }
     }
+
+    /// True if it has a row for each message.
+    #[must_use]
+    pub const fn is_table(self) -> bool {
+        matches!(self, Self::Csv | Self::Parquet)
+    }
+}
+
+fn without_parquet() -> io::Error {
+    let what = "this program is built without Parquet; build it with `cargo build --release --features parquet`, or \
+                write a .csv file, of which DuckDB makes a Parquet file";
+    io::Error::new(io::ErrorKind::Unsupported, what)
 }
 
 /// A message of a recording.
@@ -378,16 +401,19 @@ impl<R: Read> Input<R> {
 }
 
 /// Writes a recording of any form.
-pub enum RecordingWriter<W: Write> {
+pub enum RecordingWriter<W: Write + Send> {
     /// See [`Format::BinaryFile`].
     BinaryFile(W),
     /// See [`Format::Pcap`].
     Pcap(PcapWriter<W>),
     /// See [`Format::Csv`].
     Csv(CsvWriter<W>),
+    /// See [`Format::Parquet`].
+    #[cfg(feature = "parquet")]
+    Parquet(Box<ParquetWriter<W>>),
 }
 
-impl<W: Write> RecordingWriter<W> {
+impl<W: Write + Send> RecordingWriter<W> {
     /// A recording in this form. `packets` says how packets look, where the form has some; `types` which types of
     /// messages a table has, all where it is empty.
     ///
@@ -398,6 +424,10 @@ impl<W: Write> RecordingWriter<W> {
             Format::BinaryFile => Self::BinaryFile(file),
             Format::Pcap => Self::Pcap(PcapWriter::new(file, packets)?),
             Format::Csv => Self::Csv(CsvWriter::new(file, types)?),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => Self::Parquet(Box::new(ParquetWriter::new(file, types)?)),
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => return Err(without_parquet()),
         })
     }
 
@@ -410,6 +440,8 @@ impl<W: Write> RecordingWriter<W> {
             Self::BinaryFile(file) => binary_file::write(file, recorded.message),
             Self::Pcap(packets) => packets.write(recorded),
             Self::Csv(table) => table.write(recorded),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(table) => table.write(recorded),
         }
     }
 
@@ -421,21 +453,21 @@ impl<W: Write> RecordingWriter<W> {
         match self {
             Self::BinaryFile(file) => binary_file::write(file, message),
             Self::Pcap(_) => Ok(()),
-            Self::Csv(table) => {
-                table.write(Recorded { session: None, number: 0, received_ns: None, message })
-            }
+            _ => self.write(Recorded { session: None, number: 0, received_ns: None, message }),
         }
     }
 
-    /// Writes what is in memory.
+    /// Writes what is in memory, and the end of a file that has one.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::BinaryFile(file) => file.flush(),
             Self::Pcap(packets) => packets.flush(),
             Self::Csv(table) => table.flush(),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(table) => table.finish(),
         }
     }
 }

@@ -14,36 +14,27 @@ use wire::{
     layout::Field,
 };
 
-use super::{Input, Recorded, RecordingError};
+use super::{
+    Input, Recorded, RecordingError,
+    table::{Columns, Meaning, OWN, number_of, table_of, text_of},
+};
 
-/// Columns before those of the fields: the number of the message, when it was received in nanoseconds since 1970,
-/// and the symbol of its instrument as the directory has it.
-const OWN: [&str; 3] = ["number", "received_ns", "symbol"];
 /// The longest line.
 const LINE_LEN_MAX: usize = 1 << 14;
 
-type Table = (u8, &'static str, &'static [Field]);
-
-fn table_of(code: u8) -> Option<&'static Table> {
-    Message::TABLES.iter().find(|table| table.0 == code)
-}
-
 /// How many decimals the numbers of a field have; `None` if it is text.
 fn decimals(field: &Field) -> Option<u8> {
-    match field.kind {
-        "Price32" | "Price64" => Some(4),
-        "Level64" => Some(8),
-        "Char" => None,
-        kind if kind.starts_with("Alpha") => None,
-        _ => Some(0),
+    match Meaning::of(field) {
+        Meaning::Decimal { decimals, .. } => Some(decimals),
+        Meaning::Number(_) | Meaning::Time => Some(0),
+        Meaning::Text => None,
     }
 }
 
 /// Writes a table with a header.
 pub struct CsvWriter<W> {
     file: W,
-    /// By type of message, for each column after [`OWN`] the field that it has; `None` for types that are left out.
-    columns: BTreeMap<u8, Vec<Option<&'static Field>>>,
+    columns: Columns,
     /// By stock locate, from the directory.
     symbols: BTreeMap<u16, Vec<u8>>,
     row: Vec<u8>,
@@ -55,21 +46,8 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// The file cannot be written.
     pub fn new(mut file: W, types: &[u8]) -> io::Result<Self> {
-        let tables: Vec<&Table> = Message::TABLES
-            .iter()
-            .filter(|table| types.is_empty() || types.contains(&table.0))
-            .collect();
-        let mut names: Vec<&str> = Vec::new();
-        for field in tables.iter().flat_map(|table| table.2) {
-            if !names.contains(&field.name) {
-                names.push(field.name);
-            }
-        }
-        let field_of = |table: &Table, name: &str| table.2.iter().find(|field| field.name == name);
-        let columns = tables
-            .iter()
-            .map(|table| (table.0, names.iter().map(|name| field_of(table, name)).collect()))
-            .collect();
+        let columns = Columns::new(types);
+        let names: Vec<&str> = columns.named().map(|(name, _)| name).collect();
         writeln!(file, "{},{}", OWN.join(","), names.join(","))?;
         Ok(Self { file, columns, symbols: BTreeMap::new(), row: Vec::new() })
     }
@@ -88,7 +66,7 @@ impl<W: Write> CsvWriter<W> {
         if let Message::StockDirectory(directory) = decoded {
             self.symbols.insert(locate, trimmed(&directory.stock).to_vec());
         }
-        let Some(columns) = self.columns.get(&message[0]) else { return Ok(()) };
+        let Some(columns) = self.columns.of(message[0]) else { return Ok(()) };
         let row = &mut self.row;
         row.clear();
         // What is in a snapshot has no number.
@@ -108,7 +86,7 @@ impl<W: Write> CsvWriter<W> {
             let Some(field) = field else { continue };
             let bytes = &message[field.offset..field.offset + field.len];
             match decimals(field) {
-                None => push_text(row, trimmed_right(bytes)),
+                None => push_text(row, text_of(bytes)),
                 Some(0) => write!(row, "{}", number_of(bytes))?,
                 Some(decimals) => {
                     let unit = 10_u64.pow(decimals.into());
@@ -128,16 +106,6 @@ impl<W: Write> CsvWriter<W> {
     pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-fn number_of(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-/// The field without the spaces after it.
-fn trimmed_right(field: &[u8]) -> &[u8] {
-    let end = field.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
-    &field[..end]
 }
 
 /// Text, in quotes where it has to be; bytes beyond ASCII as the characters of Latin-1.

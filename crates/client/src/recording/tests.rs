@@ -49,7 +49,8 @@ fn written(format: Format, messages: &[Vec<u8>]) -> Vec<u8> {
         let received_ns = Some(1_700_000_000 * SECOND + number / 4);
         writer.write(Recorded { session: None, number, received_ns, message }).unwrap();
     }
-    writer.flush().unwrap();
+    writer.finish().unwrap();
+    drop(writer);
     bytes
 }
 
@@ -283,7 +284,7 @@ fn packets_keep_their_session() {
         let session = Some(*b"0000000099");
         writer.write(Recorded { session, number, received_ns: None, message }).unwrap();
     }
-    writer.flush().unwrap();
+    writer.finish().unwrap();
     drop(writer);
     let mut reader = RecordingReader::open(&bytes[..]).unwrap();
     let mut count = 0;

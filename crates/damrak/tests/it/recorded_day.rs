@@ -70,7 +70,7 @@ fn record(running: &Running, path: &Path) {
         let recorded = Recorded { session: None, number, received_ns: None, message };
         writer.write(recorded).unwrap();
     }
-    writer.flush().unwrap();
+    writer.finish().unwrap();
 }
 
 fn json_of(arguments: &[&str], code: i32) -> Value {

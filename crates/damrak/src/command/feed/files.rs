@@ -74,20 +74,22 @@ pub struct ReplayArguments {
     json: bool,
 }
 
-/// Write a recording in another form: BinaryFILE, pcap or CSV.
+/// Write a recording in another form: BinaryFILE, pcap, CSV or Parquet.
 ///
 /// Reads files of any size as a stream, real ITCH 5.0 days too. A table has a row for each message and a column for
 /// each field, prices in decimals, and the symbol of each instrument; empty cells are fields that a message does not
-/// have. DuckDB reads it, and makes Parquet of it. Exit code 4 if a pcap file lacks messages.
+/// have. A Parquet file has the same columns with types; a program built with `--features parquet` writes it, and DuckDB
+/// makes one of a CSV file. Exit code 4 if a pcap file lacks messages.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed convert day.itch day.csv\n  \
                         zcat 01302020.NASDAQ_ITCH50.gz | damrak feed convert - orders.csv --types AFECXDU\n  \
+                        damrak feed convert day.itch day.parquet\n  \
                         damrak feed convert day.pcap day.itch\n  damrak feed convert day.csv day.pcap\n  \
                         duckdb -c \"COPY (FROM 'day.csv') TO 'day.parquet'\"")]
 pub struct ConvertArguments {
     /// The recording: BinaryFILE, pcap or CSV, as its first bytes say; `-` is standard input.
     from: PathBuf,
-    /// The file to write: `.csv`, `.pcap`, or anything else for BinaryFILE; `-` is CSV on standard output.
+    /// The file to write: `.csv`, `.parquet`, `.pcap`, or anything else for BinaryFILE; `-` is CSV on standard output.
     to: PathBuf,
     /// Write messages of these types alone, like AFECXDU.
     #[arg(long, value_name = "TYPES", default_value = "", hide_default_value = true)]
@@ -234,12 +236,13 @@ pub(super) fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     if !is_stdout {
         refuse_same(from, to)?;
     }
+    let format = if is_stdout { Ok(Format::Csv) } else { Format::of(to) };
+    let format = format.map_err(|error| unwritten(to, error))?;
     let mut reader = open(from)?;
-    let file: Box<dyn Write> = match is_stdout {
+    let file: Box<dyn Write + Send> = match is_stdout {
         true => Box::new(io::stdout()),
         false => Box::new(File::create(to).map_err(|error| unwritten(to, error))?),
     };
-    let format = if is_stdout { Format::Csv } else { Format::of(to) };
     let form = packet_form(([239, 10, 10, 10], 26477).into(), Ipv4Addr::LOCALHOST);
     let file = BufWriter::with_capacity(1 << 20, file);
     let writer = RecordingWriter::new(file, format, form, types.as_bytes());
@@ -249,7 +252,7 @@ pub(super) fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
         let is_more = reader.next(&mut |recorded| {
             let is_wanted = types.is_empty() || types.as_bytes().contains(&recorded.message[0]);
             // A table learns the symbols from messages that it leaves out.
-            if failed.is_none() && (is_wanted || format == Format::Csv) {
+            if failed.is_none() && (is_wanted || format.is_table()) {
                 written += u64::from(is_wanted);
                 failed = writer.write(recorded).err();
             }
@@ -264,7 +267,7 @@ pub(super) fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
             break;
         }
     }
-    match writer.flush() {
+    match writer.finish() {
         Err(error) if is_stdout && error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
         flushed => flushed.map_err(|error| unwritten(to, error))?,
     }

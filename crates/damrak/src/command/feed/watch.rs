@@ -252,9 +252,10 @@ impl<'a> Recorder<'a> {
     fn create(files: &'a [PathBuf], arguments: &JoinArguments) -> Result<Self, Failure> {
         let form = files::packet_form(arguments.group, arguments.interface);
         let create = |path: &'a PathBuf| {
+            let format = Format::of(path).map_err(|error| unwritten(path, error))?;
             let file = File::create(path).map_err(|error| unwritten(path, error))?;
             let file = BufWriter::with_capacity(1 << 20, file);
-            let writer = RecordingWriter::new(file, Format::of(path), form, b"")
+            let writer = RecordingWriter::new(file, format, form, b"")
                 .map_err(|error| unwritten(path, error))?;
             Ok((path, writer))
         };
@@ -301,7 +302,7 @@ impl<'a> Recorder<'a> {
 
     fn finish(self) -> Result<(), Failure> {
         for (path, mut file) in self.files {
-            file.flush().map_err(|error| unwritten(path, error))?;
+            file.finish().map_err(|error| unwritten(path, error))?;
         }
         Ok(())
     }
