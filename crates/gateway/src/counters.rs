@@ -286,6 +286,8 @@ counters! {
         /// Snapshots begun, and those that were sent to their end.
         snapshots,
         snapshots_complete,
+        /// Copies of the books made for them: those that log in before the next message share one.
+        copies,
         /// Logins to the feed over TCP.
         streams,
         /// Messages sent over TCP, in snapshots and streams.

@@ -14,6 +14,7 @@ mod agent_thread;
 pub mod changes;
 pub mod feed;
 mod feed_flow;
+pub mod feed_snapshots;
 pub mod gateway;
 pub mod journal;
 pub mod matching;

@@ -30,6 +30,8 @@ pub struct FeedBooks {
     state: Books,
     /// The last copy, as long as no message came after it.
     frozen: Option<Arc<FrozenBooks>>,
+    /// Copies made so far.
+    copies: u64,
 }
 
 /// A copy of the books that does not change.
@@ -123,7 +125,7 @@ impl FeedBooks {
     /// Before the first message.
     #[must_use]
     pub fn new() -> Self {
-        Self { next: 1, order_count: 0, state: Books::default(), frozen: None }
+        Self { next: 1, order_count: 0, state: Books::default(), frozen: None, copies: 0 }
     }
 
     /// Displayed orders now.
@@ -204,9 +206,17 @@ impl FeedBooks {
 
     /// The books as they are now, for any number of readers.
     pub(super) fn freeze(&mut self) -> Arc<FrozenBooks> {
-        let Self { next, state, frozen, .. } = self;
-        let copy = || Arc::new(FrozenBooks { next: *next, state: state.clone() });
+        let Self { next, state, frozen, copies, .. } = self;
+        let copy = || {
+            *copies += 1;
+            Arc::new(FrozenBooks { next: *next, state: state.clone() })
+        };
         Arc::clone(frozen.get_or_insert_with(copy))
+    }
+
+    /// Copies made so far.
+    pub(super) const fn copies(&self) -> u64 {
+        self.copies
     }
 
     fn list(&mut self, directory: &StockDirectory) {

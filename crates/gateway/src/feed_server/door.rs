@@ -400,6 +400,7 @@ impl<N: StreamNetwork> Door<N> {
                             until_ns: now_ns + SNAPSHOT_NS_MAX,
                             next: stored.next_of(stream),
                         });
+                        counters.copies.set(stored.books.copies());
                     }
                 }
             }

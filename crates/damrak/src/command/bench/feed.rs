@@ -2,7 +2,10 @@
 
 use clap::Args;
 use lab::{
-    bench::feed::{self, FeedOptions, FeedRow, FeedTarget},
+    bench::{
+        feed::{self, FeedOptions, FeedRow, FeedTarget},
+        feed_snapshots::{self, SnapshotOptions, SnapshotRow},
+    },
     environment::{Environment, machine_line},
 };
 use serde_json::json;
@@ -10,17 +13,21 @@ use venue::failure::Failure;
 
 use super::super::output::{grouped, print_json, print_line, table};
 
-/// Measure the feed on both sides: encoding, sending, reading, building books.
+/// Measure the feed on both sides: encoding, sending, reading, building books, snapshots.
 ///
 /// Each row runs in turn with a plain loop over the same bytes; figures are CPU time of one thread, and the ratio of
 /// the two is the one to quote. `encode` makes ITCH messages of events and packs them into MoldUDP64, beside a copy of
 /// the same messages. `streams` is one agent that packs and sends many delta streams over loopback, beside the bare
 /// sendmmsg of as many packets. `parse` reads every field of every message, and `books` builds the books order by order,
 /// each beside a sum over the same bytes.
+///
+/// Snapshots have a table of their own: the time from the first login to the first and the last message, of the joiner that
+/// waited longest, beside a plain server that writes as many bytes into as many connections.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench feed\n  \
     damrak bench feed --divisor 10 --runs 3 --json\n  \
-    damrak bench feed --streams 1")]
+    damrak bench feed --streams 1\n  \
+    damrak bench feed --snapshots-only")]
 pub struct Arguments {
     /// Seed of the messages.
     #[arg(long, default_value_t = 1)]
@@ -37,6 +44,9 @@ pub struct Arguments {
     /// Runs of each row; the plain loop and ours take turns.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     runs: u64,
+    /// Measure the snapshots alone.
+    #[arg(long)]
+    snapshots_only: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -44,6 +54,9 @@ pub struct Arguments {
 
 const MESSAGES: u64 = 12_000_000;
 const EVENTS: u64 = 1_000_000;
+/// Orders of the snapshots, and joiners at once.
+const ORDERS: [u64; 2] = [100_000, 1_000_000];
+const JOINERS: [usize; 2] = [1, 100];
 
 /// Runs `damrak bench feed`.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -56,7 +69,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         streams: arguments.streams as usize,
         runs: arguments.runs as usize,
     };
-    let rows = feed::measure(&options)?;
+    let snapshots = SnapshotOptions {
+        orders: ORDERS.map(|orders| orders / arguments.divisor).into(),
+        joiners: JOINERS.into(),
+        runs: options.runs,
+    };
+    let rows = match arguments.snapshots_only {
+        true => Vec::new(),
+        false => feed::measure(&options)?,
+    };
+    let snapshots = feed_snapshots::measure(&snapshots)?;
     let environment = Environment::now().since(&started);
     if arguments.json {
         let rows = rows.iter().map(|row| {
@@ -67,27 +89,55 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             value
         });
         return print_json(&json!({
-            "schema": "damrak/bench-feed/1",
+            "schema": "damrak/bench-feed/2",
             "seed": options.seed,
             "divisor": arguments.divisor,
             "symbols": options.symbols,
             "streams": options.streams,
             "runs": options.runs,
             "rows": rows.collect::<Vec<_>>(),
+            "snapshots": snapshots.iter().map(|row| {
+                let mut value = json!(row);
+                value["ratio"] = json!(row.ratio());
+                value
+            }).collect::<Vec<_>>(),
             "environment": environment,
         }));
     }
+    if !rows.is_empty() {
+        print_rows(&rows)?;
+    }
+    let header =
+        ["orders", "joiners", "MB each", "first ms", "last ms", "plain ms", "ratio", "copies"];
+    print_line(&table(header, snapshots.iter().map(snapshot_cells)))?;
+    print_line(&machine_line(&environment))
+}
+
+fn print_rows(rows: &[FeedRow]) -> Result<(), Failure> {
     let header =
         ["row", "ns", "least", "most", "instr", "plain ns", "ratio", "per second", "target", ""];
     print_line(&table(header, rows.iter().map(cells)))?;
-    for row in &rows {
+    for row in rows {
         let count = grouped(row.count);
         print_line(&format!(
             "{}: by {}, {count} of them, beside {}",
             row.name, row.per, row.beside
         ))?;
     }
-    print_line(&machine_line(&environment))
+    Ok(())
+}
+
+fn snapshot_cells(row: &SnapshotRow) -> [String; 8] {
+    [
+        grouped(row.orders),
+        row.joiners.to_string(),
+        format!("{:.1}", row.bytes as f64 / 1e6),
+        format!("{:.2}", row.first_ms.median()),
+        format!("{:.1}", row.last_ms.median()),
+        format!("{:.1}", row.beside_ms.median()),
+        format!("{:.2}", row.ratio()),
+        row.copies.to_string(),
+    ]
 }
 
 fn cells(row: &FeedRow) -> [String; 10] {
