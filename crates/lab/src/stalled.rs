@@ -8,8 +8,9 @@
 
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
     path::Path,
+    str::FromStr,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
@@ -41,6 +42,10 @@ const STREAM_REQUEST: &[u8] =
       Host: localhost\r\n\r\n";
 /// How long subscribers may take to stall; a bound of the harness too.
 const STALLED_WITHIN: Duration = Duration::from_secs(60);
+/// Packets after which a subscriber in datagrams that reads nothing has stalled: more than its system keeps.
+const PACKETS_STALLED: u64 = 2_000;
+/// How often subscribers that read do so.
+const READ_INTERVAL: Duration = Duration::from_millis(2);
 /// How often it is looked whether they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The venue runs under load for this long at least before it is measured.
@@ -55,49 +60,80 @@ pub enum Stalled {
     Feed,
     /// Clients of the snapshot service.
     Snapshot,
+    /// Subscribers of a delta stream, in datagrams.
+    Stream,
     /// Streams of derived data by HTTP.
     Http,
 }
 
 impl Stalled {
-    pub const ALL: [Self; 3] = [Self::Feed, Self::Snapshot, Self::Http];
+    pub const ALL: [Self; 4] = [Self::Feed, Self::Snapshot, Self::Stream, Self::Http];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Feed => "feed over TCP",
             Self::Snapshot => "snapshot",
+            Self::Stream => "delta stream",
             Self::Http => "HTTP stream",
         }
     }
 
-    /// What a venue needs for them beside what it has: the same in the run without them.
-    const fn sections(self) -> &'static str {
+    /// What a venue needs for them beside what it has: the same in the run without them. A stream goes to `sinks`.
+    fn sections(self, sinks: &[SocketAddr]) -> String {
         match self {
-            Self::Feed | Self::Snapshot => "",
-            Self::Http => {
-                "[admin]\naddress = \"127.0.0.1:0\"\n\
+            Self::Feed | Self::Snapshot => String::new(),
+            Self::Stream => {
+                let to: Vec<_> =
+                    sinks.iter().map(|to| format!("{to:?}", to = to.to_string())).collect();
+                format!(
+                    "[[market_data.streams]]\nname = \"all\"\ninstruments = [\"*\"]\nto = [{}]\n",
+                    to.join(", ")
+                )
+            }
+            Self::Http => "[admin]\naddress = \"127.0.0.1:0\"\n\
                  [derived_data]\ninterval = \"10ms\"\nslow_client_timeout = \"10min\"\n\
                  streams_per_address_max = 64\n"
-            }
+                .to_owned(),
         }
     }
 
-    /// Subscribers that take nothing any more, by the figures of the venue.
-    fn count(self, figures: &Value) -> u64 {
+    /// Of so many subscribers those that take nothing any more, by the figures of the venue.
+    fn count(self, subscribers: u64, figures: &Value) -> u64 {
         let figure = |name: &str| figures["feed_server"][name].as_u64().unwrap_or(0);
         match self {
             Self::Feed => figure("stalled"),
             // One whose system took the whole snapshot is through.
             Self::Snapshot => figure("stalled").max(figure("snapshots_complete")),
+            // Packets to each that no buffer holds.
+            Self::Stream => {
+                let packets = figures["streams"][0]["packets"].as_u64().unwrap_or(0);
+                if packets >= subscribers * PACKETS_STALLED { subscribers } else { 0 }
+            }
             Self::Http => figures["derived_data"]["streams_stalled"].as_u64().unwrap_or(0),
         }
     }
 
-    const fn address(self) -> &'static str {
+    /// The service where they log in; datagrams come by themselves.
+    const fn address(self) -> Option<&'static str> {
         match self {
-            Self::Feed => "feed_tcp",
-            Self::Snapshot => "snapshot",
-            Self::Http => "admin",
+            Self::Feed => Some("feed_tcp"),
+            Self::Snapshot => Some("snapshot"),
+            Self::Stream => None,
+            Self::Http => Some("admin"),
+        }
+    }
+}
+
+impl FromStr for Stalled {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "feed" => Ok(Self::Feed),
+            "snapshot" => Ok(Self::Snapshot),
+            "stream" => Ok(Self::Stream),
+            "http" => Ok(Self::Http),
+            _ => Err("it is feed, snapshot, stream or http".to_owned()),
         }
     }
 }
@@ -108,8 +144,9 @@ enum Held {
     Stream(#[expect(dead_code, reason = "it is kept open")] TcpStream),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StalledOptions {
+    pub kinds: Vec<Stalled>,
     /// Pairs of runs for each kind.
     pub pairs: usize,
     /// How long each run is measured.
@@ -162,8 +199,9 @@ pub fn run(
     folder: &Path,
     clock: SystemClock,
 ) -> Result<Vec<StalledOutcome>, Failure> {
+    let kinds = options.kinds.iter();
     let mut outcomes: Vec<_> =
-        Stalled::ALL.map(|stalled| StalledOutcome { stalled, pairs: Vec::new() }).into();
+        kinds.map(|kind| StalledOutcome { stalled: *kind, pairs: Vec::new() }).collect();
     for pair in 0..options.pairs {
         for outcome in &mut outcomes {
             let one = |with: bool| one(options, outcome.stalled, with, folder, clock);
@@ -190,10 +228,12 @@ fn one(
     clock: SystemClock,
 ) -> Result<u64, Failure> {
     let symbols = ["AAPL", "MSFT"].map(str::to_owned).to_vec();
+    let count = if stalled == Stalled::Stream { options.subscribers } else { 0 };
+    let (sinks, addresses) = sinks(count)?;
     let settings = OwnVenueOptions {
         symbols,
         users: 2,
-        market_data: stalled.sections().to_owned(),
+        market_data: stalled.sections(&addresses),
         // None is closed for what it is here to do.
         order_entry: "slow_client_timeout = \"10min\"\nreceive_timeout = \"10min\"".to_owned(),
         ..OwnVenueOptions::default()
@@ -202,11 +242,15 @@ fn one(
     let mut load = venue.load(1)?;
     load.pacing = Loop::Closed { outstanding: OUTSTANDING };
     load.live_orders_max = 10_000;
-    let place = has_subscribers.then(|| venue.address(stalled.address())).transpose()?;
     let stop = AtomicBool::new(false);
     let (report, requests) = thread::scope(|scope| {
         let report = scope.spawn(|| load::run(&load, &clock, &stop, &mut |_| {}));
-        let measured = measure(options, place.map(|place| (stalled, place)), &mut venue, clock);
+        if !has_subscribers && !sinks.is_empty() {
+            // Datagrams are sent in any case; in this run they are read.
+            scope.spawn(|| read_until(&sinks, &stop));
+        }
+        let stalled = has_subscribers.then_some(stalled);
+        let measured = measure(options, stalled, &mut venue, clock);
         stop.store(true, Ordering::Relaxed);
         (report.join().unwrap_or_else(|it| std::panic::resume_unwind(it)), measured)
     });
@@ -223,26 +267,28 @@ fn one(
 /// venue takes in the time of the run. Nothing but the load and the venue has anything to do in that time.
 fn measure(
     options: &StalledOptions,
-    stalled: Option<(Stalled, SocketAddr)>,
+    stalled: Option<Stalled>,
     venue: &mut OwnVenue,
     clock: SystemClock,
 ) -> Result<u64, Failure> {
     let begun = clock.since_start();
     let mut held = Vec::new();
-    if let Some((stalled, address)) = stalled {
-        for _ in 0..options.subscribers {
-            held.push(match stalled {
-                Stalled::Feed | Stalled::Snapshot => {
-                    Held::Subscriber(Box::new(log_in(address, clock)?))
-                }
-                Stalled::Http => Held::Stream(open_stream(address)?),
-            });
+    if let Some(stalled) = stalled {
+        if let Some(name) = stalled.address() {
+            let address = venue.address(name)?;
+            for _ in 0..options.subscribers {
+                held.push(match stalled {
+                    Stalled::Http => Held::Stream(open_stream(address)?),
+                    _ => Held::Subscriber(Box::new(log_in(address, clock)?)),
+                });
+            }
         }
-        while stalled.count(&venue.figures()) < options.subscribers as u64 {
+        let count = options.subscribers as u64;
+        while stalled.count(count, &venue.figures()) < count {
             if clock.since_start() - begun > STALLED_WITHIN {
                 return Err(Failure::runtime(format!(
                     "{} of {} subscribers of {} have stalled after {} s",
-                    stalled.count(&venue.figures()),
+                    stalled.count(count, &venue.figures()),
                     options.subscribers,
                     stalled.as_str(),
                     STALLED_WITHIN.as_secs()
@@ -258,6 +304,31 @@ fn measure(
     let (requests, took) = (venue.requests() - requests, clock.since_start() - from);
     drop(held);
     Ok((requests as f64 / took.as_secs_f64()) as u64)
+}
+
+/// So many sockets that a stream may go to, and their addresses.
+fn sinks(count: usize) -> Result<(Vec<UdpSocket>, Vec<SocketAddr>), Failure> {
+    let bind = |_| -> std::io::Result<_> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok((socket, address))
+    };
+    let bound = (0..count).map(bind).collect::<std::io::Result<Vec<_>>>();
+    let bound =
+        bound.map_err(|it| Failure::environment(format!("no socket for a subscriber: {it}")))?;
+    Ok(bound.into_iter().unzip())
+}
+
+/// Takes what comes, now and then, until the end.
+fn read_until(sinks: &[UdpSocket], stop: &AtomicBool) {
+    let mut buffer = [0; 2_048];
+    while !stop.load(Ordering::Relaxed) {
+        for sink in sinks {
+            while sink.recv(&mut buffer).is_ok() {}
+        }
+        thread::sleep(READ_INTERVAL);
+    }
 }
 
 /// Opens a stream of everything, and reads that it was taken.

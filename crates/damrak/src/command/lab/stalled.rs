@@ -8,7 +8,7 @@ use clap::Args;
 use lab::{
     crash_trial::prepare_folder,
     environment::{Environment, machine_line},
-    stalled::{self, CHANGE_PPM_MAX, StalledOptions, StalledOutcome},
+    stalled::{self, CHANGE_PPM_MAX, Stalled, StalledOptions, StalledOutcome},
 };
 use serde_json::json;
 use venue::{clock::SystemClock, config::Span, failure::Failure};
@@ -18,17 +18,21 @@ use super::super::output::{grouped, print_json, print_line};
 /// Compare the throughput of a venue with and without subscribers that stop reading.
 ///
 /// Pairs of runs in turns, each on a venue of its own under a load that waits for its answers: one run alone, one beside
-/// subscribers of the feed over TCP, of snapshots, or of derived data by HTTP, that read nothing after their login. Requests are counted from
-/// the moment at which all of them have stalled. The median of the changes counts. Load, venue and subscribers share the machine, so the figures mean something only where nothing else runs.
+/// subscribers of the feed over TCP, of snapshots, of a delta stream, or of derived data by HTTP, that read nothing after their
+/// login. Requests are counted from the moment at which all of them have stalled. The median of the changes counts. Load, venue
+/// and subscribers share the machine, so the figures mean something only where nothing else runs.
 /// Exit code 4 with --strict if the median is a loss of more than 2 %.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  damrak lab stalled\n  damrak lab stalled --pairs 9 --for 5s --strict --json"
+    after_help = "Examples:\n  damrak lab stalled\n  damrak lab stalled --of stream --pairs 9 --for 5s --strict --json"
 )]
 pub(super) struct Arguments {
     /// Pairs of runs for each kind of subscriber.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
     pairs: u8,
+    /// Subscribers of this kind alone: feed, snapshot, stream, http; more than once for several.
+    #[arg(long = "of", value_name = "KIND")]
+    kinds: Vec<Stalled>,
     /// How long each run is measured, after the subscribers have stalled.
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     duration: Span,
@@ -49,7 +53,12 @@ pub(super) struct Arguments {
 /// Runs `damrak lab stalled`.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     prepare_folder(&arguments.out, "lab stalled", || ())?;
+    let kinds = match arguments.kinds.is_empty() {
+        true => Stalled::ALL.into(),
+        false => arguments.kinds.clone(),
+    };
     let options = StalledOptions {
+        kinds,
         pairs: arguments.pairs.into(),
         duration: arguments.duration.0,
         subscribers: arguments.subscribers.into(),
