@@ -215,19 +215,19 @@ fn what_the_journal_no_longer_has_is_named() {
     let mut running = venue::start(&config, SystemClock::start()).unwrap();
     let mut flow = Flow::start(&mut running);
     // Snapshots are made while inputs come; the last two of them cover the first segments.
-    // The thread that makes them may be far behind, and has the time that it needs.
-    let removed = |running: &mut Running| {
-        running.status()["snapshots"]["segments_removed"].as_u64().filter(|count| *count > 0)
-    };
-    for _ in 0..20 {
-        flow.trade(10_000);
+    // The thread that makes them has the time that it needs: inputs wait for each snapshot.
+    let figure =
+        |running: &mut Running, name: &str| running.status()["snapshots"][name].as_u64().unwrap();
+    for made in 1..=20 {
+        flow.trade(11_000);
         published(&mut running, &mut flow);
-        if removed(&mut running).is_some() {
+        let look = |running: &mut Running| (figure(running, "made") >= made).then_some(());
+        wait_for("a snapshot", &mut running, look, |running| running.status().to_string());
+        if figure(&mut running, "segments_removed") > 0 {
             break;
         }
     }
-    let state = |running: &mut Running| running.status().to_string();
-    wait_for("old segments to be removed", &mut running, removed, state);
+    assert!(figure(&mut running, "segments_removed") > 0, "{}", running.status());
     let last = published(&mut running, &mut flow);
 
     let clock = SystemClock::start();
