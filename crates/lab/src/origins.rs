@@ -136,7 +136,7 @@ impl Origins {
             ),
             (
                 "io_uring",
-                "Damrak receives no datagrams by io_uring: measured once, it took more time a datagram than recvmmsg(2)",
+                "Damrak receives no datagrams by io_uring; `network.udp` is recvmmsg(2), with or without joined datagrams",
                 "rejected: it introduced more overhead and took a core",
             ),
         ] {
