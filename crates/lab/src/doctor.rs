@@ -232,13 +232,13 @@ mod tests {
             (
                 "memory",
                 "proc/meminfo",
-                "MemTotal: 1000000 kB\nMemAvailable: 900000 kB\n",
+                "MemTotal: 300000 kB\nMemAvailable: 290000 kB\n",
                 State::Missing,
             ),
             (
                 "memory",
                 "proc/meminfo",
-                "MemTotal: 64000000 kB\nMemAvailable: 900000 kB\n",
+                "MemTotal: 64000000 kB\nMemAvailable: 290000 kB\n",
                 State::Worse,
             ),
             ("locked memory", "proc/self/limits", &little, State::Worse),
