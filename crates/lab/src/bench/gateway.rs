@@ -3,7 +3,7 @@
 //! Start at [`measure`]. A path drives prepared requests through a venue, and in turns with it through a bare
 //! program that answers the same client: over UDP [`bare_exchange`], which keeps a book, writes a log and sends
 //! a feed, but knows no sessions, balances or recovery; over TCP [`bare_echo`], which answers with as many bytes
-//! as the venue does. The client is one thread that never sleeps ([`datagrams`], [`stream`]).
+//! as the venue does. The client is one thread that never sleeps (`datagrams`, `stream`).
 //!
 //! Invariant: each request has one answer, in order, or the run fails; so both sides did the same work.
 
