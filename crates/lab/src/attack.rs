@@ -89,7 +89,7 @@ fn one_run(
     let folder = folder.join(attack.name);
     let journal = folder.join("journal");
     fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
-    let [honest_local, attacker_local] = [free_udp_address()?, free_udp_address()?];
+    let [honest_local, attacker_local] = free_udp_addresses()?;
     let config = folder.join("venue.toml");
     fs::write(&config, config_text(&journal, honest_local, attacker_local))
         .map_err(|error| unusable(&config, &error))?;
@@ -276,9 +276,11 @@ fn wait(clock: SystemClock, at_most: Duration, mut holds: impl FnMut() -> bool) 
     false
 }
 
-fn free_udp_address() -> Result<SocketAddr, Failure> {
-    UdpSocket::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
+/// Two free addresses: both are held until both are known, so they differ.
+fn free_udp_addresses() -> Result<[SocketAddr; 2], Failure> {
+    let bind = || UdpSocket::bind("127.0.0.1:0");
+    bind()
+        .and_then(|first| Ok([first.local_addr()?, bind()?.local_addr()?]))
         .map_err(|error| Failure::environment(format!("no free UDP port: {error}")))
 }
 
