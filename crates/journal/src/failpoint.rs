@@ -6,7 +6,7 @@
 /// What to break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failpoint {
-    /// A checksum is not compared.
+    /// Neither the checksum of a batch is compared nor its chain: its bytes are taken as they are.
     Unchecked,
     /// A torn tail is taken for the end, and stays.
     Torn,
