@@ -16,7 +16,7 @@ use wire::fix::{
     MarketDataRequest, Message, market_data_id,
 };
 
-use self::subscription::{Change, Filled, Pen, Subscription, reject};
+use self::subscription::{Change, Filled, Pen, Subscription, has_room, reject};
 use crate::{
     CloseReason, ConnectionId, Credentials, DerivedMirror, LoginFault, MarketDataFixCounters,
     NetworkEvent, OperatorEvent, OperatorEventSink, StreamNetwork,
@@ -43,6 +43,8 @@ const BYTES_PER_TURN: usize = 1 << 20;
 /// Reads and messages of one connection in one turn.
 const READS_PER_TURN: usize = 2;
 const MESSAGES_PER_TURN: usize = 32;
+/// Room for what may be said to one message, as entries of market data: a reject, and the end of a resend.
+const ANSWER_ENTRIES: usize = 4;
 const READ_BYTES: usize = 4096;
 /// How often timers are looked at.
 const TICK_NS: u64 = 10_000_000;
@@ -256,6 +258,12 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         written: &mut usize,
     ) -> (Served, CloseReason) {
         let mut is_again = false;
+        // While the mirror shows nothing, requests wait in the socket.
+        let hears = match client.connection.stage {
+            Stage::Pending => true,
+            Stage::Live(_) => self.mirror.is_held(),
+            Stage::Closing { .. } => false,
+        };
         match client.connection.stage {
             Stage::Closing { .. } => {
                 match client.connection.read(&mut self.network, &mut self.read_buffer) {
@@ -264,12 +272,11 @@ impl<N: StreamNetwork> MarketDataFix<N> {
                     ReadOutcome::Nothing => {}
                 }
             }
-            // While the mirror shows nothing, requests wait in the socket.
-            Stage::Live(_) if !self.mirror.is_held() => {}
-            Stage::Pending | Stage::Live(_) => match self.hear(client, now_ns) {
+            Stage::Pending | Stage::Live(_) if hears => match self.hear(client, now_ns) {
                 Ok(more) => is_again = more,
                 Err(reason) => return (Served::Close, reason),
             },
+            Stage::Pending | Stage::Live(_) => {}
         }
         if matches!(client.connection.stage, Stage::Live(_)) {
             self.fill(client, now_ns);
@@ -291,16 +298,19 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             self.network.finish(connection.id);
         }
         // What had no room has some now.
-        let is_again =
-            is_again || (is_empty && (client.is_behind || connection.session.has_more()));
+        let had_no_room = client.is_behind || connection.session.has_more() || connection.readable;
+        let is_again = is_again || (is_empty && hears && had_no_room);
         (if is_again { Served::Again } else { Served::Idle }, CloseReason::Gone)
     }
 
-    /// Reads and takes messages. True if there may be more.
+    /// Reads and takes messages, as long as an answer has room. True if there may be more that has.
     fn hear(&mut self, client: &mut Client, now_ns: u64) -> Result<bool, CloseReason> {
         let mut taken = 0;
         for _ in 0..READS_PER_TURN {
             while taken < MESSAGES_PER_TURN {
+                if !has_room(&client.connection.session, ANSWER_ENTRIES) {
+                    return Ok(false);
+                }
                 match self.take_message(client, now_ns)? {
                     true => taken += 1,
                     false => break,
@@ -483,6 +493,11 @@ impl<N: StreamNetwork> MarketDataFix<N> {
                 }
                 Filled::Over => {
                     self.counters.subscriptions.set(self.counters.subscriptions.get() - 1);
+                }
+                Filled::Missed if !pen.has_room(0) => {
+                    client.subscriptions.push_front(subscription);
+                    client.is_behind = true;
+                    break;
                 }
                 Filled::Missed => {
                     let reason = MarketDataReject::TradesMissed;

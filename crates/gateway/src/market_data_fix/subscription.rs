@@ -86,10 +86,14 @@ pub(super) struct Pen<'a> {
     pub(super) increments: u64,
 }
 
+/// True if a message with so many entries may wait for the socket.
+pub(super) fn has_room(session: &LiveSession, entries: usize) -> bool {
+    session.outgoing().len() + entries * ENTRY_LEN_MAX + FRAME_BYTES <= OUTGOING_BYTES_MAX
+}
+
 impl Pen<'_> {
-    fn has_room(&self, entries: usize) -> bool {
-        let len = entries * ENTRY_LEN_MAX + FRAME_BYTES;
-        self.session.outgoing().len() + len <= OUTGOING_BYTES_MAX
+    pub(super) fn has_room(&self, entries: usize) -> bool {
+        has_room(self.session, entries)
     }
 
     /// Sends a message with the MDReqID of its request.

@@ -426,6 +426,31 @@ fn a_slow_client_has_what_is_and_holds_nothing_up() {
     assert_eq!(world.count().slow_closed, 1);
 }
 
+/// Requests of a client that reads no answers wait in its socket: no more than 64 KiB wait for it here. Once it reads, each
+/// has its answer.
+#[test]
+fn a_flood_that_is_not_read_waits_in_the_socket() {
+    const REQUESTS: usize = 3_000;
+    for (msg_type, fields) in
+        [("V", subscription("X", 11, BOTH, &["AAPL"])), ("1", "112=T|".into())]
+    {
+        let mut world = World::new();
+        let mut client = world.log_on("A");
+        world.network.set_room(client.id, 0);
+        for _ in 0..REQUESTS {
+            world.say(&mut client, msg_type, &fields);
+            let held = world.agent.clients[client.id.index as usize].as_ref().unwrap();
+            assert!(held.connection.session.outgoing().len() <= OUTGOING_BYTES_MAX);
+        }
+        assert!(
+            world.network.calls(client.id) < 100 * REQUESTS as u64,
+            "it is not asked again and again"
+        );
+        world.network.set_room(client.id, usize::MAX);
+        assert_eq!(world.hear(&mut client).len(), REQUESTS);
+    }
+}
+
 /// Trades that a client can have no more end its subscription, with a message that says so; levels go on elsewhere.
 #[test]
 fn missed_trades_end_their_subscription() {

@@ -71,8 +71,6 @@ pub enum MarketDataReject {
     EntryType,
     /// No subscription has this MDReqID.
     NoSubscription,
-    /// The books are being caught up with.
-    NotReady,
     /// Trades were missed: the subscription has ended.
     TradesMissed,
 }
@@ -89,7 +87,7 @@ impl MarketDataReject {
             Self::UpdateType => b'6',
             Self::NotAggregated => b'7',
             Self::EntryType => b'8',
-            Self::NoSubscription | Self::NotReady | Self::TradesMissed => return None,
+            Self::NoSubscription | Self::TradesMissed => return None,
         })
     }
 
@@ -109,7 +107,6 @@ impl MarketDataReject {
             }
             Self::EntryType => "MDEntryType is none of 0, 1 and 2",
             Self::NoSubscription => "no subscription has this MDReqID",
-            Self::NotReady => "the books are being caught up with: request again",
             Self::TradesMissed => {
                 "trades were missed, and the subscription has ended: request again"
             }
