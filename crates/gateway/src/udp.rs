@@ -16,6 +16,9 @@ use os::{BATCH, DatagramBatch};
 
 use crate::{DatagramNetwork, SocketOptions, UdpLossCount, counters::UdpLossCounters};
 
+/// Messages that one call receives where each may be joined of many datagrams: their room is 2 MiB.
+const BATCH_JOINED: usize = 32;
+
 /// How a [`Udp`] socket is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
@@ -135,7 +138,7 @@ impl Udp {
         let receive_buffer_bytes = socket.recv_buffer_size()?;
         let joined = options.joins_received.then(|| os::join_datagrams(socket.as_fd()));
         let (incoming, refused_join) = match joined {
-            Some(Ok(())) => (DatagramBatch::for_joined(), None),
+            Some(Ok(())) => (DatagramBatch::for_joined(BATCH_JOINED), None),
             refused => {
                 (DatagramBatch::new(options.datagram_bytes_max), refused.and_then(Result::err))
             }
@@ -223,7 +226,7 @@ impl DatagramNetwork for Udp {
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
         self.too_long.clear();
         let count = self.incoming.receive(self.socket.as_fd())?;
-        let mut datagrams = count;
+        let mut datagrams = 0;
         for index in 0..count {
             let received = self.incoming.received(index);
             let mut take = |datagram: &[u8]| match received.from {
@@ -235,14 +238,10 @@ impl DatagramNetwork for Udp {
                     self.too_long.extend(from);
                 }
             };
-            match received.segment_bytes {
-                None => take(received.bytes),
-                Some(bytes) => {
-                    let joined = received.bytes.chunks(bytes);
-                    datagrams += joined.len().saturating_sub(1);
-                    joined.for_each(take);
-                }
-            }
+            received.datagrams().for_each(|datagram| {
+                take(datagram);
+                datagrams += 1;
+            });
         }
         Ok(datagrams)
     }

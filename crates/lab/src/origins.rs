@@ -18,7 +18,7 @@ use std::{
 };
 
 use market::{Price, Symbol, Text};
-use os::{ReceiveBatch, SendQueue};
+use os::{DatagramBatch, SendQueue};
 use serde_json::{Value, json};
 use venue::{clock::SystemClock, failure::Failure};
 use wire::fix::{CompId, Version};
@@ -337,9 +337,9 @@ impl Origins {
         for (subject, theirs, differences) in profiles {
             let duration = self.duration;
             let profile = VenueProfile { subject, duration, out: self.out.join("profile") };
-            let mut told = Vec::new();
+            let mut steps = Vec::new();
             let ran = profile.run_without_tools(&mut |step: &ProfileStep| {
-                told.push(step.clone());
+                steps.push(step.clone());
                 Ok(())
             });
             if let Err(failure) = ran {
@@ -347,7 +347,7 @@ impl Origins {
                     (format!("{subject:?}").to_lowercase(), Err(failure.to_string()));
                 done(&OriginRow { origin: 'E', case, ours, theirs, differences })?;
             }
-            for ProfileStep { name, outcome } in told {
+            for ProfileStep { name, outcome } in steps {
                 let case = format!("{}: {name}", format!("{subject:?}").to_lowercase());
                 done(&OriginRow { origin: 'E', case, ours: outcome, theirs, differences })?;
             }
@@ -385,14 +385,14 @@ fn datagrams(way: Way, duration: Duration) -> Result<Value, String> {
     let (received, reading) = thread::scope(|scope| {
         let sender = scope.spawn(|| send(&near, way, &is_over, &sent));
         let receiver = scope.spawn(|| {
-            let mut batch =
-                ReceiveBatch::new(way.received, if way.segments { 65_536 } else { 2_048 });
+            let mut batch = DatagramBatch::for_joined(way.received);
             let mut received = 0_u64;
             loop {
                 // Read before the socket: what was sent before it is there by then.
                 let is_last = is_over.load(Ordering::Acquire);
                 let count = batch.receive(far.as_fd())?;
-                received += (0..count).map(|at| batch.datagrams(at).count() as u64).sum::<u64>();
+                received +=
+                    (0..count).map(|at| batch.received(at).datagrams().count() as u64).sum::<u64>();
                 if count == 0 {
                     if is_last {
                         return Ok(received);

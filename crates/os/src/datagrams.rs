@@ -4,28 +4,25 @@
 //! and are not used after it.
 
 use std::{
-    io,
+    fmt, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
     os::fd::{AsRawFd, BorrowedFd},
     ptr,
     time::Duration,
 };
 
-use crate::{check, is_not_now};
+use crate::{
+    check, is_not_now,
+    segments::{Control, run_len},
+};
 
 /// How many datagrams cross into or out of the kernel in one call, at most. Joined ones count once.
 pub const BATCH: usize = 64;
 /// How many datagrams are asked for when the last call found few: less to prepare where nothing
 /// comes, which is most calls of an agent that does not sleep.
 const BATCH_SMALL: usize = 8;
-/// As [`BATCH`], where each may be joined of many and needs 64 KiB of room.
-const BATCH_JOINED: usize = 32;
 /// The longest run of datagrams that the kernel joins, in bytes.
 const JOINED_BYTES_MAX: usize = 64 << 10;
-/// Datagrams that are sent as one, at most (UDP_MAX_SEGMENTS).
-const SEGMENTS_MAX: usize = 64;
-/// Bytes of them, which must fit one IP packet.
-const SEGMENTED_BYTES_MAX: usize = 65_000;
 
 /// How many datagrams the socket has dropped so far: its buffer was full (SO_MEMINFO).
 ///
@@ -88,7 +85,8 @@ pub fn join_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Room for many datagrams and what the kernel says about each: recvmmsg(2), sendmmsg(2).
+/// Room for many datagrams and what the kernel says about each: recvmmsg(2), sendmmsg(2). Pages that no datagram reaches
+/// are not touched.
 pub struct DatagramBatch {
     slots: usize,
     slot_bytes: usize,
@@ -115,14 +113,16 @@ pub struct DatagramBatch {
 #[repr(C, align(8))]
 struct Name([u8; 28]);
 
-/// What goes with a datagram: here only the length of those that are joined.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Control([u8; 32]);
-
 // SAFETY: the pointers in `pieces` and `headers` are written anew before each call that follows
 // them, so none of those written on another thread is ever followed.
 unsafe impl Send for DatagramBatch {}
+
+impl fmt::Debug for DatagramBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { slots, slot_bytes, may_be_joined, .. } = self;
+        write!(f, "DatagramBatch({slots} of {slot_bytes} bytes, may be joined: {may_be_joined})")
+    }
+}
 
 /// One datagram of a batch that was received, or several that were joined.
 pub struct Received<'a> {
@@ -133,7 +133,17 @@ pub struct Received<'a> {
     /// There were more than there was room for.
     pub truncated: bool,
     /// Where several were joined: each has so many bytes, the last perhaps fewer.
-    pub segment_bytes: Option<usize>,
+    segment_bytes: Option<usize>,
+}
+
+impl<'a> Received<'a> {
+    /// The datagrams, one by one: an empty one too.
+    pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        let len = self.segment_bytes.unwrap_or(bytes.len()).max(1);
+        let empty = bytes.is_empty().then_some(bytes);
+        empty.into_iter().chain(bytes.chunks(len))
+    }
 }
 
 impl DatagramBatch {
@@ -143,10 +153,10 @@ impl DatagramBatch {
         Self::with(BATCH, datagram_bytes_max, false)
     }
 
-    /// Room to receive from a socket that joins datagrams; see [`join_datagrams`].
+    /// Room to receive so many messages from a socket that may join datagrams; see [`join_datagrams`]. Each may be 64 KiB.
     #[must_use]
-    pub fn for_joined() -> Self {
-        Self::with(BATCH_JOINED, JOINED_BYTES_MAX, true)
+    pub fn for_joined(messages_max: usize) -> Self {
+        Self::with(messages_max, JOINED_BYTES_MAX, true)
     }
 
     fn with(slots: usize, slot_bytes: usize, may_be_joined: bool) -> Self {
@@ -157,22 +167,16 @@ impl DatagramBatch {
             slots,
             slot_bytes,
             may_be_joined,
-            wanted: BATCH_SMALL,
+            wanted: BATCH_SMALL.min(slots),
             is_full: false,
             bytes: vec![0; slots * slot_bytes].into_boxed_slice(),
             lengths: vec![0; slots].into_boxed_slice(),
             names: vec![Name([0; 28]); slots].into_boxed_slice(),
             name_lengths: vec![0; slots].into_boxed_slice(),
-            controls: vec![Control([0; 32]); slots].into_boxed_slice(),
+            controls: vec![Control::EMPTY; slots].into_boxed_slice(),
             pieces: vec![piece; slots].into_boxed_slice(),
             headers: vec![header; slots].into_boxed_slice(),
         }
-    }
-
-    /// The longest datagram there is room for, in bytes.
-    #[must_use]
-    pub fn datagram_bytes_max(&self) -> usize {
-        self.slot_bytes
     }
 
     /// Receives what waits, as many as there are slots, without blocking; 0 if nothing does.
@@ -207,8 +211,30 @@ impl DatagramBatch {
             other => other?,
         };
         self.is_full = count == wanted;
-        self.wanted = if count < BATCH_SMALL { BATCH_SMALL } else { self.slots };
+        self.wanted = if count < BATCH_SMALL { BATCH_SMALL.min(self.slots) } else { self.slots };
         Ok(count)
+    }
+
+    /// Has `read` put a datagram into each slot until there is no more, as [`receive`](Self::receive) does at once. It
+    /// says nothing of senders.
+    ///
+    /// # Errors
+    /// As `read` says, if it is the first to be asked for.
+    pub fn receive_each(
+        &mut self,
+        mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let slots = self.bytes.chunks_exact_mut(self.slot_bytes);
+        for (index, (slot, header)) in slots.zip(&mut self.headers).enumerate() {
+            match read(slot) {
+                Ok(len) => header.msg_len = len as libc::c_uint,
+                Err(error) if is_not_now(&error) => return Ok(index),
+                Err(_) if index > 0 => return Ok(index),
+                Err(error) => return Err(error),
+            }
+            header.msg_hdr.msg_controllen = 0;
+        }
+        Ok(self.headers.len())
     }
 
     /// True if the last [`receive`](Self::receive) found as many as it asked for: there may be more.
@@ -282,7 +308,7 @@ impl DatagramBatch {
             if len > 1 {
                 let segment_bytes = self.lengths[next] as u16;
                 self.controls[first + run_count] = Control::of_segments(segment_bytes);
-                self.link_control(first + run_count, Control::SEGMENTS_LEN);
+                self.link_control(first + run_count, size_of::<Control>());
             }
             (run_count, next) = (run_count + 1, next + len);
         }
@@ -290,24 +316,11 @@ impl DatagramBatch {
         Ok(if taken == run_count { end - first } else { begins[taken] - first })
     }
 
-    /// How many datagrams from `first` on go as one: all have one address and one length, but for the last,
-    /// which may be shorter.
+    /// How many datagrams from `first` on go as one: all have one address.
     fn run_len(&self, first: usize, end: usize) -> usize {
-        let len = self.lengths[first];
-        let (mut count, mut bytes) = (1, len);
-        while first + count < end && count < SEGMENTS_MAX {
-            let next = first + count;
-            let next_len = self.lengths[next];
-            let fits = next_len > 0 && next_len <= len && bytes + next_len <= SEGMENTED_BYTES_MAX;
-            if !fits || self.names[next] != self.names[first] {
-                break;
-            }
-            (count, bytes) = (count + 1, bytes + next_len);
-            if next_len < len {
-                break;
-            }
-        }
-        count
+        let names = &self.names;
+        let alike = (first..end).take_while(|index| names[*index] == names[first]);
+        run_len(alike.map(|index| self.lengths[index]))
     }
 
     fn send_headers(
@@ -403,33 +416,6 @@ impl Name {
     }
 }
 
-impl Control {
-    const WORD: usize = size_of::<usize>();
-    /// Length, level, type and two bytes, up to the next word.
-    const SEGMENTS_LEN: usize = (Self::WORD + 8 + 2).next_multiple_of(Self::WORD);
-
-    /// Says that datagrams of this length are sent as one.
-    fn of_segments(segment_bytes: u16) -> Self {
-        let word = Self::WORD;
-        let mut bytes = [0; 32];
-        bytes[..word].copy_from_slice(&(word + 8 + 2).to_ne_bytes());
-        bytes[word..word + 4].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-        bytes[word + 4..word + 8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-        bytes[word + 8..word + 10].copy_from_slice(&segment_bytes.to_ne_bytes());
-        Self(bytes)
-    }
-
-    /// The length of joined datagrams among the first `len` bytes: one block of length, level, type, number.
-    fn segment_bytes(&self, len: usize) -> Option<usize> {
-        let word = Self::WORD;
-        let bytes = self.0.get(..len.min(self.0.len()))?;
-        let number = |at: usize| Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        let is_joined = number(word)? == libc::SOL_UDP && number(word + 4)? == libc::UDP_GRO;
-        let segment_bytes = number(word + 8).filter(|_| is_joined)?;
-        usize::try_from(segment_bytes).ok().filter(|bytes| *bytes > 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{net::UdpSocket, os::fd::AsFd};
@@ -476,9 +462,26 @@ mod tests {
             batch.put(index, to.local_addr().unwrap(), &[7; 10], &vec![8; len - 10]);
         }
         assert_eq!(batch.send_runs(sender.as_fd(), 1, lengths.len()).unwrap(), 7);
-        let joined = received(&mut DatagramBatch::for_joined(), &one);
+        let joined = received(&mut DatagramBatch::for_joined(BATCH), &one);
         assert_eq!(joined, [(120, Some(50)), (50, None), (60, None)]);
         assert_eq!(received(&mut batch, &other), [(60, None); 2]);
         assert_eq!(dropped_datagrams(other.as_fd()).unwrap(), 0);
+    }
+
+    /// What is read one by one is handed over like what comes at once, up to the first error; an empty datagram is one.
+    #[test]
+    fn one_by_one_is_the_same() {
+        let mut batch = DatagramBatch::new(100);
+        let mut left = 3_usize;
+        let count = batch.receive_each(|slot| {
+            left = left.checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
+            slot[0] = 7;
+            Ok(usize::from(left > 0))
+        });
+        assert_eq!(count.unwrap(), 3);
+        let datagrams = |index| batch.received(index).datagrams().collect::<Vec<_>>();
+        assert_eq!((datagrams(1), datagrams(2)), (vec![&[7_u8][..]], vec![&[][..]]));
+        let refused = batch.receive_each(|_| Err(io::ErrorKind::ConnectionRefused.into()));
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

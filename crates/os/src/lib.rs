@@ -9,7 +9,8 @@
 #![allow(unsafe_code)]
 
 mod datagrams;
-mod peer_datagrams;
+mod segments;
+mod send_queue;
 mod descriptors;
 mod uring;
 mod stream_ring;
@@ -27,9 +28,9 @@ pub use datagrams::{
 };
 pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use free_space::free_bytes;
-pub use peer_datagrams::{ReceiveBatch, SendQueue, sends_segments};
 pub use power::cut_power;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
+pub use send_queue::{SendQueue, sends_segments};
 pub use stream_ring::{ReceivedBytes, STREAM_TOKEN_MAX, StreamEnd, StreamEvent, StreamRing};
 pub use system_files::{ProcessorTicks, SystemFiles};
 pub use thread::{

@@ -8,7 +8,7 @@ use std::{
     os::fd::AsFd,
 };
 
-use os::{ReceiveBatch, SendQueue};
+use os::{DatagramBatch, SendQueue};
 use socket2::SockRef;
 use wire::moldudp64::{
     self, BLOCK_HEADER_LEN, PACKET_LEN_DEFAULT, ReceiveError, Receiver, ReceiverLimits,
@@ -20,8 +20,6 @@ use crate::subscriber::RECEIVE_BUFFER_BYTES;
 
 /// Datagrams read in one turn, so that one busy session does not starve its neighbours.
 const READS_PER_POLL: usize = 64;
-/// The longest datagram there is.
-const DATAGRAM_LEN_MAX: usize = 65_535;
 /// A client in batches sends and receives so many datagrams with one system call,
 const SENDS_PER_CALL: usize = 64;
 /// so many if the kernel gathers what it receives: each may be many then.
@@ -59,7 +57,7 @@ pub trait DatagramSocket {
     ///
     /// # Errors
     /// As [`receive`](Self::receive), but for `WouldBlock`.
-    fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+    fn receive_batch(&self, batch: &mut DatagramBatch) -> io::Result<usize> {
         batch.receive_each(|buffer| self.receive(buffer))
     }
 }
@@ -77,7 +75,7 @@ impl DatagramSocket for UdpSocket {
         queue.send(self.as_fd())
     }
 
-    fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
+    fn receive_batch(&self, batch: &mut DatagramBatch) -> io::Result<usize> {
         batch.receive(self.as_fd())
     }
 }
@@ -103,7 +101,7 @@ pub struct UdpClient<S = UdpSocket> {
     socket: S,
     /// `None` until the first packet says how far the session got.
     receiver: Option<Receiver>,
-    received: ReceiveBatch,
+    received: DatagramBatch,
     /// Full datagrams, and the one being filled: message blocks.
     queue: SendQueue,
     /// The most full datagrams that wait.
@@ -175,7 +173,7 @@ impl UdpClient {
         if batching != DatagramBatching::Single {
             self.queue = SendQueue::new(is_split);
             self.datagrams_max = SENDS_PER_CALL;
-            self.received = ReceiveBatch::new(RECEIVES_PER_CALL, DATAGRAM_LEN_MAX);
+            self.received = DatagramBatch::for_joined(RECEIVES_PER_CALL);
         }
         Ok(self)
     }
@@ -199,7 +197,7 @@ impl<S: DatagramSocket> UdpClient<S> {
         Self {
             socket,
             receiver: from.map(|from| Receiver::new(from, limits())),
-            received: ReceiveBatch::new(1, DATAGRAM_LEN_MAX),
+            received: DatagramBatch::for_joined(1),
             queue: SendQueue::new(false),
             datagrams_max: 1,
             waiting_count: 0,
@@ -354,7 +352,7 @@ impl<S: DatagramSocket> UdpClient<S> {
         let mut delivered = 0;
         let Self { receiver, received, report, .. } = self;
         let received = &*received;
-        for datagram in (0..count).flat_map(|index| received.datagrams(index)) {
+        for datagram in (0..count).flat_map(|index| received.received(index).datagrams()) {
             report.datagrams_received += 1;
             delivered += take(receiver, datagram, now_ns, report, on_message)?;
         }
