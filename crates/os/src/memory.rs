@@ -323,9 +323,15 @@ pub fn keep_ready() -> io::Result<()> {
 /// # Errors
 /// The system does not let it be moved.
 pub fn keep_off(cores: &[usize]) -> io::Result<()> {
-    match KEEPER_ID.load(Ordering::Acquire) {
-        0 => Ok(()),
-        id => move_off(id, cores),
+    if KEEPER.get().is_none() || cores.is_empty() {
+        return Ok(());
+    }
+    // The thread may just have been started: its number is the first thing that it says.
+    loop {
+        match KEEPER_ID.load(Ordering::Acquire) {
+            0 => thread::yield_now(),
+            id => return move_off(id, cores),
+        }
     }
 }
 
