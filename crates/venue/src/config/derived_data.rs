@@ -8,7 +8,7 @@ use wire::fix::CompId;
 
 use super::{
     Span, loopback,
-    order_entry::{TIMER_MIN, comp_id},
+    order_entry::{check_timers, comp_id},
 };
 
 /// Levels that one stream may watch, over all its instruments.
@@ -86,6 +86,7 @@ impl DerivedDataConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct MarketDataFixConfig {
     /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26405`.
+    #[serde(deserialize_with = "super::units::address")]
     pub address: SocketAddr,
     /// CompID of the venue, up to 16 characters; that of a client is its username. Default `DAMRAK`.
     pub comp_id: String,
@@ -139,19 +140,13 @@ impl MarketDataFixConfig {
                 self.interval.0
             ));
         }
-        for (key, span) in [
-            ("login_timeout", self.login_timeout),
-            ("slow_client_timeout", self.slow_client_timeout),
-        ] {
-            if span.0 < TIMER_MIN {
-                return Err(format!(
-                    "market_data_fix.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers \
-                     are looked at that often; leave it out for the default",
-                    span.0
-                ));
-            }
-        }
-        Ok(())
+        check_timers(
+            "market_data_fix",
+            &[
+                ("login_timeout", self.login_timeout),
+                ("slow_client_timeout", self.slow_client_timeout),
+            ],
+        )
     }
 
     /// The CompID of the venue.

@@ -37,20 +37,15 @@ pub struct OrderEntryConfig {
 
 impl OrderEntryConfig {
     pub(super) fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
-        for (key, span) in [
-            ("heartbeat", self.heartbeat),
-            ("receive_timeout", self.receive_timeout),
-            ("login_timeout", self.login_timeout),
-            ("slow_client_timeout", self.slow_client_timeout),
-        ] {
-            if span.0 < TIMER_MIN {
-                return Err(format!(
-                    "order_entry.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers are \
-                     looked at that often; leave it out for the default",
-                    span.0
-                ));
-            }
-        }
+        check_timers(
+            "order_entry",
+            &[
+                ("heartbeat", self.heartbeat),
+                ("receive_timeout", self.receive_timeout),
+                ("login_timeout", self.login_timeout),
+                ("slow_client_timeout", self.slow_client_timeout),
+            ],
+        )?;
         if self.heartbeat.0 >= self.receive_timeout.0 {
             return Err(format!(
                 "order_entry.heartbeat is {:?} and receive_timeout {:?}: a heartbeat must be shorter, \
@@ -99,18 +94,13 @@ pub struct OrderEntryFixConfig {
 impl OrderEntryFixConfig {
     pub(super) fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
         self.comp_id()?;
-        for (key, span) in [
-            ("login_timeout", self.login_timeout),
-            ("slow_client_timeout", self.slow_client_timeout),
-        ] {
-            if span.0 < TIMER_MIN {
-                return Err(format!(
-                    "order_entry_fix.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers \
-                     are looked at that often; leave it out for the default",
-                    span.0
-                ));
-            }
-        }
+        check_timers(
+            "order_entry_fix",
+            &[
+                ("login_timeout", self.login_timeout),
+                ("slow_client_timeout", self.slow_client_timeout),
+            ],
+        )?;
         check_places("order_entry_fix", self.connections_max, participants, ProtocolName::Fix)
     }
 
@@ -263,4 +253,16 @@ fn check_places(
 }
 
 /// How often the gateway looks at its timers.
-pub(super) const TIMER_MIN: Duration = Duration::from_millis(10);
+const TIMER_MIN: Duration = Duration::from_millis(10);
+
+/// No timer of a section is shorter than they are looked at.
+pub(super) fn check_timers(section: &str, timers: &[(&str, Span)]) -> Result<(), String> {
+    match timers.iter().find(|(_, span)| span.0 < TIMER_MIN) {
+        None => Ok(()),
+        Some((key, span)) => Err(format!(
+            "{section}.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers are looked at that \
+             often; leave it out for the default",
+            span.0
+        )),
+    }
+}
