@@ -11,7 +11,7 @@ mod target;
 
 use std::{
     fs,
-    net::{SocketAddr, UdpSocket},
+    net::SocketAddr,
     path::Path,
     sync::{
         Arc, Mutex,
@@ -33,6 +33,7 @@ use wire::moldudp64::Session;
 use crate::{
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol},
+    own_venue::free_udp_addresses,
 };
 
 pub use kinds::{Attack, attacks};
@@ -89,7 +90,8 @@ fn one_run(
     let folder = folder.join(attack.name);
     let journal = folder.join("journal");
     fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
-    let [honest_local, attacker_local] = free_udp_addresses()?;
+    let locals = free_udp_addresses(2)?;
+    let [honest_local, attacker_local] = [locals[0], locals[1]];
     let config = folder.join("venue.toml");
     fs::write(&config, config_text(&journal, honest_local, attacker_local))
         .map_err(|error| unusable(&config, &error))?;
@@ -274,14 +276,6 @@ fn wait(clock: SystemClock, at_most: Duration, mut holds: impl FnMut() -> bool) 
         thread::sleep(LOOK_INTERVAL);
     }
     false
-}
-
-/// Two free addresses: both are held until both are known, so they differ.
-fn free_udp_addresses() -> Result<[SocketAddr; 2], Failure> {
-    let bind = || UdpSocket::bind("127.0.0.1:0");
-    bind()
-        .and_then(|first| Ok([first.local_addr()?, bind()?.local_addr()?]))
-        .map_err(|error| Failure::environment(format!("no free UDP port: {error}")))
 }
 
 /// Default settings, but for addresses and the sizes of the stores, on which the limit of memory rests.

@@ -1,10 +1,11 @@
-//! A venue in this process, on free loopback ports: for experiments that look at its rings and its journal.
+//! A venue in this process, on free loopback ports: for experiments that look at its rings and its journal. Those that
+//! start a process of its own use the same configuration.
 //!
 //! Invariant: it is the venue of `damrak serve`, started by the same function from the same configuration.
 
 use std::{
     fs,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
 };
 
@@ -44,6 +45,10 @@ pub struct OwnVenueOptions {
     pub symbols: Vec<String>,
     /// Participants over SoupBinTCP.
     pub users: usize,
+    /// Participants over UDP, by their addresses.
+    pub locals: Vec<SocketAddr>,
+    /// Lines of `[journal]` without its folder.
+    pub journal: String,
     /// Lines of `[market_data]` without the addresses that every such venue has, and sections after it.
     pub market_data: String,
     /// Lines of `[order_entry]` without its address.
@@ -167,12 +172,25 @@ fn password(number: usize) -> String {
     format!("pass{number:02}")
 }
 
-pub(crate) fn config_text(journal: &Path, options: &OwnVenueOptions) -> String {
-    let OwnVenueOptions { symbols, users, market_data, order_entry, layout } = options;
+/// Free local addresses for participants over UDP: all are bound at a time, so that each is another.
+///
+/// # Errors
+/// The system has not so many.
+pub(crate) fn free_udp_addresses(count: usize) -> Result<Vec<SocketAddr>, Failure> {
+    let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+    let sockets: Result<Vec<_>, _> = (0..count).map(bind).collect();
+    let addresses = sockets.and_then(|all| all.iter().map(UdpSocket::local_addr).collect());
+    addresses.map_err(|error| Failure::environment(format!("no free UDP ports: {error}")))
+}
+
+/// The configuration of a venue with its journal there. Without symbols it has the instruments that come with Damrak.
+pub(crate) fn config_text(folder: &Path, options: &OwnVenueOptions) -> String {
+    let OwnVenueOptions { symbols, users, locals, journal, market_data, order_entry, layout } =
+        options;
     let has_group = market_data.lines().any(|line| line.starts_with("group ="));
     let group = if has_group { "" } else { "group = \"127.0.0.1:0\"\n" };
     let mut text = format!(
-        "[journal]\ndirectory = {journal:?}\n\
+        "[journal]\ndirectory = {folder:?}\n{journal}\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\n{order_entry}\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
          [throttle]\nmessages_per_second = 0\nno_effect_per_second = 0\n\
@@ -188,6 +206,11 @@ pub(crate) fn config_text(journal: &Path, options: &OwnVenueOptions) -> String {
             "[[participants]]\nusername = {:?}\npassword = {:?}\nfirm = \"FIRM\"\n",
             user(number),
             password(number)
+        );
+    }
+    for (number, local) in locals.iter().enumerate() {
+        text += &format!(
+            "[[participants]]\nusername = \"u{number}\"\nfirm = \"FIRM\"\nudp = \"{local}\"\n"
         );
     }
     text

@@ -25,14 +25,12 @@ use venue::{
     clock::SystemClock,
     failure::{Failure, causes},
 };
-use wire::{
-    moldudp64::{PacketKind, parse},
-    soupbintcp::LoginRequest,
-};
+use wire::moldudp64::{PacketKind, parse};
 
 use crate::{
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadOptions, LoadReport, LoadSession, LoadSymbol, Loop},
+    own_venue::{OwnVenueOptions, config_text, free_udp_addresses, login},
 };
 
 pub use usage::{ThreadUsage, Usage};
@@ -228,63 +226,29 @@ impl VenueProfile {
     fn site(&self, connections: usize, group: SocketAddr) -> Result<Site, Failure> {
         let journal = self.out.join("journal");
         let _ = fs::remove_dir_all(&journal);
-        let count = if self.subject.is_udp() { connections } else { 0 };
-        // All are bound at a time, so that each is another.
-        let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-        let sockets: Result<Vec<_>, _> = (0..count).map(bind).collect();
-        let locals = sockets.and_then(|all| all.iter().map(UdpSocket::local_addr).collect());
-        let locals: Vec<SocketAddr> =
-            locals.map_err(|error| Failure::environment(format!("no free UDP ports: {error}")))?;
-        let text = self.configuration(&journal, connections, group, &locals);
+        let is_udp = self.subject.is_udp();
+        let (udp, tcp) = if is_udp { (connections, 0) } else { (0, connections) };
+        let options = OwnVenueOptions {
+            users: tcp,
+            locals: free_udp_addresses(udp)?,
+            market_data: format!("group = \"{group}\"\n"),
+            layout: format!("threads = {:?}\n", self.subject.layout()),
+            ..OwnVenueOptions::default()
+        };
+        let text = config_text(&journal, &options);
         let path = self.out.join("venue.toml");
         fs::write(&path, text).map_err(|error| unusable(&path, &error))?;
         let venue = VenueProcess::start(&path, &self.out.join("venue.log"))?;
         let process = venue.started["pid"].as_u64().and_then(|it| u32::try_from(it).ok());
         let process = process
             .ok_or_else(|| Failure::runtime("the venue printed no number of its process"))?;
-        Ok(Site { venue, process, connections, locals })
-    }
-
-    fn configuration(
-        &self,
-        journal: &Path,
-        connections: usize,
-        group: SocketAddr,
-        locals: &[SocketAddr],
-    ) -> String {
-        let mut text = format!(
-            "[journal]\ndirectory = {journal:?}\n\
-             [order_entry]\naddress = \"127.0.0.1:0\"\n\
-             [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
-             [throttle]\nmessages_per_second = 0\nno_effect_per_second = 0\n\
-             [layout]\nthreads = {:?}\n\
-             [market_data]\ngroup = \"{group}\"\nre_request = \"127.0.0.1:0\"\n\
-             snapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n\
-             [admin]\naddress = \"127.0.0.1:0\"\n",
-            self.subject.layout()
-        );
-        for (number, local) in locals.iter().enumerate() {
-            text += &format!(
-                "[[participants]]\nusername = \"u{number}\"\nudp = \"{local}\"\nfirm = \"FIRM\"\n"
-            );
-        }
-        for number in 1..=connections {
-            text += &format!(
-                "[[participants]]\nusername = \"user{number:02}\"\npassword = \"pass{number:02}\"\n\
-                 firm = \"FIRM\"\n"
-            );
-        }
-        text
+        Ok(Site { venue, process, connections, locals: options.locals })
     }
 
     /// Loads the venue as fast as it answers, and runs `look` once it is warm.
     fn load<T>(&self, site: &Site, look: impl FnOnce() -> T) -> Result<(LoadReport, T), Failure> {
         let udp = site.venue.address("order_entry_udp")?;
         let tcp = site.venue.address("order_entry")?;
-        let login = |number: usize| {
-            let (user, password) = (format!("user{number:02}"), format!("pass{number:02}"));
-            LoginRequest::new(&user, &password).expect("names fit their fields")
-        };
         let sessions = if self.subject.is_udp() {
             site.locals
                 .iter()

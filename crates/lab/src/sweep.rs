@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -19,6 +19,7 @@ use venue::failure::Failure;
 
 use crate::{
     crash_trial::{VenueProcess, unusable},
+    own_venue::{OwnVenueOptions, config_text, free_udp_addresses},
     report_page::LOAD_FILE,
 };
 
@@ -37,18 +38,26 @@ enum Changes {
     /// An option that is there or not.
     LoadFlag(&'static str),
     /// A key of the venue's configuration: its section and name.
-    Venue(&'static str, &'static str),
+    Venue(Section, &'static str),
     /// TCP or UDP.
     Protocol,
 }
 
+/// A section of the venue's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    Journal,
+    Layout,
+    Rings,
+}
+
 /// The settings that a matrix may have, in the order of the cells: the last changes fastest.
 const SETTINGS: [(&str, Changes); 15] = [
-    ("layout", Changes::Venue("layout", "threads")),
-    ("wait", Changes::Venue("layout", "wait")),
-    ("durability", Changes::Venue("journal", "durability")),
-    ("method", Changes::Venue("journal", "method")),
-    ("slots", Changes::Venue("rings", "inputs")),
+    ("layout", Changes::Venue(Section::Layout, "threads")),
+    ("wait", Changes::Venue(Section::Layout, "wait")),
+    ("durability", Changes::Venue(Section::Journal, "durability")),
+    ("method", Changes::Venue(Section::Journal, "method")),
+    ("slots", Changes::Venue(Section::Rings, "inputs")),
     ("protocol", Changes::Protocol),
     ("connections", Changes::Load("--connections")),
     ("threads", Changes::Load("--threads")),
@@ -281,7 +290,8 @@ impl Cell {
             let path = folder.join(name);
             fs::write(&path, text).map_err(|error| unusable(&path, &error))
         };
-        let locals = self.local_addresses()?;
+        let locals =
+            free_udp_addresses(if self.is_udp() { self.connections() as usize } else { 0 })?;
         let journal = folder.join("journal");
         write("venue.toml", self.configuration(&journal, &locals))?;
         let venue = VenueProcess::start(&folder.join("venue.toml"), &folder.join("venue.log"))?;
@@ -315,30 +325,14 @@ impl Cell {
             .ok_or_else(|| Failure::runtime(format!("cell {}: the load left no result", self.name)))
     }
 
-    /// Free local addresses for the sessions over UDP: the venue knows a session by its address.
-    fn local_addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
-        let count = if self.is_udp() { self.connections() } else { 0 };
-        // All are bound at a time, so that each is another.
-        let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-        let sockets: Result<Vec<_>, _> = (0..count).map(bind).collect();
-        let addresses = sockets.and_then(|all| all.iter().map(UdpSocket::local_addr).collect());
-        addresses.map_err(|error| Failure::environment(format!("no free UDP ports: {error}")))
-    }
-
+    /// The venue's configuration: the sessions are over UDP from these addresses, or over TCP.
     fn configuration(&self, journal: &Path, locals: &[SocketAddr]) -> String {
-        let mut sections = BTreeMap::from([
-            ("journal", format!("directory = {journal:?}\n")),
-            ("order_entry", "address = \"127.0.0.1:0\"\n".to_owned()),
-            ("order_entry_udp", "address = \"127.0.0.1:0\"\n".to_owned()),
-            ("throttle", "messages_per_second = 0\nno_effect_per_second = 0\n".to_owned()),
-            (
-                "market_data",
-                "group = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n\
-                 snapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n"
-                    .to_owned(),
-            ),
-            ("admin", "address = \"127.0.0.1:0\"\n".to_owned()),
-        ]);
+        let mut options = OwnVenueOptions {
+            users: self.connections() as usize,
+            locals: locals.to_vec(),
+            market_data: "[rings]\n".to_owned(),
+            ..OwnVenueOptions::default()
+        };
         for (setting, changes) in SETTINGS {
             let Changes::Venue(section, key) = changes else { continue };
             let Some(value) = self.setting(setting) else { continue };
@@ -346,23 +340,15 @@ impl Cell {
                 Ok(number) => number.to_string(),
                 Err(_) => format!("{value:?}"),
             };
-            *sections.entry(section).or_default() += &format!("{key} = {value}\n");
+            let lines = match section {
+                Section::Layout => &mut options.layout,
+                Section::Journal => &mut options.journal,
+                // They follow those of the market data.
+                Section::Rings => &mut options.market_data,
+            };
+            *lines += &format!("{key} = {value}\n");
         }
-        let mut text: String =
-            sections.iter().map(|(name, lines)| format!("[{name}]\n{lines}")).collect();
-        for local in locals {
-            let name = format!("u{}", local.port());
-            text += &format!(
-                "[[participants]]\nusername = {name:?}\nudp = \"{local}\"\nfirm = \"FIRM\"\n"
-            );
-        }
-        for number in 1..=self.connections() {
-            text += &format!(
-                "[[participants]]\nusername = \"user{number:02}\"\npassword = \"pass{number:02}\"\n\
-                 firm = \"FIRM\"\n"
-            );
-        }
-        text
+        config_text(journal, &options)
     }
 
     fn load_arguments(
@@ -434,8 +420,8 @@ mod tests {
     #[test]
     fn settings_reach_both_sides() {
         let cell = sweep().cells().remove(3);
-        let locals = cell.local_addresses().unwrap();
-        assert_eq!(locals.len(), 2);
+        let locals = free_udp_addresses(2).unwrap();
+        assert_ne!(locals[0], locals[1]);
         let text = cell.configuration(Path::new("/x/journal"), &locals);
         assert!(text.contains("threads = \"order-entry | sequencer\""), "{text}");
         assert!(text.contains(&format!("udp = \"{}\"", locals[1])), "{text}");

@@ -122,11 +122,11 @@ impl Setting {
             );
         }
         let options = OwnVenueOptions {
-            order_entry: String::new(),
             symbols: instruments.symbols(streams),
             users: USERS,
             market_data,
             layout: format!("threads = {:?}", layout.threads),
+            ..OwnVenueOptions::default()
         };
         Ok(Self { options, _sinks: sinks })
     }
