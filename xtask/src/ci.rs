@@ -586,10 +586,11 @@ fn interop() -> Result<Outcome, String> {
     passes(&mut command)
 }
 
-/// Halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP.
+/// Halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP. With the selection of packages
+/// that the step `tests` has, so that nothing is built again.
 fn operator() -> Result<Outcome, String> {
     let mut command = Command::new(cargo());
-    command.args(["test", "--release", "--locked", "--package", "damrak", "--test", "it"]);
+    command.args(["test", "--release", "--locked", "--workspace", "--test", "it"]);
     passes(command.args(FEATURES).args(["--", "operator::", "program::examples"]))
 }
 
