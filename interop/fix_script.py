@@ -208,6 +208,51 @@ def resume(engine, run):
     engine.wait_for_session("ALICE", "5")
 
 
+def data(orders, feed, run):
+    """BOB sees at the port of market data what ALICE does to a book."""
+    orders.wait("logon", "ALICE")
+    feed.wait("logon", "BOB")
+    # One kind of entries and one instrument a request: the engines are told fields, and no groups.
+    asked = {"_263": "1", "_264": "1", "_265": "1", "_267": "1", "_146": "1", "_55": "MSFT"}
+    for kind in "012":
+        feed.send("BOB", "V", _262=f"{run}-{kind}", _269=kind, **asked)
+        feed.wait("app", "BOB", _35="W", _262=f"{run}-{kind}", _55="MSFT")
+    feed.send("BOB", "V", **{**asked, "_262": f"{run}-N", "_269": "0", "_55": "NONE"})
+    feed.wait("app", "BOB", _35="Y", _262=f"{run}-N", _281="0")
+    terms = {"_55": "MSFT", "_40": "2", "_59": "0"}
+    orders.send("ALICE", "D", _11=f"{run}-D1", _54="2", _38="100", _44="99.5", **terms)
+    offer = {"_35": "X", "_262": f"{run}-1", "_269": "1", "_270": "99.5"}
+    feed.wait("app", "BOB", _279="0", _271="100", **offer)
+    orders.send("ALICE", "D", **{**terms, "_11": f"{run}-D2", "_54": "1", "_38": "40", "_44": "99.5", "_59": "3"})
+    kept = {"trade": {"_262": f"{run}-2", "_269": "2", "_279": "0", "_270": "99.5", "_271": "40"},
+            "offer": {**offer, "_279": "1", "_271": "60"}}
+    while kept:
+        fields = feed.wait("app", "BOB", _35="X")
+        kind = "trade" if fields["262"] == f"{run}-2" else "offer"
+        feed.compare(fields, kept.pop(kind))
+    orders.send("ALICE", "F", _11=f"{run}-D3", _41=f"{run}-D1", _55="MSFT", _54="2", _38="100")
+    feed.wait("app", "BOB", _279="2", **offer)
+    feed.send("BOB", "D", _11=f"{run}-D4", _54="2", _38="100", _44="99.5", **terms)
+    feed.wait("app", "BOB", _35="j", _372="D", _380="3")
+    for engine, name in [(orders, "ALICE"), (feed, "BOB")]:
+        engine.stop()
+        engine.wait_for_session(name, "5")
+
+
+def play_data(program, addresses, version, store, run):
+    """Plays the script of market data, at the ports of order entry and of market data."""
+    (order_host, order_port), (data_host, data_port) = addresses
+    orders = Engine(program, order_host, order_port, version, store, "reset", ["ALICE"])
+    feed = Engine(program, data_host, data_port, version, store, "reset", ["BOB"])
+    try:
+        data(orders, feed, run)
+    except Failed as failure:
+        raise Failed(f"{version} market data: {failure}") from None
+    finally:
+        orders.kill()
+        feed.kill()
+
+
 def play(script, program, address, version, store, run):
     """Plays a script; raises Failed where something does not hold."""
     host, port = address

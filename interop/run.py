@@ -9,7 +9,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
 
   soup_ouch    PyPI nasdaq-protocols   SoupBinTCP sessions, OUCH 5.0 inside
   slouch       crate slouch            OUCH 5.0, both ways
-  quickfix     QuickFIX C++            FIX 4.2 and 4.4, gaps both ways, a venue that is killed
+  quickfix     QuickFIX C++            FIX 4.2, 4.4 and 5.0 SP1, gaps both ways, a venue that is killed, market data
   quickfixgo   QuickFIX/Go             the same
   recording    PyPI itchfeed, itchcpp  ITCH 5.0, all 23 messages, which tshark reads too
   every_kind   the same and tshark     a live feed with every kind of message that the venue sends
@@ -218,7 +218,7 @@ def fix(damrak, program, work, name):
     is killed in each run; the second time it goes on from a snapshot, made of what it left behind."""
     venue = Venue(damrak, work)
     try:
-        for version in ["FIX.4.2", "FIX.4.4"]:
+        for version in ["FIX.4.2", "FIX.4.4", "FIXT.1.1"]:
             store = work / version
             store.mkdir()
             for run in ["1", "2"]:
@@ -231,7 +231,10 @@ def fix(damrak, program, work, name):
                         venue = Venue(damrak, work)
                         if sequence and venue.started["recovered"]["snapshot"]["sequence"] != sequence:
                             raise Failed(f"no start from the snapshot of {sequence}: {venue.started}")
-            print(f"{name} in {version}: two runs, two kills of the venue", flush=True)
+            ports = [venue.addresses[port].rsplit(":", 1) for port in ["order_entry_fix", "market_data_fix"]]
+            for run in ["1", "2"]:
+                fix_script.play_data(program, ports, version, str(store), f"{version}-{run}")
+            print(f"{name} in {version}: two runs, two kills of the venue, market data", flush=True)
         venue.stop()
     finally:
         venue.kill()

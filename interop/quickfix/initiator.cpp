@@ -36,7 +36,7 @@ struct Client : FIX::NullApplication {
     if (message.getHeader().getField(35) != "A") return;
     std::string password = id.getSenderCompID();
     std::transform(password.begin(), password.end(), password.begin(), ::tolower);
-    if (id.getBeginString() == "FIX.4.4") {
+    if (id.getBeginString() != "FIX.4.2") {
       message.setField(554, password);
     } else {
       message.setField(95, std::to_string(password.size()));
@@ -84,6 +84,7 @@ int main(int count, char** arguments) {
        << "EndTime=00:00:00\nUseDataDictionary=N\nFileStorePath=" << arguments[4]
        << "\nTargetCompID=DAMRAK\nBeginString=" << version << "\nSocketConnectHost=" << arguments[1]
        << "\nSocketConnectPort=" << arguments[2] << "\nResetOnLogon=" << (resets ? "Y" : "N") << "\n";
+  if (version == "FIXT.1.1") text << "DefaultApplVerID=FIX.5.0SP1\n";
   for (int name = 6; name < count; name++) text << "[SESSION]\nSenderCompID=" << arguments[name] << "\n";
   try {
     FIX::SessionSettings settings(text);

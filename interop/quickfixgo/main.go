@@ -37,7 +37,7 @@ func (client) ToAdmin(message *quickfix.Message, id quickfix.SessionID) {
 		return
 	}
 	password := strings.ToLower(id.SenderCompID)
-	if id.BeginString == "FIX.4.4" {
+	if id.BeginString != "FIX.4.2" {
 		message.Body.SetString(554, password)
 	} else {
 		message.Body.SetInt(95, len(password))
@@ -121,6 +121,9 @@ func run(arguments []string) error {
 	text := "[DEFAULT]\nHeartBtInt=30\nReconnectInterval=1\nFileStorePath=" + arguments[3] +
 		"\nTargetCompID=DAMRAK\nBeginString=" + version + "\nSocketConnectHost=" + arguments[0] +
 		"\nSocketConnectPort=" + arguments[1] + "\nResetOnLogon=" + resets + "\n"
+	if version == "FIXT.1.1" {
+		text += "DefaultApplVerID=FIX.5.0SP1\n"
+	}
 	for _, name := range arguments[5:] {
 		text += "[SESSION]\nSenderCompID=" + name + "\n"
 	}

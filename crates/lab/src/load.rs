@@ -32,7 +32,6 @@ use std::{
 use market::{Price, Symbol};
 use ring::Clock;
 use wire::{
-    fix::Version,
     ouch,
     soupbintcp::{LoginRequest, Timers},
 };
@@ -87,10 +86,7 @@ impl LoadSession {
     pub fn protocol(&self) -> &'static str {
         match self {
             Self::Tcp { .. } | Self::Udp { .. } => "OUCH 5.0",
-            Self::Fix { login, .. } => match login.version {
-                Version::Fix42 => "FIX 4.2",
-                Version::Fix44 => "FIX 4.4",
-            },
+            Self::Fix { login, .. } => login.version.name(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod venue;
 use std::collections::BTreeMap;
 
 use market::{Command, Event, OrderKey, SessionId};
+use wire::fix::Version;
 
 pub use self::session::Crossed;
 use self::{session::TradePart, venue::ScenarioVenue};
@@ -28,11 +29,23 @@ pub enum Protocol {
     Ouch42,
     Fix42,
     Fix44,
+    Fix50Sp1,
 }
 
 impl Protocol {
-    pub const ALL: [Self; 5] =
-        [Self::SoupBinTcp, Self::Udp, Self::Ouch42, Self::Fix42, Self::Fix44];
+    pub const ALL: [Self; 6] =
+        [Self::SoupBinTcp, Self::Udp, Self::Ouch42, Self::Fix42, Self::Fix44, Self::Fix50Sp1];
+
+    /// The version of FIX, if it is one.
+    #[must_use]
+    pub const fn fix_version(self) -> Option<Version> {
+        match self {
+            Self::Fix42 => Some(Version::Fix42),
+            Self::Fix44 => Some(Version::Fix44),
+            Self::Fix50Sp1 => Some(Version::Fix50Sp1),
+            Self::SoupBinTcp | Self::Udp | Self::Ouch42 => None,
+        }
+    }
 
     /// In words.
     #[must_use]
@@ -43,6 +56,7 @@ impl Protocol {
             Self::Ouch42 => "OUCH 4.2",
             Self::Fix42 => "FIX 4.2",
             Self::Fix44 => "FIX 4.4",
+            Self::Fix50Sp1 => "FIX 5.0 SP1",
         }
     }
 }

@@ -68,7 +68,7 @@ pub struct Config {
     pub snapshots: SnapshotsConfig,
     /// Order entry by OUCH 5.0 over SoupBinTCP.
     pub order_entry: OrderEntryConfig,
-    /// Order entry by FIX 4.2 and 4.4. Default none: the venue speaks no FIX.
+    /// Order entry by FIX 4.2, 4.4 and 5.0 SP1. Default none: the venue speaks no FIX.
     pub order_entry_fix: Option<OrderEntryFixConfig>,
     /// Order entry by OUCH 4.2 over SoupBinTCP. Default none: the venue does not speak it.
     pub order_entry_ouch42: Option<OrderEntryOuch42Config>,

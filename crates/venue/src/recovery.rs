@@ -22,7 +22,7 @@ use wire::fix::{CompId, DropCopyNote, FixNote};
 
 use crate::{
     checkpoint::{self, Difference, HashCheck, StateHash},
-    config::{self, Config, FixVersionName, MoneyPlan, ParticipantConfig},
+    config::{self, Config, MoneyPlan, ParticipantConfig},
     failure::{Failure, causes},
     follower::Replica,
     snapshot::{self, NotACommand},
@@ -409,7 +409,7 @@ fn drop_copies(
                 is_last: index + 1 == copied.len(),
                 source: **source,
                 username: row.username().map_err(Failure::usage)?,
-                is_44: drop_copy.version == FixVersionName::Fix44,
+                version: drop_copy.version.version(),
                 venue,
                 client,
             };

@@ -1,4 +1,4 @@
-//! FIX 4.2 and 4.4: messages of `tag=value` fields, their dictionary, and sessions.
+//! FIX 4.2, 4.4 and 5.0 SP1: messages of `tag=value` fields, their dictionary, and sessions.
 //!
 //! Start at [`frame`], which finds a message in a stream of bytes, and [`Message`], which splits it into
 //! fields; [`dictionary::check`] compares it with the dictionary. [`Builder`] writes messages.
@@ -38,16 +38,32 @@ pub use time::{TIME_LEN, read_date, read_time, write_time};
 
 /// A version of FIX that the venue speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum Version {
     /// FIX 4.2.
-    Fix42,
+    Fix42 = 0,
     /// FIX 4.4.
-    Fix44,
+    Fix44 = 1,
+    /// FIX 5.0 SP1, in sessions of FIXT 1.1.
+    Fix50Sp1 = 2,
 }
 
+/// ApplVerID (1128) and DefaultApplVerID (1137) of FIX 5.0 SP1.
+pub const APPL_VER_ID: &str = "8";
+
 impl Version {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Fix42, Self::Fix44];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fix42, Self::Fix44, Self::Fix50Sp1];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fix42 => "FIX 4.2",
+            Self::Fix44 => "FIX 4.4",
+            Self::Fix50Sp1 => "FIX 5.0 SP1",
+        }
+    }
 
     /// The value of BeginString (8).
     #[must_use]
@@ -55,6 +71,7 @@ impl Version {
         match self {
             Self::Fix42 => "FIX.4.2",
             Self::Fix44 => "FIX.4.4",
+            Self::Fix50Sp1 => "FIXT.1.1",
         }
     }
 
@@ -93,6 +110,8 @@ pub enum SessionReject {
     Repeated = 13,
     /// A group has another number of entries than its count says.
     GroupCount = 16,
+    /// ApplVerID is not that of the session.
+    ApplVersion = 18,
     /// Another reason, which Text (58) says.
     Other = 99,
 }
@@ -102,7 +121,11 @@ impl SessionReject {
     #[must_use]
     pub fn code(self, version: Version) -> Option<u8> {
         let code = self as u8;
-        (version == Version::Fix44 || code <= 11).then_some(code)
+        let most = match version {
+            Version::Fix42 => 11,
+            Version::Fix44 | Version::Fix50Sp1 => 99,
+        };
+        (code <= most).then_some(code)
     }
 
     /// The reason in words, for Text (58).
@@ -121,6 +144,7 @@ impl SessionReject {
             Self::InvalidMsgType => "invalid message type",
             Self::Repeated => "tag occurs more than once",
             Self::GroupCount => "wrong number of group entries",
+            Self::ApplVersion => "ApplVerID is not 8, FIX 5.0 SP1",
             Self::Other => "not possible now",
         }
     }

@@ -6,7 +6,7 @@ use market::{
     Capacity, Conditions, Display, EnterOrder, Instructions, OrderAttributes, OrderType, Pricing,
     ReplaceOrder, Side, Symbol, TimeInForce, Timestamp,
 };
-use wire::fix::{BUILDER_LEN_MAX, Builder, CompId, Framed, Version, frame};
+use wire::fix::{APPL_VER_ID, BUILDER_LEN_MAX, Builder, CompId, Framed, Version, frame};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -71,11 +71,15 @@ impl FixWriter {
     /// A reset is asked for when messages have been sent.
     pub fn log_on(&mut self, password: &str, reset: bool, now_ns: u64) {
         assert!(!reset || self.next == 1, "a reset begins with the Logon");
+        let version = self.version;
         self.put("A", now_ns, |builder| {
             let length = password.len() as u64;
             builder.number(98, 0).number(108, 0).number(95, length).text(96, password);
             if reset {
                 builder.char(141, b'Y');
+            }
+            if version == Version::Fix50Sp1 {
+                builder.text(1137, APPL_VER_ID);
             }
         });
     }

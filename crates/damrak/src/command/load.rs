@@ -81,7 +81,7 @@ pub struct Arguments {
     /// A session by FIX; may be repeated. Its Logon resets the numbers of both sides.
     #[arg(long, value_name = "USER:PASSWORD")]
     fix: Vec<String>,
-    /// The version of FIX: 4.2 or 4.4.
+    /// The version of FIX: 4.2, 4.4 or 5.0sp1.
     #[arg(long, value_name = "VERSION", default_value = "4.4", value_parser = fix_version)]
     fix_version: Version,
     /// CompID of the venue, its order_entry_fix.comp_id.
@@ -731,7 +731,8 @@ fn fix_version(text: &str) -> Result<Version, String> {
     match text {
         "4.2" => Ok(Version::Fix42),
         "4.4" => Ok(Version::Fix44),
-        _ => Err(format!("{text:?} is neither 4.2 nor 4.4")),
+        "5.0sp1" => Ok(Version::Fix50Sp1),
+        _ => Err(format!("{text:?} is none of 4.2, 4.4 and 5.0sp1")),
     }
 }
 

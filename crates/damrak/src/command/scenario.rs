@@ -65,6 +65,8 @@ enum Over {
     Fix42,
     /// FIX 4.4.
     Fix44,
+    /// FIX 5.0 SP1 over FIXT 1.1.
+    Fix50,
 }
 
 impl Over {
@@ -75,6 +77,7 @@ impl Over {
             Self::Ouch42 => Protocol::Ouch42,
             Self::Fix42 => Protocol::Fix42,
             Self::Fix44 => Protocol::Fix44,
+            Self::Fix50 => Protocol::Fix50Sp1,
         }
     }
 }

@@ -228,7 +228,10 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     }
     if addresses["order_entry_fix"].is_string() {
         let address = text(&addresses["order_entry_fix"]);
-        print_line(&format!("  {:<16} {:<22} {address}", "order entry fix", "FIX 4.2 and 4.4"))?;
+        print_line(&format!(
+            "  {:<16} {:<22} {address}",
+            "order entry fix", "FIX 4.2, 4.4, 5.0 SP1"
+        ))?;
     }
     if addresses["order_entry_ouch42"].is_string() {
         let address = text(&addresses["order_entry_ouch42"]);

@@ -1,4 +1,4 @@
-//! FIX 4.2 and 4.4 as a session protocol of an order entry port.
+//! FIX 4.2, 4.4 and 5.0 SP1 as a session protocol of an order entry port.
 //!
 //! Invariant: it sends only what the reply stream has, so every MsgSeqNum is a function of the log.
 

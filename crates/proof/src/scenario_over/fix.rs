@@ -90,7 +90,7 @@ impl FixClient {
                 let request = format!("{}-CANCEL-{}", name(number), self.requests);
                 self.writer.cancel(&request, &name(number), symbol, side, now_ns);
             }
-            Command::MassCancel(it) if self.writer.version() == Version::Fix44 => {
+            Command::MassCancel(it) if self.writer.version() != Version::Fix42 => {
                 if !it.firm.is_blank() || it.group_id.is_some() {
                     return Err("a mass cancel of FIX names neither firm nor group".into());
                 }

@@ -58,7 +58,7 @@ impl ScenarioSession {
         stream: StreamLink,
         datagrams: DatagramLink,
     ) -> Self {
-        let version = if protocol == Protocol::Fix42 { Version::Fix42 } else { Version::Fix44 };
+        let version = protocol.fix_version().unwrap_or(Version::Fix44);
         Self {
             name: name.to_owned(),
             protocol,
@@ -93,7 +93,7 @@ impl ScenarioSession {
                 self.soup = Some(Client::new(Timers::default(), login, now_ns));
                 self.stream.connect().map_err(network)?;
             }
-            Protocol::Fix42 | Protocol::Fix44 => {
+            Protocol::Fix42 | Protocol::Fix44 | Protocol::Fix50Sp1 => {
                 self.fix.log_on(now_ns);
                 self.stream.connect().map_err(network)?;
             }
@@ -107,7 +107,7 @@ impl ScenarioSession {
             self.is_logged_on = false;
             return self.stream.finish().map_err(network);
         }
-        if matches!(self.protocol, Protocol::Fix42 | Protocol::Fix44) {
+        if self.protocol.fix_version().is_some() {
             return self.fix.request(command, now_ns);
         }
         let received = Timestamp(now_ns);
@@ -187,7 +187,7 @@ impl ScenarioSession {
 
     /// Its part of each trade, as the venue reported it.
     pub fn fills(&self, session: SessionId) -> Result<Vec<TradePart>, String> {
-        if matches!(self.protocol, Protocol::Fix42 | Protocol::Fix44) {
+        if self.protocol.fix_version().is_some() {
             return self.fix.fills(session);
         }
         let mut fills = Vec::new();

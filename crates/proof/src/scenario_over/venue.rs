@@ -85,7 +85,7 @@ impl ScenarioVenue {
                     protocol: match protocol {
                         Protocol::SoupBinTcp | Protocol::Udp => ProtocolName::Ouch,
                         Protocol::Ouch42 => ProtocolName::Ouch42,
-                        Protocol::Fix42 | Protocol::Fix44 => ProtocolName::Fix,
+                        Protocol::Fix42 | Protocol::Fix44 | Protocol::Fix50Sp1 => ProtocolName::Fix,
                     },
                     password: (protocol != Protocol::Udp).then(|| name.clone()),
                     firm: FirmNames::One(added.firm.to_string()),
@@ -245,7 +245,7 @@ fn networks(
     let used = |is_used: bool| if is_used { transport } else { Transport::Memory };
     let streams = |is_used| VenueStreams::new(used(is_used), under_way);
     let datagrams = |is_used| VenueDatagrams::new(used(is_used), under_way);
-    let is_fix = matches!(protocol, Protocol::Fix42 | Protocol::Fix44);
+    let is_fix = protocol.fix_version().is_some();
     Ok(Networks {
         order_entry: streams(protocol == Protocol::SoupBinTcp)?,
         order_entry_fix: Some(streams(is_fix)?),
@@ -272,7 +272,7 @@ fn link(
     let streams = match protocol {
         Protocol::SoupBinTcp | Protocol::Udp => &networks.order_entry,
         Protocol::Ouch42 => networks.order_entry_ouch42.as_ref().expect("it is there"),
-        Protocol::Fix42 | Protocol::Fix44 => {
+        Protocol::Fix42 | Protocol::Fix44 | Protocol::Fix50Sp1 => {
             networks.order_entry_fix.as_ref().expect("it is there")
         }
     };
@@ -284,7 +284,7 @@ fn config(protocol: Protocol) -> Config {
         Config { instruments: Vec::new(), participants: Vec::new(), ..Config::default() };
     config.order_entry.receive_timeout = PATIENCE;
     config.order_entry.slow_client_timeout = PATIENCE;
-    if matches!(protocol, Protocol::Fix42 | Protocol::Fix44) {
+    if protocol.fix_version().is_some() {
         config.order_entry_fix = Some(OrderEntryFixConfig::default());
     }
     if protocol == Protocol::Ouch42 {

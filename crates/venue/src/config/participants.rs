@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr};
 
 use market::{Firm, SelfMatchPrevention, Text};
 use serde::Deserialize;
+use wire::fix::Version;
 
 use super::Config;
 
@@ -103,7 +104,7 @@ pub struct DropCopyConfig {
     pub firms: Vec<String>,
     /// Accounts: all participants that name it.
     pub accounts: Vec<String>,
-    /// The version of FIX that it speaks, unless a Logon resets its numbers: `4.2` or `4.4`. Default `4.4`.
+    /// The version of FIX that it speaks, unless a Logon resets its numbers: `4.2`, `4.4` or `5.0sp1`. Default `4.4`.
     pub version: FixVersionName,
 }
 
@@ -115,6 +116,20 @@ pub enum FixVersionName {
     #[default]
     #[serde(rename = "4.4")]
     Fix44,
+    #[serde(rename = "5.0sp1")]
+    Fix50Sp1,
+}
+
+impl FixVersionName {
+    /// The version.
+    #[must_use]
+    pub const fn version(self) -> Version {
+        match self {
+            Self::Fix42 => Version::Fix42,
+            Self::Fix44 => Version::Fix44,
+            Self::Fix50Sp1 => Version::Fix50Sp1,
+        }
+    }
 }
 
 impl DropCopyConfig {
@@ -180,7 +195,7 @@ pub enum ProtocolName {
     Ouch,
     /// OUCH 4.2 over SoupBinTCP.
     Ouch42,
-    /// FIX 4.2 or 4.4.
+    /// FIX 4.2, 4.4 or 5.0 SP1.
     Fix,
 }
 

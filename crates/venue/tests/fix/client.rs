@@ -74,7 +74,9 @@ impl FixClient {
         let mut client = Self::connect(running, version, name, next);
         let password = name.to_lowercase();
         let fields = match version {
-            Version::Fix44 => format!("98=0|108=1000|553={name}|554={password}|{more}"),
+            Version::Fix44 | Version::Fix50Sp1 => {
+                format!("98=0|108=1000|553={name}|554={password}|{more}")
+            }
             Version::Fix42 => format!("98=0|108=1000|95={}|96={password}|{more}", password.len()),
         };
         client.send("A", &fields);
@@ -111,6 +113,9 @@ impl FixClient {
         if matches!(msg_type, "D" | "F" | "G" | "H" | "q" | "E") {
             builder.time(60, now);
         }
+        if msg_type == "A" && self.version == Version::Fix50Sp1 {
+            builder.text(1137, "8");
+        }
         builder.fields(fields.replace('|', "\x01").as_bytes());
         self.stream.write_all(builder.finish(self.version)).unwrap();
     }
@@ -141,7 +146,7 @@ impl FixClient {
         assert_eq!(read.get(56), Some(self.name.as_bytes()));
         let mut text = String::new();
         for (tag, value) in read.fields() {
-            if !matches!(tag, 8 | 9 | 10 | 49 | 52 | 56 | 60 | 122) {
+            if !matches!(tag, 8 | 9 | 10 | 49 | 52 | 56 | 60 | 122 | 1137) {
                 text.push_str(&format!("{tag}={}|", str::from_utf8(value).unwrap()));
             }
         }

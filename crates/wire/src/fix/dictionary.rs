@@ -1,4 +1,4 @@
-//! The messages and fields of FIX 4.2 and 4.4 that the venue knows, as tables; docs/wire/fix.md shows them.
+//! The messages and fields of FIX 4.2, 4.4 and 5.0 SP1 that the venue knows, as tables; docs/wire/fix.md shows them.
 //!
 //! Invariant: a field that the tables do not give to a message is rejected, never ignored. Tags from 5000
 //! on belong to users and are the exception.
@@ -59,7 +59,7 @@ pub struct MessageRow {
     pub direction: Direction,
     /// Required in FIX 4.2; `None` if that version has no such message.
     pub required_42: Option<&'static [u32]>,
-    /// Required in FIX 4.4.
+    /// Required in FIX 4.4, and in FIX 5.0 SP1 unless [`REQUIRED_50`] says otherwise.
     pub required_44: &'static [u32],
     /// Further fields that it may have.
     pub optional: &'static [u32],
@@ -81,8 +81,12 @@ pub const HEADER: &[u32] = &[8, 9, 35, 49, 56, 34, 52];
 /// Allowed in every message.
 pub const HEADER_OPTIONAL: &[u32] = &[
     43, 97, 122, 50, 57, 115, 116, 128, 129, 142, 143, 144, 145, 90, 91, 212, 213, 347, 369, 93,
-    89, 10,
+    89, 10, 1128,
 ];
+/// What FIX 5.0 SP1 over FIXT 1.1 requires, where that is more than FIX 4.4 does.
+pub const REQUIRED_50: &[(&str, &[u32])] = &[("A", &[98, 108, 1137]), ("r", &[37, 1369, 530, 531])];
+/// Every field from this tag on came with FIXT 1.1 or FIX 5.0.
+const TAG_50_MIN: u32 = 1024;
 /// Fields of instruments, parties and the like: read by type, and of no effect on an order.
 const WITHOUT_EFFECT: &[u32] = &[
     1, 15, 21, 22, 48, 58, 63, 64, 70, 77, 78, 79, 80, 100, 106, 107, 109, 120, 167, 200, 207, 336,
@@ -263,6 +267,9 @@ fields! {
     789 NextExpectedMsgSeqNum Number "",
     790 OrdStatusReqID Text "",
     893 LastFragment Bool "",
+    1128 ApplVerID Char "0 1 2 3 4 5 6 7 8 9",
+    1137 DefaultApplVerID Char "0 1 2 3 4 5 6 7 8 9",
+    1369 MassActionReportID Text "",
 }
 
 /// Groups: the tag of the count, that of the first field of each entry, and all that an entry may have.
@@ -512,7 +519,21 @@ impl MessageRow {
         match version {
             Version::Fix42 => self.required_42,
             Version::Fix44 => Some(self.required_44),
+            Version::Fix50Sp1 => Some(self.required_50()),
         }
+    }
+
+    /// The required fields in FIX 5.0 SP1.
+    const fn required_50(&self) -> &'static [u32] {
+        let mut index = 0;
+        while index < REQUIRED_50.len() {
+            let (msg_type, tags) = REQUIRED_50[index];
+            if msg_type.as_bytes()[0] == self.msg_type.as_bytes()[0] {
+                return tags;
+            }
+            index += 1;
+        }
+        self.required_44
     }
 
     /// True for a message of the session: it is never sent again.
@@ -530,7 +551,7 @@ impl MessageRow {
     /// The tags that it may have, in any version.
     const fn allowed(&self) -> TagSet {
         let mut tags = TagSet::EMPTY.with(HEADER).with(HEADER_OPTIONAL).with(self.optional);
-        tags = tags.with(self.required_44);
+        tags = tags.with(self.required_44).with(self.required_50());
         if let Some(required) = self.required_42 {
             tags = tags.with(required);
         }
@@ -542,7 +563,7 @@ impl MessageRow {
 }
 
 /// Every tag of the tables is below this one.
-const TAGS_END: usize = 1024;
+const TAGS_END: usize = 1408;
 
 /// Some of the tags of the tables.
 #[derive(Clone, Copy)]
@@ -657,7 +678,9 @@ pub fn check(message: &Message<'_>, row: &MessageRow, version: Version) -> Resul
             continue;
         }
         let fault = |reason| Err(Fault { tag, reason });
-        let Some(known) = field(tag) else { return fault(SessionReject::UndefinedTag) };
+        let is_later = TAG_50_MIN <= tag && version != Version::Fix50Sp1;
+        let known = field(tag).filter(|_| !is_later);
+        let Some(known) = known else { return fault(SessionReject::UndefinedTag) };
         if !allowed.is_some_and(|allowed| allowed.has(tag)) {
             return fault(SessionReject::TagNotForMessage);
         }

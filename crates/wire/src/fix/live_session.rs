@@ -7,7 +7,7 @@
 use market::{Note, Timestamp};
 
 use super::{
-    Acceptor, Builder, FixHappening, FixTimeout, FixTimers, SOH, Version,
+    APPL_VER_ID, Acceptor, Builder, FixHappening, FixTimeout, FixTimers, SOH, Version,
     note::{CompId, FixNote},
 };
 
@@ -92,9 +92,12 @@ impl LiveSession {
         let mut buffer = [0; SESSION_LEN_MAX];
         let message = match FixNote::read(note.bytes()) {
             Some(FixNote::Logon(logon)) => {
-                (self.client, self.version) = (logon.client, logon.version());
+                (self.client, self.version) = (logon.client, logon.version);
                 let mut builder = self.begin(&mut buffer, b"A", now_ns);
                 builder.number(98, 0).number(108, logon.heartbeat_s.into()).char(141, b'Y');
+                if self.version == Version::Fix50Sp1 {
+                    builder.text(1137, APPL_VER_ID);
+                }
                 builder.finish(self.version)
             }
             Some(FixNote::Session { fields, .. }) => {

@@ -49,8 +49,8 @@ pub enum FixNote<'a> {
 /// See [`FixNote::Logon`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogonNote {
-    /// True for FIX 4.4, false for FIX 4.2.
-    pub is_44: bool,
+    /// The version that it speaks.
+    pub version: Version,
     /// True if both sides number from 1 again, beginning with the Logons.
     pub reset: bool,
     /// Number of the Logon that is received with it; 0 is none.
@@ -63,11 +63,19 @@ pub struct LogonNote {
     pub client: CompId,
 }
 
-impl LogonNote {
-    /// The version.
-    #[must_use]
-    pub const fn version(&self) -> Version {
-        if self.is_44 { Version::Fix44 } else { Version::Fix42 }
+/// One byte: 0 is FIX 4.2, 1 is FIX 4.4, 2 is FIX 5.0 SP1.
+impl Encoded for Version {
+    fn write_to(&self, out: &mut impl ByteWriter) {
+        out.write(&(*self as u8));
+    }
+
+    fn read_from(
+        from: &mut ByteReader<'_>,
+        name: &'static str,
+    ) -> Result<Self, market::DecodeError> {
+        let code: u8 = from.read(name)?;
+        let version = Self::ALL.into_iter().find(|version| *version as u8 == code);
+        version.ok_or(market::DecodeError::Field(name))
     }
 }
 
@@ -126,8 +134,8 @@ pub struct DropCopyNote {
     pub source: SessionId,
     /// Its name.
     pub username: Text<6>,
-    /// The version of the reports before the first Logon: true for FIX 4.4, false for FIX 4.2.
-    pub is_44: bool,
+    /// The version of the reports before the first Logon.
+    pub version: Version,
     /// CompID of the venue.
     pub venue: CompId,
     /// CompID of the drop copy.
@@ -138,8 +146,8 @@ impl DropCopyNote {
     /// A Logon with these names, for a session that has not logged on.
     #[must_use]
     pub const fn logon(&self) -> LogonNote {
-        let Self { is_44, venue, client, .. } = *self;
-        LogonNote { is_44, reset: false, counted: 0, heartbeat_s: 0, venue, client }
+        let Self { version, venue, client, .. } = *self;
+        LogonNote { version, reset: false, counted: 0, heartbeat_s: 0, venue, client }
     }
 }
 
@@ -179,7 +187,7 @@ impl QueryNote {
 }
 
 encoded! {
-    DropCopyNote { is_first, is_last, source, username, is_44, venue, client }
+    DropCopyNote { is_first, is_last, source, username, version, venue, client }
 }
 
 encoded! {
@@ -191,7 +199,7 @@ encoded! {
 }
 
 encoded! {
-    LogonNote { is_44, reset, counted, heartbeat_s, venue, client }
+    LogonNote { version, reset, counted, heartbeat_s, venue, client }
 }
 
 /// Without the padding of ids, so that a request with two of them fits a note.

@@ -69,8 +69,8 @@ impl Refusal {
             (Self::DuplicateId, _) => 6,
             (Self::UnknownOrder, _) => 5,
             (Self::Symbol, _) => 1,
-            (Self::Quantity, Version::Fix44) => 13,
-            (_, Version::Fix44) => 11,
+            (Self::Quantity, Version::Fix44 | Version::Fix50Sp1) => 13,
+            (_, Version::Fix44 | Version::Fix50Sp1) => 11,
             (_, Version::Fix42) => 0,
         }
     }
@@ -80,8 +80,8 @@ impl Refusal {
     pub const fn cancel_code(self, version: Version) -> u64 {
         match (self, version) {
             (Self::UnknownOrder, _) => 1,
-            (Self::DuplicateId, Version::Fix44) => 6,
-            (_, Version::Fix44) => 99,
+            (Self::DuplicateId, Version::Fix44 | Version::Fix50Sp1) => 6,
+            (_, Version::Fix44 | Version::Fix50Sp1) => 99,
             (_, Version::Fix42) => 2,
         }
     }
@@ -113,8 +113,8 @@ pub(super) const fn order_reject_code(reason: RejectReason, version: Version) ->
             | RejectReason::InsufficientBalance,
             _,
         ) => 3,
-        (RejectReason::InvalidQuantity, Version::Fix44) => 13,
-        (RejectReason::NoAccount, Version::Fix44) => 15,
+        (RejectReason::InvalidQuantity, Version::Fix44 | Version::Fix50Sp1) => 13,
+        (RejectReason::NoAccount, Version::Fix44 | Version::Fix50Sp1) => 15,
         (
             RejectReason::NotSupported
             | RejectReason::InvalidDisplay
@@ -124,9 +124,9 @@ pub(super) const fn order_reject_code(reason: RejectReason, version: Version) ->
             | RejectReason::PeggingNotAllowed
             | RejectReason::InvalidTrigger
             | RejectReason::InvalidExpiry,
-            Version::Fix44,
+            Version::Fix44 | Version::Fix50Sp1,
         ) => 11,
-        (_, Version::Fix44) => 99,
+        (_, Version::Fix44 | Version::Fix50Sp1) => 99,
         (_, Version::Fix42) => 0,
     }
 }

@@ -22,7 +22,7 @@ use market::{
 
 use self::{copies::numbered_id, instruments::Listing, messages::Report};
 use super::{
-    BUILDER_LEN_MAX, Directory, Refusal, Version,
+    APPL_VER_ID, BUILDER_LEN_MAX, Directory, Refusal, Version,
     note::{ClOrdId, FixNote, LogonNote, PageNote, RequestNote},
     refusal::{order_reject_code, reject_text},
 };
@@ -186,7 +186,7 @@ impl Reports {
     /// The version of its messages since the numbers began.
     #[must_use]
     pub const fn version(&self) -> Version {
-        self.session.logon.version()
+        self.session.logon.version
     }
 
     /// Highest MsgSeqNum of the client of which the log knows that it was received.
@@ -320,6 +320,9 @@ impl Reports {
                 if logon.reset {
                     builder.char(141, b'Y');
                 }
+                if logon.version == Version::Fix50Sp1 {
+                    builder.text(1137, APPL_VER_ID);
+                }
                 self.finish(builder, send);
             }
             FixNote::Session { counted, fields } => {
@@ -353,7 +356,7 @@ impl Reports {
             if refusal != Refusal::DuplicateId {
                 self.remember(request.id, 0);
             }
-            let (version, text) = (self.session.logon.version(), refusal.text());
+            let (version, text) = (self.session.logon.version, refusal.text());
             return match request.msg_type {
                 b'D' => {
                     self.reject_order(request, refusal.order_code(version), text, time, send);
@@ -444,12 +447,12 @@ impl Reports {
         time: Timestamp,
         send: SendMessage<'_>,
     ) {
-        let version = self.session.logon.version();
+        let version = self.session.logon.version;
         let (code, text) = (order_reject_code(reason, version), reject_text(reason));
         if let Some(request) = self.take_pending(b'D', number) {
             self.reject_order(&request, code, text, time, send);
         } else if let Some(request) = self.take_pending(b'G', number) {
-            let code = if version == Version::Fix44 { 99 } else { 2 };
+            let code = if version == Version::Fix42 { 2 } else { 99 };
             self.reject_cancel(&request, code, text, time, send);
         }
     }

@@ -73,8 +73,8 @@ impl Intake {
         }
         if reports.is_drop_copy() {
             // Not authorized; FIX 4.2 has no code for that.
-            let is_44 = message.begin_string() == Version::Fix44.begin_string().as_bytes();
-            let reason = if is_44 { b"6" } else { b"3" };
+            let is_42 = message.begin_string() == Version::Fix42.begin_string().as_bytes();
+            let reason = if is_42 { b"3" } else { b"6" };
             let words = b"a drop copy takes no orders";
             let text = business_reject(counted, message.msg_type(), reason, words);
             return commands.push(note(FixNote::Session { counted, fields: text.as_bytes() }));

@@ -8,7 +8,8 @@ use alloc::{collections::VecDeque, vec::Vec};
 use market::{Note, SessionId, Timestamp};
 
 use super::{
-    BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, SessionReject, Version,
+    APPL_VER_ID, BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH,
+    SessionReject, Version,
     dictionary::{self, Direction},
     frame,
     note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote},
@@ -243,12 +244,16 @@ impl Acceptor {
     fn first(&mut self, whole: core::ops::Range<usize>) -> Result<FixHappening<'_>, &'static str> {
         let message = Message::read(&self.incoming[whole]);
         let version = Version::from_begin_string(message.begin_string())
-            .ok_or("BeginString is neither FIX.4.2 nor FIX.4.4")?;
+            .ok_or("BeginString is none of FIX.4.2, FIX.4.4 and FIXT.1.1")?;
         if message.msg_type() != b"A" {
             return Err("the first message is no Logon");
         }
-        let row = dictionary::message(b"A", version).expect("both versions have a Logon");
+        let row = dictionary::message(b"A", version).expect("every version has a Logon");
         dictionary::check(&message, row, version).map_err(|_| "the Logon is malformed")?;
+        let speaks = message.get(1137);
+        if speaks.is_some_and(|speaks| speaks != APPL_VER_ID.as_bytes()) {
+            return Err("DefaultApplVerID is not 8, FIX 5.0 SP1");
+        }
         if message.get(56) != Some(self.settings.venue.as_str().as_bytes()) {
             return Err("TargetCompID is not the venue");
         }
@@ -304,8 +309,8 @@ impl Acceptor {
         let is_expected = number == self.expected;
         let counted = if is_expected { number as u32 } else { 0 };
         let (venue, client) = (self.settings.venue, self.client);
-        let is_44 = self.version == Version::Fix44;
-        let logon = LogonNote { is_44, reset, counted, heartbeat_s, venue, client };
+        let version = self.version;
+        let logon = LogonNote { version, reset, counted, heartbeat_s, venue, client };
         self.note(&FixNote::Logon(logon));
         if is_expected {
             self.expected += 1;
@@ -452,6 +457,11 @@ impl Acceptor {
     /// A message of the application with the right number: true if the venue takes such messages and it has
     /// the right fields.
     fn takes_application(&mut self, message: &Message<'_>, msg_type: &[u8], counted: u32) -> bool {
+        let version = message.get(1128).filter(|_| self.version == Version::Fix50Sp1);
+        if version.is_some_and(|version| version != APPL_VER_ID.as_bytes()) {
+            self.reject(message, Fault { tag: 1128, reason: SessionReject::ApplVersion }, counted);
+            return false;
+        }
         let row = dictionary::message(msg_type, self.version);
         let is_market_data = self.settings.service == FixService::MarketData;
         let is_offered = row.is_some_and(|row| {

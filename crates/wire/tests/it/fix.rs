@@ -250,23 +250,31 @@ fn fix_docs_are_the_dictionary() {
             Direction::FromVenue => "from us",
         };
         write!(fresh, "\n### `{}` {} - {direction}\n\n", row.msg_type, row.name).unwrap();
-        fresh.push_str("| tag | name | type | 4.2 | 4.4 | values |\n|--:|---|---|---|---|---|\n");
+        fresh.push_str(
+            "| tag | name | type | 4.2 | 4.4 | 5.0 SP1 | values |\n|--:|---|---|---|---|---|---|\n",
+        );
         let mut tags: Vec<u32> = [row.required_44, row.optional].concat();
         tags.extend(row.required_42.unwrap_or_default());
+        tags.extend(row.required(Version::Fix50Sp1).unwrap_or_default());
         tags.sort_unstable();
         tags.dedup();
         for tag in tags {
             let field = dictionary::field(tag).unwrap();
             let need = |version| match row.required(version) {
                 None => "-",
+                Some(_) if 1024 <= tag && version != Version::Fix50Sp1 => "-",
                 Some(required) if required.contains(&tag) => "required",
                 Some(_) => "optional",
             };
-            let (old, new) = (need(Version::Fix42), need(Version::Fix44));
+            let [old, new, newest] = Version::ALL.map(need);
             let kind = format!("{:?}", field.kind).to_lowercase();
             let values = field.values;
-            writeln!(fresh, "| {tag} | {} | {kind} | {old} | {new} | {values} |", field.name)
-                .unwrap();
+            writeln!(
+                fresh,
+                "| {tag} | {} | {kind} | {old} | {new} | {newest} | {values} |",
+                field.name
+            )
+            .unwrap();
         }
     }
     if fresh != text && std::env::var_os("BLESS").is_some() {

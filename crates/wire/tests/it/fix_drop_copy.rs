@@ -5,7 +5,9 @@ use market::{
     Instrument, InstrumentId, Lots, OrderAttributes, OrderId, OrderKey, OrderType, Price, Quantity,
     SessionId, Shown, Side, Symbol, Ticks, TimeInForce, TradeId, Traded,
 };
-use wire::fix::{ClOrdId, CompId, Directory, DropCopyNote, FixNote, Message, Reports, RequestNote};
+use wire::fix::{
+    ClOrdId, CompId, Directory, DropCopyNote, FixNote, Message, Reports, RequestNote, Version,
+};
 
 use crate::{
     fix_world::{START, output},
@@ -20,7 +22,7 @@ fn source(number: u16, is_first: bool, is_last: bool) -> DropCopyNote {
         is_last,
         source: SessionId(number),
         username: market::Text::new(&format!("USER0{number}")).unwrap(),
-        is_44: true,
+        version: Version::Fix44,
         venue: CompId::new("EXCH").unwrap(),
         client: CompId::new("COPY").unwrap(),
     }

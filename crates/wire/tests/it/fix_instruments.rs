@@ -35,7 +35,8 @@ impl Client {
             }));
         }
         let mut client = Self { world, version };
-        client.world.receive(&message(version, 1, "A", "98=0|108=0|"));
+        let speaks = if version == Version::Fix50Sp1 { "1137=8|" } else { "" };
+        client.world.receive(&message(version, 1, "A", &format!("98=0|108=0|{speaks}")));
         client.world.sent();
         client
     }

@@ -130,7 +130,7 @@ fn random_message(seeded: &mut Seeded, number: u64) -> Vec<u8> {
 
 fn logon() -> LogonNote {
     LogonNote {
-        is_44: true,
+        version: Version::Fix44,
         reset: false,
         counted: 1,
         heartbeat_s: 30,
@@ -286,7 +286,7 @@ fn notes_go_both_ways() {
         is_last: false,
         source: SessionId(7),
         username: market::Text::new("USER01").unwrap(),
-        is_44: false,
+        version: Version::Fix42,
         venue: CompId::new("EXCH").unwrap(),
         client: CompId::new("COPY").unwrap(),
     };
@@ -406,4 +406,45 @@ fn old_trades_are_forgotten() {
     assert_eq!(correct(KEPT + 1, KEPT + 2), "6=1.00001526");
     assert_eq!(correct(1, KEPT + 3), "6=1.00001526");
     assert_eq!(correct(KEPT, KEPT + 4), "6=1.00003052");
+}
+
+/// FIX 5.0 SP1 in a session of FIXT 1.1: both Logons say the version of the messages, a message may repeat it, and one
+/// of another version is rejected. The fields of FIXT are no fields of the versions before.
+#[test]
+fn a_session_of_fixt_speaks_fix_50_sp1() {
+    let text = |message: &[u8]| String::from_utf8(message.to_vec()).unwrap().replace('\x01', "|");
+    let says = |world: &mut World, version, number: u64, more: &str| {
+        let (kind, fields) = more.split_once('|').unwrap();
+        let body = format!("35={kind}|34={number}|49=CLIENT|52=20261121-14:30:00|56=EXCH|{fields}");
+        world.receive(&framed(version, &body));
+        world.sent().iter().map(|message| text(message)).collect::<Vec<_>>()
+    };
+    let fixt = Version::Fix50Sp1;
+    for (version, fields) in [
+        (fixt, "A|98=0|108=0|"),
+        (fixt, "A|98=0|108=0|1137=9|"),
+        (Version::Fix44, "A|98=0|108=0|1137=8|"),
+    ] {
+        let mut world = World::new();
+        assert_eq!(says(&mut world, version, 1, fields), Vec::<String>::new());
+        assert!(world.is_over, "{fields}");
+    }
+    let mut world = World::new();
+    let answers = says(&mut world, fixt, 1, "A|98=0|108=0|1137=8|");
+    assert!(answers.len() == 1 && answers[0].starts_with("8=FIXT.1.1|9="), "{answers:?}");
+    assert!(answers[0].contains("|98=0|108=0|1137=8|10="), "{answers:?}");
+    assert_eq!(says(&mut world, fixt, 2, "H|11=A|54=1|1128=8|"), Vec::<String>::new());
+    assert_eq!(world.applications, [2]);
+    let answers = says(&mut world, fixt, 3, "H|11=A|54=1|1128=6|");
+    assert!(answers[0].contains("35=3|") && answers[0].contains("|371=1128|372=H|373=18|"));
+    // The names of FIX 4.4 go on: only the session is another.
+    let answers = says(&mut world, fixt, 4, "H|54=1|");
+    assert!(answers[0].contains("|371=11|372=H|373=1|"), "{answers:?}");
+    let answers = says(&mut world, Version::Fix44, 5, "0|");
+    assert!(answers[0].contains("35=5|") && answers[0].contains("BeginString is not that"));
+
+    let mut world = World::new();
+    says(&mut world, Version::Fix44, 1, "A|98=0|108=0|");
+    let answers = says(&mut world, Version::Fix44, 2, "H|11=A|54=1|1128=8|");
+    assert!(answers[0].contains("|371=1128|372=H|373=3|"), "{answers:?}");
 }

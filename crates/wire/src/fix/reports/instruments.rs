@@ -156,7 +156,7 @@ impl Reports {
         builder.number(146, members.clone().count() as u64);
         for listed in members {
             builder.text(55, listed.instrument.symbol.as_str());
-            put_terms(&mut builder, listed, Version::Fix44);
+            put_terms(&mut builder, listed, self.session.logon.version);
         }
         self.finish(builder, send);
     }
@@ -168,7 +168,7 @@ impl Reports {
         time: Timestamp,
         send: SendMessage<'_>,
     ) {
-        let is_42 = self.session.logon.version() == Version::Fix42;
+        let is_42 = self.session.logon.version == Version::Fix42;
         let fault = match query.code {
             _ if query.is_subscription() => Fault::NotOffered("definitions are sent once: 263=0"),
             b'0' => match directory.find(query.symbol) {
@@ -199,7 +199,7 @@ impl Reports {
         time: Timestamp,
         send: SendMessage<'_>,
     ) {
-        let version = self.session.logon.version();
+        let version = self.session.logon.version;
         let mut buffer = [0; BUILDER_LEN_MAX];
         let mut builder = self.begin_answer(&mut buffer, b"d", query, time);
         builder.number(323, if query.code == b'3' { 4 } else { 1 });
@@ -223,7 +223,7 @@ impl Reports {
             let text = "a status is sent once: 263=0";
             return self.reject_query(query, 0, text, time, send);
         }
-        let version = self.session.logon.version();
+        let version = self.session.logon.version;
         let listed = directory.find(query.symbol);
         let mut buffer = [0; BUILDER_LEN_MAX];
         let mut builder = self.begin(&mut buffer, b"f", time);
@@ -260,7 +260,7 @@ impl Reports {
             builder.number(338, 1).number(339, 2).number(340, status).text(58, text);
             return self.finish(builder, send);
         };
-        if self.session.logon.version() == Version::Fix42 {
+        if self.session.logon.version == Version::Fix42 {
             return self.reject_query(query, u64::from(query.code == b'N'), text, time, send);
         }
         let mut buffer = [0; BUILDER_LEN_MAX];
@@ -300,7 +300,7 @@ impl Reports {
     }
 }
 
-/// Price increment and round lot: FIX 4.2 and 4.4 have no field for the first, and FIX 4.2 none for the second.
+/// Price increment and round lot: no version here has a field for the first, and FIX 4.2 none for the second.
 fn put_terms(builder: &mut Builder<'_>, listed: &Listed, version: Version) {
     let (increment, lot) = (listed.instrument.price_increment.0, listed.instrument.round_lot.0);
     let (whole, ticks) = (increment / 10_000, increment % 10_000);
@@ -309,7 +309,7 @@ fn put_terms(builder: &mut Builder<'_>, listed: &Listed, version: Version) {
             let text = format_args!("price increment {whole}.{ticks:04}, round lot {lot}");
             builder.display(107, &text);
         }
-        Version::Fix44 => {
+        Version::Fix44 | Version::Fix50Sp1 => {
             builder.display(107, &format_args!("price increment {whole}.{ticks:04}"));
             builder.number(561, lot);
         }
@@ -322,8 +322,8 @@ const fn status_code(phase: Phase, version: Version) -> u64 {
         (Phase::Continuous, _) => 17,
         (Phase::Halted, _) => 2,
         (Phase::Closed, _) | (Phase::PreOpen, Version::Fix42) => 18,
-        (Phase::PreOpen, Version::Fix44) => 21,
-        (Phase::OpeningAuction, Version::Fix44) => 22,
+        (Phase::PreOpen, _) => 21,
+        (Phase::OpeningAuction, Version::Fix44 | Version::Fix50Sp1) => 22,
         // Orders are collected, and the price at which they would trade is published.
         (Phase::OpeningAuction | Phase::VolatilityAuction | Phase::ClosingAuction, _) => 5,
     }

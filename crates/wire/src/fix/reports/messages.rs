@@ -62,7 +62,7 @@ impl Reports {
 
     pub(super) fn finish(&mut self, builder: Builder<'_>, send: SendMessage<'_>) {
         self.session.next += 1;
-        send(builder.finish(self.session.logon.version()));
+        send(builder.finish(self.session.logon.version));
     }
 
     /// An execution report about an order, as it is now.
@@ -75,7 +75,7 @@ impl Reports {
     ) {
         let Some(order) = self.orders.get(&number).copied() else { return };
         self.session.report_count += 1;
-        let version = self.session.logon.version();
+        let version = self.session.logon.version;
         let status = if report.kind == b'6' { b'6' } else { order.status(version) };
         let mut buffer = [0; BUILDER_LEN_MAX];
         let mut builder = self.begin(&mut buffer, b"8", time);
@@ -108,7 +108,7 @@ impl Reports {
                 };
                 builder.char(20, transaction).char(150, kind);
             }
-            Version::Fix44 => {
+            Version::Fix44 | Version::Fix50Sp1 => {
                 builder.char(150, report.kind);
             }
         }
@@ -160,7 +160,7 @@ impl Reports {
             return;
         }
         self.session.report_count += 1;
-        let version = self.session.logon.version();
+        let version = self.session.logon.version;
         let mut buffer = [0; BUILDER_LEN_MAX];
         let mut exec_id = [0; 24];
         let mut builder = self.begin(&mut buffer, b"8", time);
@@ -190,7 +190,7 @@ impl Reports {
         if self.copied.is_some() {
             return;
         }
-        let version = self.session.logon.version();
+        let version = self.session.logon.version;
         let order = self.orders.get(&request.original);
         let status = order.map_or(b'8', |order| match order.end {
             // Its replacement has taken its place.
@@ -233,7 +233,11 @@ impl Reports {
         let mut id = [0; 24];
         let mut builder = self.begin(&mut buffer, b"r", time);
         builder.text(11, request.id.as_str());
-        builder.bytes(37, numbered(&mut id, b'M', self.session.report_count, None));
+        let id = numbered(&mut id, b'M', self.session.report_count, None);
+        builder.bytes(37, id);
+        if self.session.logon.version == Version::Fix50Sp1 {
+            builder.bytes(1369, id);
+        }
         builder.char(530, request.code);
         if self.session.mass_accepted {
             builder.char(531, request.code).number(533, self.session.mass_count.into());
