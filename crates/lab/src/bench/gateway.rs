@@ -16,6 +16,7 @@ mod stream;
 use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    ops::Range,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -50,6 +51,8 @@ enum Carrier {
     SoupBinTcp,
     /// FIX 4.4.
     Fix,
+    /// One ResendRequest of FIX 4.4 for the reports to all requests; from memory, or nearly all from the journal.
+    FixResend { from_disk: bool },
 }
 
 /// How the thread that answers waits for a request.
@@ -77,9 +80,10 @@ pub struct GatewayPath {
 
 const EXCHANGE: &str = "an exchange with a book, a log and a feed; replies packed";
 const ECHO: &str = "an echo of the same bytes";
+const SENDER: &str = "a program that writes as many bytes";
 
 /// All paths.
-pub const PATHS: [GatewayPath; 10] = [
+pub const PATHS: [GatewayPath; 12] = [
     path("udp", EXCHANGE, datagrams(1, false), Waits::Spins, 1, 20_000),
     path("udp-1024", EXCHANGE, datagrams(1, false), Waits::Spins, 1_024, 400_000),
     path("udp-gso", EXCHANGE, datagrams(1, true), Waits::Spins, 1_024, 1_000_000),
@@ -97,6 +101,22 @@ pub const PATHS: [GatewayPath; 10] = [
     path("fix", ECHO, Carrier::Fix, Waits::Spins, 1, 20_000),
     path("fix-64", ECHO, Carrier::Fix, Waits::Spins, 64, 200_000),
     path("fix-1024", ECHO, Carrier::Fix, Waits::Spins, 1_024, 200_000),
+    path(
+        "fix-resend",
+        SENDER,
+        Carrier::FixResend { from_disk: false },
+        Waits::Spins,
+        1_024,
+        100_000,
+    ),
+    path(
+        "fix-resend-disk",
+        SENDER,
+        Carrier::FixResend { from_disk: true },
+        Waits::Spins,
+        1_024,
+        100_000,
+    ),
 ];
 
 const fn path(
@@ -133,7 +153,7 @@ pub struct GatewayOptions {
 #[derive(Clone, Debug, Default)]
 pub struct GatewaySide {
     pub answered_per_second: Runs,
-    /// From a request's send to its answer.
+    /// From a request's send to its answer; of a resend, to the first message.
     pub p50_ns: Runs,
     pub p99_ns: Runs,
     pub p999_ns: Runs,
@@ -275,6 +295,25 @@ fn measure_path(
                     row.bare.push(&driven.map_err(|error| failed("the bare exchange", &error))?);
                 }
             }
+            Carrier::FixResend { .. } => {
+                let mut prepared = Prepared::of(Framing::Fix, LIVE_ORDERS, clock);
+                let mut drive = StreamDrive::log_in(at("order_entry_fix")?, &mut prepared, clock)
+                    .map_err(|error| failed("the login", &error))?;
+                prepared.fill(count);
+                drive
+                    .run(&prepared, path.outstanding)
+                    .map_err(|error| failed("the reports", &error))?;
+                // The first message is the answer to the Logon.
+                let numbers = 2..count as u64 + 2;
+                for _ in 0..options.runs {
+                    let request = prepared.resend_request(&numbers);
+                    let driven = drive.resend(&request, numbers.clone());
+                    let driven = driven.map_err(|error| failed("the resend", &error))?;
+                    row.venue.push(&driven);
+                    let driven = beside_sender(numbers.clone(), driven.answer_len, options, clock);
+                    row.bare.push(&driven.map_err(|error| failed("the bare sender", &error))?);
+                }
+            }
             Carrier::SoupBinTcp | Carrier::Fix => {
                 let framing = match path.carrier {
                     Carrier::Fix => Framing::Fix,
@@ -363,6 +402,23 @@ fn beside_echo(
     )
 }
 
+/// One run of the same client with a program that answers a request with as many bytes.
+fn beside_sender(
+    numbers: Range<u64>,
+    answer_len: usize,
+    options: &GatewayOptions,
+    clock: SystemClock,
+) -> Result<Driven, DriveError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut drive = StreamDrive::connect(listener.local_addr()?, Framing::Fix, clock)?;
+    let (stream, _) = listener.accept()?;
+    let bytes = bare_echo::resent(numbers.clone(), answer_len);
+    beside(
+        |_| pin_io(options.venue_core).and_then(|()| bare_echo::send_all(stream, &bytes)),
+        || drive.resend(b"any", numbers),
+    )
+}
+
 /// Runs a bare program in a thread of its own until the client is done.
 fn beside(
     program: impl FnOnce(&AtomicBool) -> io::Result<()> + Send,
@@ -394,9 +450,12 @@ fn venue_options(
             );
         }
         Carrier::SoupBinTcp => {}
-        Carrier::Fix => {
+        Carrier::Fix | Carrier::FixResend { .. } => {
             agents += "+order-entry-fix";
             more += "[order_entry_fix]\naddress = \"127.0.0.1:0\"\n";
+            if path.carrier == (Carrier::FixResend { from_disk: true }) {
+                more += "reply_store = \"1MiB\"\n";
+            }
             more += &format!(
                 "[[participants]]\nusername = {:?}\npassword = {:?}\nprotocol = \"fix\"\nfirm = \"FIRM\"\n",
                 prepared::FIX_USER,

@@ -37,7 +37,8 @@ pub struct FixClient {
     pub stream: TcpStream,
     version: Version,
     name: &'static str,
-    bytes: Vec<u8>,
+    /// Read, and not yet taken.
+    pub bytes: Vec<u8>,
     /// Its next MsgSeqNum.
     pub next: u64,
 }
@@ -105,6 +106,12 @@ impl FixClient {
     }
 
     pub fn send_as(&mut self, number: u64, msg_type: &str, fields: &str) {
+        let bytes = self.message(number, msg_type, fields);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// The bytes of a message.
+    pub fn message(&self, number: u64, msg_type: &str, fields: &str) -> Vec<u8> {
         let now = Timestamp(SystemClock::start().now_ns());
         let mut buffer = [0; 4096];
         let mut builder = Builder::new(&mut buffer);
@@ -117,7 +124,7 @@ impl FixClient {
             builder.text(1137, "8");
         }
         builder.fields(fields.replace('|', "\x01").as_bytes());
-        self.stream.write_all(builder.finish(self.version)).unwrap();
+        builder.finish(self.version).to_vec()
     }
 
     /// The next message, with `|` for SOH and without header, time and trailer; `closed` at the end.

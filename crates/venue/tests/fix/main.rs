@@ -1,6 +1,7 @@
 //! FIX order entry over real sockets: orders and their reports, faults, and the example of the docs.
 
 mod client;
+mod complaints;
 mod drop_copy;
 mod instruments;
 mod market_data;
@@ -204,27 +205,33 @@ fn logons_are_checked() {
     running.stop().unwrap();
 }
 
-/// The example of docs/connect.md runs, twice in a row. Skipped where Python is not installed.
+/// The examples of docs/connect.md run, each twice in a row. Skipped where Python is not installed.
 #[test]
-fn the_example_of_the_docs_runs() {
+fn the_examples_of_the_docs_run() {
     let folder = tempfile::tempdir().unwrap();
-    let running = venue::start(&config(folder.path(), ""), SystemClock::start()).unwrap();
+    let port = "[market_data_fix]\naddress = \"127.0.0.1:0\"\n";
+    let running = venue::start(&config(folder.path(), port), SystemClock::start()).unwrap();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/connect.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let section = &page[page.find("\n## FIX\n").expect("a section on FIX")..];
-    let start = section.find("```python\n").unwrap() + "```python\n".len();
-    let script = &section[start..start + section[start..].find("```").unwrap()];
-    let address = running.started()["addresses"]["order_entry_fix"].as_str().unwrap();
-    let (_, port) = address.rsplit_once(':').unwrap();
-    assert!(script.contains("26402"));
-    let script = script.replace("26402", port);
-    for run in 1..=2 {
-        let Ok(output) = Command::new("python3").args(["-c", &script]).output() else {
-            eprintln!("skipped: python3 is not installed");
-            break;
-        };
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "run {run}: {errors}");
+    for (title, written, name) in [
+        ("\n## FIX\n", "26402", "order_entry_fix"),
+        ("\n### Market data by FIX\n", "26405", "market_data_fix"),
+    ] {
+        let section = &page[page.find(title).expect("there is such a section")..];
+        let start = section.find("```python\n").unwrap() + "```python\n".len();
+        let script = &section[start..start + section[start..].find("```").unwrap()];
+        let address = running.started()["addresses"][name].as_str().unwrap();
+        let (_, port) = address.rsplit_once(':').unwrap();
+        assert!(script.contains(written));
+        let script = script.replace(written, port);
+        for run in 1..=2 {
+            let Ok(output) = Command::new("python3").args(["-c", &script]).output() else {
+                eprintln!("skipped: python3 is not installed");
+                break;
+            };
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{name}, run {run}: {errors}");
+        }
     }
     running.stop().unwrap();
 }

@@ -23,14 +23,16 @@ use venue::{clock::SystemClock, failure::Failure};
 /// bytes as the venue. The client is one thread that never sleeps, with a fixed number of requests outstanding.
 /// `udp`, `tcp` and `fix` have one outstanding, and their ratio is that of the median round trips; the number of
 /// the others says how many, and their ratio is that of the rates. `tcp-parked` is a venue, and an echo, that sleeps
-/// while nothing comes. A run fails if a request has no answer, or a reject. Two cores are needed.
+/// while nothing comes. `fix-resend` asks once for the reports to all requests again, from memory, and
+/// `fix-resend-disk` from the journal: its times are those to the first message. A run fails if a request has no answer, or a reject. Two cores are needed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench gateway\n  \
     damrak bench gateway --path udp,tcp,fix --runs 11 --json\n  \
     damrak bench gateway --divisor 10 --client-core 2 --venue-core 3")]
 pub struct Arguments {
     /// Paths, comma-separated [default: all]: udp, udp-1024, udp-gso (datagrams of one length sent together),
-    /// udp-packed (31 requests a datagram), tcp, tcp-parked, tcp-1024, fix, fix-64, fix-1024.
+    /// udp-packed (31 requests a datagram), tcp, tcp-parked, tcp-1024, fix, fix-64, fix-1024, fix-resend,
+    /// fix-resend-disk.
     #[arg(long, value_delimiter = ',', value_parser = path)]
     path: Vec<GatewayPath>,
     /// Runs of each side of a path; the sides take turns.

@@ -5,6 +5,7 @@
 use std::{
     io::{self, Read, Write},
     net::{TcpListener, TcpStream},
+    ops::Range,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -69,6 +70,28 @@ impl BareEcho {
         }
         Ok(())
     }
+}
+
+/// Messages of FIX with these numbers that were sent before, each of this length or a little more.
+pub(super) fn resent(numbers: Range<u64>, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in numbers {
+        let of_text = |text: &str| {
+            let mut buffer = [0; BUILDER_LEN_MAX];
+            let mut builder = Builder::new(&mut buffer);
+            builder.text(35, "8").number(34, number).char(43, b'Y').text(58, text);
+            builder.finish(Version::Fix44).to_vec()
+        };
+        let missing = len.saturating_sub(of_text("-").len());
+        bytes.extend(of_text(&"-".repeat(1 + missing)));
+    }
+    bytes
+}
+
+/// Waits for a request, and answers with these bytes.
+pub(super) fn send_all(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {
+    stream.read_exact(&mut [0; 3])?;
+    bytes.chunks(READ_LEN).try_for_each(|chunk| stream.write_all(chunk))
 }
 
 /// An answer that the client counts, of this length or a little more.

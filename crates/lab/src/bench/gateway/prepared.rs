@@ -3,6 +3,8 @@
 //!
 //! Invariant: each request is accepted, and has one answer.
 
+use std::ops::Range;
+
 use client::participant::{self, FixWriter};
 use market::{EnterOrder, OrderKey, Price, Quantity, Side, Symbol, TimeInForce};
 use venue::clock::SystemClock;
@@ -112,6 +114,20 @@ impl Prepared {
                 logon
             }
         }
+    }
+
+    /// A ResendRequest of FIX for these messages, the next message of the session.
+    ///
+    /// # Panics
+    /// The protocol is another.
+    pub(super) fn resend_request(&mut self, numbers: &Range<u64>) -> Vec<u8> {
+        let Writer::Fix { writer, clock } = &mut self.writer else { panic!("it speaks FIX") };
+        let mut bytes = Vec::new();
+        writer.put("2", clock.now_ns(), |builder| {
+            builder.number(7, numbers.start).number(16, numbers.end - 1);
+        });
+        take(writer, &mut bytes);
+        bytes
     }
 
     pub(super) fn framing(&self) -> Framing {

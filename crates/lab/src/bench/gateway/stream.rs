@@ -5,11 +5,12 @@
 use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
+    ops::Range,
 };
 
 use venue::clock::SystemClock;
 use wire::{
-    fix::{Framed, Message, frame},
+    fix::{Framed, Message, SOH, frame},
     soupbintcp::{Client, ClientHappening, HEADER_LEN, Timers},
 };
 
@@ -70,6 +71,14 @@ impl Framing {
             }
         }
     }
+}
+
+/// MsgSeqNum of a report that is sent again: the fourth field, as the venue writes it, before PossDupFlag.
+fn resent(message: &[u8]) -> Option<u64> {
+    let mut fields = message.split(|byte| *byte == SOH).skip(2);
+    let (kind, number, again) = (fields.next()?, fields.next()?, fields.next()?);
+    let number = str::from_utf8(number.strip_prefix(b"34=")?).ok()?;
+    (kind == b"35=8" && again == b"43=Y").then(|| number.parse().ok()).flatten()
 }
 
 pub(super) struct StreamDrive {
@@ -193,6 +202,62 @@ impl StreamDrive {
             }
         }
         let elapsed_ns = self.clock.now_ns() - begun_ns;
+        Ok(Driven { answered, elapsed_ns, latency, answer_len: self.answer_len })
+    }
+
+    /// Sends a ResendRequest, and reads the messages with these numbers. The latency is that of the first.
+    pub(super) fn resend(
+        &mut self,
+        request: &[u8],
+        numbers: Range<u64>,
+    ) -> Result<Driven, DriveError> {
+        self.stream.set_nonblocking(true)?;
+        let mut latency = Latency::new();
+        let (mut next, mut looks) = (numbers.start, 0);
+        let begun_ns = self.clock.now_ns();
+        let mut heard_ns = begun_ns;
+        let written = self.write(request)?;
+        if written < request.len() {
+            return Err(DriveError::Silence { answered: 0, asked: 1 });
+        }
+        while next < numbers.end {
+            match self.stream.read(&mut self.buffer[self.kept..]) {
+                Ok(0) => return Err(DriveError::Closed),
+                Ok(count) => self.kept += count,
+                Err(error) if os::is_not_now(&error) => {
+                    looks += 1;
+                    if looks % LOOKS == 0 && self.clock.now_ns() - heard_ns > SILENCE_NS {
+                        let answered = (next - numbers.start) as usize;
+                        let asked = (numbers.end - numbers.start) as usize;
+                        return Err(DriveError::Silence { answered, asked });
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            heard_ns = self.clock.now_ns();
+            let mut taken = 0;
+            loop {
+                let wrong = |found| DriveError::Answer { number: next as usize, found };
+                let rest = &self.buffer[taken..self.kept];
+                let Some(len) = self.framing.first_len(rest).map_err(wrong)? else { break };
+                let message = &self.buffer[taken..taken + len];
+                taken += len;
+                let Some(found) = resent(message) else { continue };
+                if found != next {
+                    return Err(DriveError::Gap { expected: next, found });
+                }
+                if next == numbers.start {
+                    latency.record(heard_ns - begun_ns);
+                }
+                self.answer_len = len;
+                next += 1;
+            }
+            self.buffer.copy_within(taken..self.kept, 0);
+            self.kept -= taken;
+        }
+        let elapsed_ns = self.clock.now_ns() - begun_ns;
+        let answered = (numbers.end - numbers.start) as usize;
         Ok(Driven { answered, elapsed_ns, latency, answer_len: self.answer_len })
     }
 

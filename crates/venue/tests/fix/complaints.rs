@@ -1,0 +1,195 @@
+//! What users complain about with open FIX engines, one test each where a test elsewhere does not have it;
+//! docs/wire/fix.md has the list.
+
+use std::{
+    io::{Read, Write},
+    path::Path,
+};
+
+use venue::{Running, clock::SystemClock};
+use wire::fix::{Framed, Message, Version, frame};
+
+use crate::client::{FixClient, config};
+
+/// Memory for messages that is soon full, and clients that may be slow: tests wait for them, and time does not end them.
+const SMALL: &str = "reply_store = \"1MiB\"\nslow_client_timeout = \"30min\"\n";
+
+fn start(folder: &Path) -> Running {
+    venue::start(&config(folder, SMALL), SystemClock::start()).unwrap()
+}
+
+/// The bytes of orders that rest far from any price, from this MsgSeqNum on.
+fn orders(client: &mut FixClient, count: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        let number = client.next;
+        client.next += 1;
+        bytes.extend(client.message(
+            number,
+            "D",
+            &format!("11=O{number}|55=AAPL|54=1|38=10|40=2|44=1|59=0|"),
+        ));
+    }
+    bytes
+}
+
+/// Reads reports as long as `goes_on` says so of their MsgSeqNum and whether they are sent again.
+fn read_while(client: &mut FixClient, mut goes_on: impl FnMut(u64, bool) -> bool) {
+    let mut buffer = vec![0; 1 << 16];
+    let mut is_over = false;
+    while !is_over {
+        let len = client.stream.read(&mut buffer).unwrap();
+        assert!(len > 0, "the connection was closed");
+        client.bytes.extend_from_slice(&buffer[..len]);
+        let mut taken = 0;
+        while !is_over && let Framed::Whole(len) = frame(&client.bytes[taken..]) {
+            let message = Message::read(&client.bytes[taken..taken + len]);
+            taken += len;
+            if message.msg_type() == b"8" {
+                is_over = !goes_on(message.number(34).unwrap(), message.is_yes(43));
+            }
+        }
+        client.bytes.drain(..taken);
+    }
+}
+
+/// Reads so many new reports, whose numbers have no gap from `next` on.
+fn read_reports(client: &mut FixClient, next: u64, count: u64) {
+    let mut expected = next;
+    read_while(client, |number, is_again| {
+        assert!(number == expected && !is_again, "{number} is not {expected}");
+        expected += 1;
+        expected < next + count
+    });
+}
+
+/// A store is not written under the lock of a session, report by report: what waits is one commit. 3,000 orders of one
+/// write have 6,000 records and more, and far fewer commits; a store for each report would have one for each.
+#[test]
+fn reports_are_not_stored_one_by_one() {
+    const ORDERS: u64 = 3_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = start(folder.path());
+    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+    let bytes = orders(&mut alice, ORDERS);
+    alice.stream.write_all(&bytes).unwrap();
+    read_reports(&mut alice, 2, ORDERS);
+    let status = running.status();
+    let rings = status["rings"].as_array().unwrap();
+    let inputs = rings.iter().find(|ring| ring["name"] == "inputs").unwrap();
+    assert!(inputs["published"].as_u64().unwrap() >= 2 * ORDERS);
+    let readers = inputs["readers"].as_array().unwrap();
+    let journaler = readers.iter().find(|reader| reader["name"] == "journaler").unwrap();
+    // The most inputs of one commit.
+    assert!(journaler["batch_max"].as_u64().unwrap() > 1, "{inputs}");
+    running.stop().unwrap();
+}
+
+/// A resend of a long history needs one page of memory, is held up by a client that does not read it, and holds nobody
+/// up: another session trades meanwhile. Then all of it arrives, each message once and in order.
+#[test]
+fn a_long_resend_is_bounded_and_holds_nobody_up() {
+    const ORDERS: u64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = start(folder.path());
+    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+    let (mut bob, _) = FixClient::log_on(&running, Version::Fix44, "BOB", 1, "");
+    for turn in 0..ORDERS / 500 {
+        let bytes = orders(&mut alice, 500);
+        alice.stream.write_all(&bytes).unwrap();
+        read_reports(&mut alice, 2 + 500 * turn, 500);
+    }
+    let held = |running: &mut Running| {
+        let figures = running.status()["order_entry_fix"].clone();
+        ["store_bytes", "connection_bytes"].map(|name| figures[name].as_u64().unwrap())
+    };
+    let [store, _] = held(&mut running);
+    assert!(store < 3 << 20, "most is on disk only: {store} bytes are stored");
+
+    // Asked twice, and nothing is read.
+    alice.send("2", "7=1|16=0|");
+    alice.send("2", "7=1|16=0|");
+    for turn in 1..=200 {
+        bob.send("D", &format!("11=B{turn}|55=MSFT|54=1|38=10|40=2|44=1|59=3|"));
+        assert!(bob.read().contains("150=0|") && bob.read().contains("150=4|"));
+    }
+    let [store, connections] = held(&mut running);
+    assert!(store < 3 << 20 && connections < 1 << 20, "{store} and {connections} bytes");
+    // The second request begins the resend anew; where the first was by then is up to the socket.
+    let (mut last, mut begun, mut missing) = (0, 0, ORDERS);
+    read_while(&mut alice, |number, is_again| {
+        assert!(is_again);
+        if number == 2 {
+            (begun, missing) = (begun + 1, ORDERS);
+        } else {
+            assert_eq!(number, last + 1);
+        }
+        last = number;
+        missing -= 1;
+        missing > 0
+    });
+    assert!((1..=2).contains(&begun), "{begun}");
+    alice.send("1", "112=AFTER|");
+    while !alice.read().contains("112=AFTER|") {}
+    running.stop().unwrap();
+}
+
+/// A gap is asked for once, however many messages come behind it, and a request of the other side at the same time is
+/// served: neither side asks without end.
+#[test]
+fn a_gap_is_asked_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path());
+    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+    let bytes = orders(&mut alice, 3);
+    alice.stream.write_all(&bytes).unwrap();
+    read_reports(&mut alice, 2, 3);
+    // Numbers 5 and 6 are missing; the client has missed two reports, and asks while it is asked.
+    let gap = alice.next;
+    alice.next += 2;
+    let mut bytes = orders(&mut alice, 100);
+    bytes.extend(alice.message(alice.next, "2", "7=3|16=4|"));
+    alice.next += 1;
+    alice.stream.write_all(&bytes).unwrap();
+    let mut requests = 0;
+    let mut again = Vec::new();
+    while again.len() < 2 || requests == 0 {
+        let message = alice.read();
+        requests += usize::from(message.starts_with("35=2|"));
+        if message.contains("|43=Y|") {
+            again.push(message);
+        }
+    }
+    assert!(again[0].contains("34=3|43=Y|") && again[1].contains("34=4|43=Y|"), "{again:?}");
+    alice.send_as(gap, "4", &format!("43=Y|123=Y|36={}|", alice.next));
+    alice.send("1", "112=DONE|");
+    loop {
+        let message = alice.read();
+        requests += usize::from(message.starts_with("35=2|"));
+        if message.contains("112=DONE|") {
+            break;
+        }
+    }
+    assert_eq!(requests, 1);
+    running.stop().unwrap();
+}
+
+/// Both sides may send at once without reading: the venue takes orders of a client that does not read its reports, and
+/// keeps those in its store.
+#[test]
+fn both_sides_may_send_at_once() {
+    const ORDERS: u64 = 30_000;
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path(), "slow_client_timeout = \"30min\"\n");
+    let running = venue::start(&config, SystemClock::start()).unwrap();
+    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+    // Several times what the sockets of both sides hold.
+    let bytes = orders(&mut alice, ORDERS);
+    assert!(bytes.len() > 4 << 20);
+    alice.stream.write_all(&bytes).unwrap();
+    let (mut bob, _) = FixClient::log_on(&running, Version::Fix44, "BOB", 1, "");
+    bob.send("1", "112=STILL|");
+    bob.expect("35=0|34=2|112=STILL|");
+    read_reports(&mut alice, 2, ORDERS);
+    running.stop().unwrap();
+}
