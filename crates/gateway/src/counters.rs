@@ -149,6 +149,12 @@ counters! {
         slow_closed,
         /// Times a connection was not read because the submissions ring was full.
         stalls,
+        /// Faults that operators have injected: orders rejected, connections cut, messages left out.
+        injected_rejects,
+        injected_disconnects,
+        injected_gaps,
+        /// Sessions whose replies are held back by a delay now.
+        delayed,
         outputs,
         replies,
         /// ReplyStreams handed to a connection, repeated ones included.

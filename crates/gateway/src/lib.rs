@@ -27,6 +27,7 @@ mod counters;
 mod operator_event;
 mod credentials;
 mod gate;
+mod faults;
 mod replay_store;
 mod message_archive;
 mod packets;
@@ -55,6 +56,7 @@ pub use derived_data::{
     PriceLevel, PriceLevels, Statistics, TapeEntry, TradeKind,
 };
 pub use drain::{DRAIN_ENDS, DRAIN_REFUSES};
+pub use faults::{FAULT_DELAY_MS_MAX, FaultChange, FaultState, FaultTable, SessionFaults};
 pub use feed_message::FeedMessage;
 pub use feed_server::{
     BookChange, BookChangeKind, FeedBooks, FeedServer, FeedServerNetworks, FeedServerOptions,

@@ -169,6 +169,8 @@ pub enum CloseReason {
     PushedOut,
     /// It sent too many messages without effect, and is blocked for a while.
     Blocked,
+    /// An operator had it cut, for a test.
+    Injected,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -316,6 +318,7 @@ impl fmt::Display for CloseReason {
             Self::Violation(violation) => write!(f, "protocol error: {violation}"),
             Self::GatewayClosed => write!(f, "the venue is shutting down"),
             Self::ByOperator => write!(f, "logged out by an operator"),
+            Self::Injected => write!(f, "cut: an operator injected a disconnect"),
             Self::Blocked => write!(
                 f,
                 "closed and blocked: too many messages without effect (throttle.no_effect_per_second)"

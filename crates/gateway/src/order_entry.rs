@@ -39,6 +39,7 @@ use crate::{
     CloseReason, ConnectionId, Credentials, NetworkEvent, OperatorEvent, OperatorEventSink,
     OrderEntryCounters, ReplayStore, StreamNetwork, Submission,
     drain::DRAIN_REFUSES,
+    faults::{FaultTable, Injector},
     gate::{self, Gate, Throttle},
     looks::{ENTRY_INTERVAL_NS, HotConnection, Looks},
     message_archive::MessageArchive,
@@ -127,6 +128,8 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     past: Option<PastReplies>,
     /// What each user may send.
     gates: Vec<Gate>,
+    /// What an operator wants to be wrong with each user.
+    injectors: Vec<Injector>,
     /// The connection of each user that has one.
     live: Vec<Option<ConnectionId>>,
     /// What each session keeps between its connections.
@@ -196,6 +199,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             past: None,
             memories: users.iter().map(|_| S::Memory::default()).collect(),
             commands: Vec::with_capacity(S::COMMANDS_MAX),
+            injectors: users.iter().map(|_| Injector::default()).collect(),
             gates: users.iter().map(|user| Gate::new(throttle, user.firms.clone())).collect(),
             cut_off: VecDeque::new(),
             users,
@@ -233,6 +237,15 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     /// [`past_reply_rings`].
     pub fn set_past(&mut self, past: PastReplies) {
         self.past = Some(past);
+    }
+
+    /// Injects the faults that operators switch on there.
+    pub fn set_faults(&mut self, faults: &FaultTable) {
+        for (user, injector) in self.users.iter().zip(&mut self.injectors) {
+            if let Some(faults) = faults.of(user.username()) {
+                *injector = Injector::new(faults);
+            }
+        }
     }
 
     /// Sends operator events there from now on.

@@ -31,6 +31,7 @@ use axum::{
     body::{Body, to_bytes},
     http::Request,
 };
+use gateway::FaultTable;
 use hyper::{
     body::Incoming,
     server::conn::http1,
@@ -104,6 +105,8 @@ pub struct Served {
     pub desk: Desk,
     /// Derived data, where it is configured.
     pub market: Option<MarketPages>,
+    /// Faults of sessions, all off at the start.
+    pub faults: FaultTable,
 }
 
 /// The two doors, bound before the venue starts.

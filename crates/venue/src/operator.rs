@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::clock::SystemClock;
 pub(crate) use dry_run::current_state;
-pub use request::{Directory, OperatorRequest, OperatorVerb};
+pub use request::{Directory, FaultRequest, OperatorRequest, OperatorVerb};
 
 /// Slots of the ring of the venue's own commands, and of that of results.
 pub(crate) const SLOTS: usize = 256;

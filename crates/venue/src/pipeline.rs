@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use engine::Engine;
 use gateway::{
-    Credentials, DatagramNetwork, DerivedMirror, DerivedUpdate, FeedServer, FeedServerCounters,
-    FeedServerNetworks, FeedServerOptions, FixSession, MarketData, MarketDataCounters,
-    MarketDataFix, MarketDataFixCounters, MarketDataFixOptions, MarketDataOptions,
-    OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
-    OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42, PastEnds, PastReplyEnds,
-    SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings,
-    past_rings,
+    Credentials, DatagramNetwork, DerivedMirror, DerivedUpdate, FaultTable, FeedServer,
+    FeedServerCounters, FeedServerNetworks, FeedServerOptions, FixSession, MarketData,
+    MarketDataCounters, MarketDataFix, MarketDataFixCounters, MarketDataFixOptions,
+    MarketDataOptions, OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits,
+    OrderEntryOptions, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42,
+    PastEnds, PastReplyEnds, SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions,
+    UdpParticipant, past_reply_rings, past_rings,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
@@ -132,6 +132,8 @@ pub struct Venue {
     /// What is derived from the feed, where that is configured.
     pub derived: Option<DerivedMirror>,
     pub gauges: Gauges,
+    /// Where operators switch faults of sessions on.
+    pub faults: FaultTable,
     /// Follows the journal for snapshots and the ledger, if the configuration asks for one of them. It is not
     /// part of a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
@@ -327,10 +329,22 @@ where
         Box::new(follower.with_perturbations(edges.perturbations.clone()))
     });
     let derived = gateways.derived.take();
+    let faults = gateways.faults.clone();
     gateways.join(&mut agents);
     let recovered =
         Recovered { journal_id, report, checkpoint, timestamp, snapshot, passed_over, changes };
-    Ok(Venue { agents, wiring, follower, feed_history, admin, derived, gauges, desk, recovered })
+    Ok(Venue {
+        agents,
+        wiring,
+        follower,
+        feed_history,
+        admin,
+        derived,
+        gauges,
+        faults,
+        desk,
+        recovered,
+    })
 }
 
 /// The readers of the journal for the edges, one after the other.
@@ -361,6 +375,7 @@ struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     market_data_fix: Option<MarketDataFix<N>>,
     streams: WiredStreams<D>,
     derived: Option<DerivedMirror>,
+    faults: FaultTable,
     /// The ends of the feed history, until it is made.
     past: Option<PastEnds>,
     past_replies: Option<PastReplyEnds>,
@@ -386,6 +401,7 @@ where
         let entry = order_entry_config(config, session)?;
         let subscribers = feed_server_config(config, session, &entry, streams.clone())?;
         let readers = subscribers.users.clone();
+        let mut names: Vec<_> = entry.users.iter().map(Credentials::username).collect();
         let mut order_entry =
             OrderEntry::new(networks.order_entry, entry, submissions, outputs, durable);
         let mut order_entry_fix = None;
@@ -440,6 +456,12 @@ where
             let options = market_data_fix_config(settings, readers)?;
             market_data_fix = Some(MarketDataFix::new(network, options, mirror));
         }
+        names.extend(users(config, ProtocolName::Fix)?.iter().map(Credentials::username));
+        names.extend(users(config, ProtocolName::Ouch42)?.iter().map(Credentials::username));
+        let faults = FaultTable::new(names);
+        order_entry.set_faults(&faults);
+        order_entry_fix.iter_mut().for_each(|fix| fix.set_faults(&faults));
+        order_entry_ouch42.iter_mut().for_each(|ouch42| ouch42.set_faults(&faults));
         let drain = Arc::new(AtomicGauge::new(0));
         if let Some(fix) = &mut market_data_fix {
             fix.set_drain(Arc::clone(&drain));
@@ -482,6 +504,7 @@ where
             market_data_fix,
             streams,
             derived,
+            faults,
             past,
             past_replies,
             drain,

@@ -156,6 +156,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         stage_times: Some(stage_times),
         desk: desk.clone(),
         market,
+        faults: venue.faults,
     };
     let admin = Admin::start(listeners, served, &config.admin)
         .map_err(|error| Failure::environment(format!("cannot answer operators: {error}")))?;

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use market::OperatorName;
 use serde_json::Value;
 use venue::{
     admin::socket_path,
     failure::Failure,
-    operator::{OperatorRequest, OperatorVerb},
+    operator::{FaultRequest, OperatorRequest, OperatorVerb},
 };
 
 use super::output::{print_json, print_line};
@@ -35,11 +35,12 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
                         damrak ctl resume AAPL\n  \
                         damrak ctl cancel --session user01 --dry-run\n  \
                         damrak ctl limit --session user01 live_orders_max 500\n  \
+                        damrak ctl fault --session user01 --delay-ms 50 --reject-percent 10\n  \
                         damrak ctl deposit ALICE EUR 1000.50 --number 17\n\n\
                         Exit code 1: the venue declined the command, or its result is not known.")]
 pub struct Arguments {
     #[command(subcommand)]
-    verb: OperatorVerb,
+    verb: Verb,
     /// The folder of the venue's journal.
     #[arg(long, global = true, value_name = "DIR", default_value = "damrak-data")]
     journal: PathBuf,
@@ -57,6 +58,17 @@ pub struct Arguments {
     json: bool,
 }
 
+/// A command of the core, or what only the edges of the venue know.
+#[derive(Clone, Debug, Subcommand)]
+enum Verb {
+    #[command(flatten)]
+    Core(OperatorVerb),
+    /// Inject faults into a session, for those who test their own systems; without options show what is on.
+    ///
+    /// Nothing of it is in the journal but the rejects, and a restart ends it all. Sessions over TCP only.
+    Fault(FaultRequest),
+}
+
 /// Runs `damrak ctl`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let named = arguments.operator.clone().or_else(|| env::var("USER").ok());
@@ -70,6 +82,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .hint("give another name with --operator NAME"));
     }
     let door = Door { socket: socket_path(&arguments.journal), operator };
+    let command = match &arguments.verb {
+        Verb::Core(command) => command.clone(),
+        Verb::Fault(request) => return inject(&door, request, arguments),
+    };
     // The number is chosen before the command is sent, so that the command can be repeated.
     let number = match arguments.number {
         Some(number) => number,
@@ -79,11 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             last.ok_or_else(|| Failure::runtime("the venue did not report your last number"))? + 1
         }
     };
-    let request = OperatorRequest {
-        number: Some(number),
-        dry_run: arguments.dry_run,
-        command: arguments.verb.clone(),
-    };
+    let request = OperatorRequest { number: Some(number), dry_run: arguments.dry_run, command };
     let body = serde_json::to_string(&request).map_err(Failure::runtime)?;
     let (status, answer) = door.exchange("POST", "/operator", &body).map_err(|failure| {
         let hint = format!("repeat the command with --number {number}: it is carried out once");
@@ -104,6 +116,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         400 => Err(Failure::usage(error)),
         504 => Err(Failure::runtime(error)
             .hint(format!("repeat the command with --number {number}: it is carried out once"))),
+        _ => Err(Failure::runtime(error)),
+    }
+}
+
+/// Injects faults, which is no command of the core: it has no number and no dry run.
+fn inject(door: &Door, request: &FaultRequest, arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.dry_run || arguments.number.is_some() {
+        return Err(Failure::usage(
+            "fault takes neither --dry-run nor --number: it is not journaled",
+        ));
+    }
+    let body = serde_json::to_string(request).map_err(Failure::runtime)?;
+    let (status, answer) = door.exchange("POST", "/operator/faults", &body)?;
+    let error = answer["error"].as_str().unwrap_or("the venue gave no reason").to_owned();
+    match status {
+        200 if arguments.json => print_json(&answer),
+        200 => print_line(&format!(
+            "{}: delay {} ms, rejects {} %; {} disconnects and {} gaps so far",
+            request.session,
+            answer["delay_ms"],
+            answer["reject_percent"],
+            answer["disconnects"],
+            answer["gaps"]
+        )),
+        400 | 404 => Err(Failure::usage(error)),
         _ => Err(Failure::runtime(error)),
     }
 }

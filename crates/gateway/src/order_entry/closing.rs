@@ -112,6 +112,25 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             }
         }
         self.counters.connection_bytes.set(held as u64);
+        work + self.inject()
+    }
+
+    /// Cuts connections that an operator wants cut, and wakes those whose replies were held back.
+    fn inject(&mut self) -> usize {
+        let (mut work, mut delayed) = (0, 0);
+        for user in 0..self.users.len() {
+            let is_cut = self.injectors[user].takes_disconnect();
+            let Some(id) = self.live[user] else { continue };
+            if is_cut && let Some(connection) = self.connections[id.index as usize].take() {
+                self.counters.injected_disconnects.add(1);
+                self.drop_connection(*connection, CloseReason::Injected);
+                work += 1;
+            } else if self.injectors[user].holds() {
+                delayed += 1;
+                self.enqueue(id.index);
+            }
+        }
+        self.counters.delayed.set(delayed);
         work
     }
 

@@ -159,8 +159,8 @@ impl<S> Connection<S> {
 }
 
 impl<S: ClientSession> Connection<S> {
-    /// Copies replies from the store to what waits for the socket, as far as there is room, and
-    /// says how many.
+    /// Copies replies below `end` from the store to what waits for the socket, as far as there is
+    /// room, and says how many.
     ///
     /// # Errors
     /// The next one is no longer kept.
@@ -169,6 +169,7 @@ impl<S: ClientSession> Connection<S> {
         store: &ReplayStore,
         past: Option<&mut PastReplies>,
         (user, username): (usize, Text<6>),
+        end: u64,
         now_ns: u64,
     ) -> Result<u64, Missing> {
         let mut past = past;
@@ -195,7 +196,7 @@ impl<S: ClientSession> Connection<S> {
             }
         }
         let before = self.next_reply;
-        while self.next_reply < store.next(user) {
+        while self.next_reply < end {
             let reply = store.get(user, self.next_reply)?;
             let waiting = self.session.outgoing().len();
             if waiting + S::FRAME_BYTES + reply.len() > OUTGOING_BYTES_MAX {
@@ -268,7 +269,7 @@ mod tests {
         connection.next_reply = 1;
         let mut turns = 0;
         while connection.next_reply <= MESSAGES {
-            connection.fill(&store, None, (0, Text::BLANK), NOW).unwrap();
+            connection.fill(&store, None, (0, Text::BLANK), store.next(0), NOW).unwrap();
             let waiting = connection.session.outgoing().len();
             assert!(0 < waiting && waiting <= OUTGOING_BYTES_MAX, "{waiting}");
             connection.session.sent(waiting);
@@ -281,7 +282,7 @@ mod tests {
         let (mut turns, mut bytes) = (0, 0);
         while connection.session.resend_next().is_some() {
             for _ in 0..100 {
-                connection.fill(&store, None, (0, Text::BLANK), NOW).unwrap();
+                connection.fill(&store, None, (0, Text::BLANK), store.next(0), NOW).unwrap();
             }
             let waiting = connection.session.outgoing().len();
             assert!(0 < waiting && waiting <= OUTGOING_BYTES_MAX, "{waiting}");

@@ -241,7 +241,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         // The gate decides on the command that may have an effect; what accompanies it follows.
         let is_command = |it: &Command| !matches!(it, Command::Note(_) | Command::QueryAccount(_));
         let main = commands.iter().position(is_command).unwrap_or(0);
-        let verdict = self.gates[user].check(&commands[main], now_ns);
+        let checked = self.gates[user].check(&commands[main], now_ns);
+        let verdict = self.injectors[user].verdict(checked, &commands[main]);
+        self.counters.injected_rejects.add(u64::from(verdict != checked));
         let Some(command) = verdict.submits(commands[main], &self.counters.gate()) else {
             return Ok(verdict);
         };
@@ -289,9 +291,17 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work: &mut usize,
     ) -> Served {
         let mut filled = 0;
+        // Replies below this number may be sent.
+        let mut end = 0;
         if let Stage::Live(user) = connection.stage {
             let named = (user, self.users[user].username());
-            match connection.fill(self.replies.store(), self.past.as_mut(), named, now_ns) {
+            end = self.injectors[user].released(self.replies.store().next(user), now_ns);
+            if connection.next_reply < end && self.injectors[user].takes_gap() {
+                connection.next_reply += 1;
+                self.counters.injected_gaps.add(1);
+            }
+            let (store, past) = (self.replies.store(), self.past.as_mut());
+            match connection.fill(store, past, named, end, now_ns) {
                 Ok(count) => filled = count,
                 Err(Missing::Dropped(first)) => {
                     let text = format!("replies before {first} are no longer kept");
@@ -312,9 +322,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             return Served::Idle;
         }
         match &mut connection.stage {
-            Stage::Live(user)
+            Stage::Live(_)
                 if !connection.awaits_past
-                    && (connection.next_reply < self.replies.store().next(*user)
+                    && (connection.next_reply < end
                         || connection.session.resend_next().is_some()) =>
             {
                 Served::Again

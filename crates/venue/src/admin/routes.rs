@@ -14,7 +14,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use market::OperatorName;
+use gateway::{FaultChange, FaultState, FaultTable};
+use market::{OperatorName, Text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -25,7 +26,7 @@ use super::{
 };
 use crate::{
     config::AdminConfig,
-    operator::{Desk, DeskError, OperatorRequest},
+    operator::{Desk, DeskError, FaultRequest, OperatorRequest},
     stage_times::StageTimes,
 };
 
@@ -43,6 +44,7 @@ pub(super) struct State {
     stage_times: Option<Arc<StageTimes>>,
     desk: Desk,
     market: Option<MarketPages>,
+    faults: FaultTable,
     /// The digests of keys, and whose they are.
     keys: Vec<([u8; 32], OperatorName)>,
     /// True: a request may name any host.
@@ -51,12 +53,13 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(served: Served, config: &AdminConfig) -> Self {
-        let Served { ledger, durable, journal, stage_times, desk, market } = served;
+        let Served { ledger, durable, journal, stage_times, desk, market, faults } = served;
         Self {
             answers: Answers::new(ledger, durable, journal),
             stage_times,
             desk,
             market,
+            faults,
             keys: config.operators.iter().filter_map(|it| it.key().ok()).collect(),
             any_host: config.anybody,
         }
@@ -169,6 +172,14 @@ pub(super) fn router(state: Arc<State>, door: Door) -> Router {
             post(
                 move |Extracted(state): Extracted<Arc<State>>, headers: HeaderMap, body: Bytes| {
                     operate(state, door, headers, body)
+                },
+            ),
+        )
+        .route(
+            "/operator/faults",
+            post(
+                move |Extracted(state): Extracted<Arc<State>>, headers: HeaderMap, body: Bytes| async move {
+                    inject(&state, door, &headers, &body)
                 },
             ),
         )
@@ -317,6 +328,51 @@ async fn operate(state: Arc<State>, door: Door, headers: HeaderMap, body: Bytes)
         Err(failed) => (StatusCode::INTERNAL_SERVER_ERROR, "internal", failed.to_string()),
     };
     error(status, reason, &what)
+}
+
+/// Changes the faults of a session, or only shows them.
+fn inject(state: &State, door: Door, headers: &HeaderMap, body: &Bytes) -> Response {
+    let operator = match state.operator(door, headers) {
+        Ok(operator) => operator,
+        Err(response) => return *response,
+    };
+    let wrong = |what: &str| error(StatusCode::BAD_REQUEST, "bad_request", what);
+    let request: FaultRequest = match serde_json::from_slice(body) {
+        Ok(request) => request,
+        Err(what) => return wrong(&what.to_string()),
+    };
+    let change = match request.change() {
+        Ok(change) => change,
+        Err(what) => return wrong(&what),
+    };
+    let username = Text::new(&request.session.to_ascii_uppercase());
+    let Some(faults) = username.and_then(|username| state.faults.of(username)) else {
+        let what = format!(
+            "{:?} is no participant that connects over TCP: faults are injected into its sessions only",
+            request.session
+        );
+        return error(StatusCode::NOT_FOUND, "unknown_session", &what);
+    };
+    let FaultState { delay_ms, reject_percent, disconnects, gaps } = faults.change(&change);
+    if change != FaultChange::default() {
+        tracing::warn!(
+            component = "operator",
+            participant = %request.session,
+            "{operator} injects faults into {}: delay {delay_ms} ms, rejects {reject_percent} %{}{}",
+            request.session,
+            if change.disconnect { ", a disconnect" } else { "" },
+            if change.gap { ", a gap" } else { "" },
+        );
+    }
+    let body = json!({
+        "schema": "damrak/faults/1",
+        "session": request.session,
+        "delay_ms": delay_ms,
+        "reject_percent": reject_percent,
+        "disconnects": disconnects,
+        "gaps": gaps,
+    });
+    answer(StatusCode::OK, &body)
 }
 
 #[cfg(test)]

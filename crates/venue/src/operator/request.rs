@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use engine::Engine;
+use gateway::{FAULT_DELAY_MS_MAX, FaultChange};
 use market::{
     AccountId, AccountSetting, AssetId, BlockEntry, BustReason, BustTrade, ConfigureInstrument,
     CorrectTrade, Deposit, InstrumentChange, LiveOrdersMax, MoneyCommand, OperatorAction, Phase,
@@ -28,6 +29,57 @@ pub struct OperatorRequest {
     #[serde(default)]
     pub dry_run: bool,
     pub command: OperatorVerb,
+}
+
+/// The body of `POST /operator/faults`.
+#[derive(Clone, Debug, Default, Args, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FaultRequest {
+    /// The session with this username.
+    #[arg(long, value_name = "USER")]
+    pub session: String,
+    /// Send it everything so many milliseconds later; 0 ends it.
+    #[arg(long, value_name = "MS")]
+    delay_ms: Option<u64>,
+    /// Reject so many of 100 of its orders and replaces; 0 ends it.
+    #[arg(long, value_name = "PERCENT")]
+    reject_percent: Option<u64>,
+    /// Cut its connection, once.
+    #[arg(long)]
+    disconnect: bool,
+    /// Leave the next message to it out, once: it shows as a gap in the numbers.
+    #[arg(long)]
+    gap: bool,
+    /// End delay and rejects.
+    #[arg(long, conflicts_with_all = ["delay_ms", "reject_percent"])]
+    off: bool,
+}
+
+impl FaultRequest {
+    /// What changes.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub fn change(&self) -> Result<FaultChange, String> {
+        if let Some(delay_ms) = self.delay_ms.filter(|delay_ms| *delay_ms > FAULT_DELAY_MS_MAX) {
+            return Err(format!("delay_ms is {delay_ms}: it must be 0 to {FAULT_DELAY_MS_MAX}"));
+        }
+        if let Some(percent) = self.reject_percent.filter(|percent| *percent > 100) {
+            return Err(format!("reject_percent is {percent}: it must be 0 to 100"));
+        }
+        if self.off && (self.delay_ms.is_some() || self.reject_percent.is_some()) {
+            return Err(
+                "off ends delay and rejects: leave it out, or delay_ms and reject_percent".into()
+            );
+        }
+        let off = self.off.then_some(0);
+        Ok(FaultChange {
+            delay_ms: self.delay_ms.or(off),
+            reject_percent: self.reject_percent.or(off),
+            disconnect: self.disconnect,
+            gap: self.gap,
+        })
+    }
 }
 
 /// One instrument or all.

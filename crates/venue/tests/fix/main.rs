@@ -3,6 +3,7 @@
 mod client;
 mod complaints;
 mod drop_copy;
+mod faults;
 mod instruments;
 mod market_data;
 mod restarts;

@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use gateway::{
-    ConnectionId, FeedServerNetworks, Submission,
+    ConnectionId, FaultTable, FeedServerNetworks, Submission,
     fake::{FakeDatagram, FakeStream},
 };
 use journal::CrashStorage;
@@ -32,6 +32,7 @@ pub struct Small {
     disk: CrashStorage,
     agents: Vec<Box<dyn Agent>>,
     pub desk: DeskEnds,
+    pub faults: FaultTable,
 
     pub gauges: Gauges,
     pub order_entry: FakeStream,
@@ -91,6 +92,7 @@ impl Small {
             config,
             disk,
             desk: venue.desk,
+            faults: venue.faults,
             gauges: venue.gauges,
             order_entry,
             order_entry_fix,

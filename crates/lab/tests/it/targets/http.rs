@@ -81,6 +81,7 @@ fn pages() -> &'static Pages {
                 stage_times: None,
                 desk,
                 market,
+                faults: small.faults,
             },
             &admin,
         )

@@ -88,6 +88,7 @@ fn pages(mirror: DerivedMirror, settings: DerivedDataConfig) -> (Pages, Arc<Mark
         journal: Arc::new(JournalFigures::new(Arc::new(AtomicGauge::new(0)))),
         desk: Desk::new(ends, SystemClock::start(), PathBuf::new()),
         market: Some(market),
+        faults: gateway::FaultTable::default(),
     };
     (Pages::new(served, &AdminConfig::default()), figures)
 }
