@@ -39,6 +39,10 @@ impl Default for Throttle {
     }
 }
 
+/// Messages without effect that a mass cancel counts as, because the engine may look for its orders in
+/// many steps. Each order that it cancels gives one back.
+const MASS_CANCEL_COST: u64 = 10;
+
 /// The answer to a command of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -142,7 +146,12 @@ impl Gate {
         };
         let is_order = matches!(command, Command::Enter(_)) && refusal.is_none();
         let Throttle { no_effect_per_second, no_effect_burst, block_ns, .. } = self.throttle;
-        if !is_order && !self.no_effect.take(no_effect_per_second, no_effect_burst, now_ns) {
+        let cost = match command {
+            Command::MassCancel(_) => MASS_CANCEL_COST.min(no_effect_burst.max(1)),
+            _ => 1,
+        };
+        let (per_second, burst) = (no_effect_per_second, no_effect_burst);
+        if !is_order && !self.no_effect.take_some(cost, per_second, burst, now_ns) {
             self.blocked_until_ns = now_ns.saturating_add(block_ns);
             return Verdict::Block;
         }
@@ -227,6 +236,11 @@ impl Bucket {
 
     /// Takes one, if there is one; there always is if the rate is 0.
     pub(crate) fn take(&mut self, per_second: u64, burst: u64, now_ns: u64) -> bool {
+        self.take_some(1, per_second, burst, now_ns)
+    }
+
+    /// Takes so many, if there are so many.
+    fn take_some(&mut self, count: u64, per_second: u64, burst: u64, now_ns: u64) -> bool {
         if per_second == 0 {
             return true;
         }
@@ -236,11 +250,12 @@ impl Bucket {
             self.level = self.level.saturating_add(since_ns.saturating_mul(per_second));
             self.level = self.level.min(burst.saturating_mul(ONE));
         }
-        let is_there = ONE <= self.level;
-        if is_there {
-            self.level -= ONE;
+        let needed = count.saturating_mul(ONE);
+        let are_there = needed <= self.level;
+        if are_there {
+            self.level -= needed;
         }
-        is_there
+        are_there
     }
 
     /// When it was last asked.
@@ -257,8 +272,8 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use market::{
-        AccountQuery, CancelOrder, EnterOrder, Note, OrderKey, Price, Quantity, ReplaceOrder, Side,
-        Symbol,
+        AccountQuery, CancelOrder, EnterOrder, MassCancel, Note, OrderKey, Price, Quantity,
+        ReplaceOrder, Side, Symbol,
     };
 
     use super::*;
@@ -386,6 +401,27 @@ mod tests {
             gate.learn(0, number, true);
             assert_eq!(gate.check(&cancel(), 20 * SECOND), Verdict::Pass);
         }
+    }
+
+    /// A mass cancel counts as ten messages without effect, and each order that it cancels gives one back.
+    #[test]
+    fn a_mass_cancel_counts_as_ten() {
+        let throttle = Throttle { no_effect_burst: 25, ..Throttle::default() };
+        let mass_cancel = |user_ref_num| {
+            Command::MassCancel(MassCancel {
+                key: key(user_ref_num),
+                firm: Firm::BLANK,
+                symbol: Symbol::BLANK,
+                side: None,
+                group_id: None,
+            })
+        };
+        let mut gate = gate(throttle);
+        assert_eq!(gate.check(&mass_cancel(1), 0), Verdict::Pass);
+        assert_eq!(gate.check(&mass_cancel(2), 0), Verdict::Pass);
+        (0..5).for_each(|_| gate.learn(0, 2, true));
+        assert_eq!(gate.check(&mass_cancel(3), 0), Verdict::Pass);
+        assert_eq!(gate.check(&mass_cancel(4), 0), Verdict::Block);
     }
 
     /// A rate of 0 is no bound.
