@@ -93,31 +93,52 @@ struct Reference {
     /// Best displayed prices; `None` if there is none, or the instrument does not trade now.
     bid: Option<Price>,
     ask: Option<Price>,
+    /// The middle, for an order to buy and for one to sell.
+    middle: Option<[Price; 2]>,
     /// The lowest and the highest price of continuous trading.
     low: Price,
     high: Price,
+    /// The lowest and the highest price that an order may have.
+    lowest: Price,
+    highest: Price,
 }
 
 impl Reference {
-    const NONE: Self = Self { bid: None, ask: None, low: Price::ZERO, high: Price::ZERO };
+    const NONE: Self = Self {
+        bid: None,
+        ask: None,
+        middle: None,
+        low: Price::ZERO,
+        high: Price::ZERO,
+        lowest: Price::ZERO,
+        highest: Price::ZERO,
+    };
+
+    /// That of a book with these best displayed prices.
+    fn new(book: &Book, bid: Option<Price>, ask: Option<Price>) -> Self {
+        let increment = book.instrument().price_increment.0;
+        let (lowest, highest) = (book.price_lowest(), book.price_highest());
+        let (low, high) = book.trading.band().unwrap_or((Price::ZERO, highest));
+        let middle = bid.zip(ask).map(|(bid, ask)| {
+            let sum = (bid.0 + ask.0) / increment;
+            [sum / 2, sum.div_ceil(2)].map(|steps| Price(steps * increment))
+        });
+        let (low, high) = (book.price_at_or_above(low), book.price_at_or_below(high).max(lowest));
+        Self { bid, ask, middle, low, high, lowest, highest }
+    }
 
     /// The price of an order by this reference, if there is one.
-    fn price(&self, book: &Book, peg: &Peg) -> Option<Price> {
+    #[inline]
+    fn price(&self, peg: &Peg) -> Option<Price> {
         let Peg { side, pricing, offset, limit, .. } = *peg;
-        let increment = book.instrument().price_increment.0;
         let (own, other) = if side.is_buy() { (self.bid, self.ask) } else { (self.ask, self.bid) };
         let followed = match pricing {
             Pricing::PrimaryPeg => own?,
             Pricing::MarketPeg => other?,
-            _ => {
-                let sum = (own?.0 + other?.0) / increment;
-                let steps = if side.is_buy() { sum / 2 } else { sum.div_ceil(2) };
-                Price(steps * increment)
-            }
+            _ => self.middle?[usize::from(!side.is_buy())],
         };
         let moved = followed.0 as i64 + i64::from(offset);
-        let lowest = book.price_lowest();
-        let moved = Price(moved.max(lowest.0 as i64) as u64).min(book.price_highest());
+        let moved = Price(moved.max(self.lowest.0 as i64) as u64).min(self.highest);
         Some(match side.is_buy() {
             true if limit == Price::ZERO => moved.min(self.high),
             true => moved.min(self.high).min(limit),
@@ -158,10 +179,15 @@ impl PegBook {
     }
 
     /// Finds the oldest order whose price differs from the reference.
-    fn find_stale(&mut self, book: &Book) -> Option<OrderId> {
-        let differs =
-            |peg: &&Peg| self.reference.price(book, peg).unwrap_or(Price::ZERO) != peg.price;
-        let stale = self.pegs.range(self.index(self.unchecked)..).find(differs);
+    fn find_stale(&mut self) -> Option<OrderId> {
+        let reference = self.reference;
+        let differs = |peg: &&Peg| reference.price(peg).unwrap_or(Price::ZERO) != peg.price;
+        let (first, second) = self.pegs.as_slices();
+        let from = self.index(self.unchecked);
+        let first_from = from.min(first.len());
+        let first_stale = first[first_from..].iter().find(differs);
+        let second_from = from - first_from;
+        let stale = first_stale.or_else(|| second[second_from..].iter().find(differs));
         let stale = stale.map(|peg| peg.order_id);
         self.unchecked = stale.unwrap_or(OrderId(u64::MAX));
         stale
@@ -296,21 +322,16 @@ impl Engine {
         if book.trading.phase != Phase::Continuous || !self.day.is_open() {
             return Reference::NONE;
         }
-        let all = (Price::ZERO, book.price_highest());
-        let (low, high) = book.trading.band().unwrap_or(all);
-        Reference {
-            bid: book.best_opposite_displayed(Side::Sell),
-            ask: book.best_opposite_displayed(Side::Buy),
-            low: book.price_at_or_above(low),
-            high: book.price_at_or_below(high).max(book.price_lowest()),
-        }
+        let (bid, ask) =
+            (book.best_opposite_displayed(Side::Sell), book.best_opposite_displayed(Side::Buy));
+        Reference::new(book, bid, ask)
     }
 
     /// The price of a pegged order by the present reference; `None` if there is none.
     pub(crate) fn price_by_reference(&self, side: Side, id: ContingentId) -> Option<Price> {
         let contingent = &self.contingents[id];
         let peg = Peg::new(contingent, id, side, Price::ZERO);
-        self.reference(contingent.instrument_id).price(self.book_at(contingent.instrument_id), &peg)
+        self.reference(contingent.instrument_id).price(&peg)
     }
 
     /// Checks that there may be one more pegged order. A replacement of one takes its place.
@@ -425,7 +446,7 @@ impl Engine {
                 pegs.reference = reference;
                 pegs.unchecked = OrderId(0);
             }
-            let stale = pegs.find_stale(book);
+            let stale = pegs.find_stale();
             self.contingents.pegs.set_stale(instrument_id, stale);
         }
         self.contingents.pegs.is_behind()
