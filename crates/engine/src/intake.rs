@@ -8,7 +8,6 @@ pub(crate) mod classify;
 pub(crate) mod client_order_index;
 pub(crate) mod enter;
 pub(crate) mod fast_path;
-pub(crate) mod mass_index;
 pub(crate) mod name_index;
 pub(crate) mod pending_cancels;
 pub(crate) mod prefetch;

@@ -27,7 +27,8 @@ pub mod matcher;
 use alloc::vec::Vec;
 
 use market::{
-    Command, CommandKind, Event, Input, InstrumentId, OrderId, Scope, Sequence, Timestamp, TradeId,
+    Command, CommandKind, Event, Input, InstrumentId, OrderId, Scope, Sequence, SessionId,
+    Timestamp, TradeId,
 };
 
 pub use intake::{
@@ -94,6 +95,8 @@ pub struct Engine {
     found: Vec<Slot>,
     /// The next turns and numbers of a sweep; empty between commands.
     turns: Vec<(u32, u32)>,
+    /// Reused by sweeps: the channels of a command, each with the last number used.
+    channels: Vec<(SessionId, u8, u32)>,
     /// Orders that later inputs cancel.
     pending_cancels: PendingCancels,
     /// Auctions that later inputs go on with.
@@ -154,6 +157,7 @@ impl Engine {
             hash: StateHash::default(),
             found: Vec::new(),
             turns: Vec::new(),
+            channels: Vec::new(),
             pending_cancels: PendingCancels::new(hash::PENDING_CANCEL),
             auction_line: AuctionLine::default(),
             blocks: Vec::new(),

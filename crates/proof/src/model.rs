@@ -41,7 +41,7 @@ use market::{
 use auction::Auction;
 use busts::KeptTrade;
 use money::ModelMoney;
-use pending_cancels::Pending;
+use pending_cancels::{Meant, Pending};
 use venue::Market;
 
 /// The largest quantity (5.3).
@@ -94,8 +94,8 @@ pub struct Model {
     noted: Vec<(OrderKey, bool)>,
     /// Orders that are triggered and still to come in.
     line: Vec<OrderKey>,
-    /// Orders that are still to be canceled. (24.1)
-    pending: VecDeque<Pending>,
+    /// What is still to be canceled, each with its round. (24.1, 24.8)
+    pending: VecDeque<(u64, Pending)>,
     /// Auctions that trade in steps. (27.14)
     auctions: Vec<Auction>,
     /// Orders that are canceled when none does any more. (27.16)
@@ -123,6 +123,8 @@ struct ModelSession {
     live_orders_max: u32,
     self_match_prevention: SelfMatchPrevention,
     numbers_used: BTreeMap<u8, u32>,
+    /// How many live orders it had at once when one more was accepted. (24.6)
+    size_class: u32,
     firms_forbidden: BTreeSet<Firm>,
 }
 
@@ -215,6 +217,11 @@ impl ModelOrder {
         (part > 0 && !self.is_beside()).then(|| part.min(self.leaves().0))
     }
 
+    /// Does it end with the day? (2.4)
+    fn is_of_the_day(&self) -> bool {
+        ![TimeInForce::GoodTillCancel, TimeInForce::GoodTillTime].contains(&self.time_in_force)
+    }
+
     /// Would it trade at this price of the other side? (6.1)
     fn accepts(&self, price: Price) -> bool {
         match (self.order_type, self.side) {
@@ -268,12 +275,10 @@ impl Model {
             Command::MassCancel(mass) => self.mass_cancel(mass),
             // 12.1
             Command::CancelOnDisconnect(of) => {
-                if self.is_swept(of.session_id) {
-                    self.sweep(of.session_id, None, CancelReason::Supervisory);
-                } else {
-                    self.cancel_each(CancelReason::Supervisory, |_, it| {
-                        it.key.session_id == of.session_id
-                    });
+                if of.session_id.0 != 0 {
+                    let scope = Scope { session_id: of.session_id, ..Scope::ALL };
+                    let meant = Meant { is_own: true, ..Meant::of(scope) };
+                    self.cancel_meant(&meant, CancelReason::Supervisory);
                 }
             }
             Command::SwitchEntry(switch) => self.switch_entry(switch),
@@ -418,6 +423,7 @@ impl Model {
             live_orders_max: add.live_orders_max,
             self_match_prevention: add.self_match_prevention,
             numbers_used: BTreeMap::new(),
+            size_class: 0,
             firms_forbidden: BTreeSet::new(),
         });
         self.events.push(Event::SessionAdded(SessionAdded {
@@ -535,22 +541,13 @@ impl Model {
         }
         let canceled = MassCanceled { key, firm, symbol, side, group_id };
         self.events.push(Event::MassCanceled(canceled));
-        let firm = self.firm_meant(key.session_id, firm);
-        if symbol == Symbol::BLANK
-            && side.is_none()
-            && group_id.is_none()
-            && self.is_swept(key.session_id)
-        {
-            return self.sweep(key.session_id, Some(firm), CancelReason::User);
-        }
         // 10.1
-        self.cancel_each(CancelReason::User, |model, it| {
-            it.key.session_id == key.session_id
-                && model.firm_meant(key.session_id, it.attributes.firm) == firm
-                && [Symbol::BLANK, model.instrument(it.instrument_id).symbol].contains(&symbol)
-                && [None, Some(it.side)].contains(&side)
-                && [None, Some(it.attributes.group_id)].contains(&group_id)
-        });
+        if symbol != Symbol::BLANK && self.listed(symbol).is_none() {
+            return;
+        }
+        let firm = Some(self.firm_meant(key.session_id, firm));
+        let scope = Scope { session_id: key.session_id, symbol, side, group_id, ..Scope::ALL };
+        self.cancel_meant(&Meant { firm, is_own: true, ..Meant::of(scope) }, CancelReason::User);
     }
 
     fn switch_entry(&mut self, asked: &EntrySwitch) {

@@ -7,11 +7,12 @@
 //! makes it later. The engine stage passes [`Engine::due`] on to the sequencer, which makes a
 //! [`Command::Time`](market::Command) if no other command comes by then.
 
-use core::mem;
+use market::{CancelReason, CommandKind, Event, Timestamp};
 
-use market::{CancelReason, CommandKind, Event, TimeInForce, Timestamp};
-
-use crate::{Engine, book::pool::Slot};
+use crate::{
+    Engine,
+    intake::pending_cancels::{Selection, Whose},
+};
 
 /// No time.
 const NEVER_NS: u64 = u64::MAX;
@@ -66,16 +67,9 @@ impl Engine {
         self.begin_cancels(was_empty, emit);
     }
 
-    /// End of day: cancels day orders, by order id.
+    /// End of day: cancels day orders.
     pub(crate) fn end_day(&mut self, emit: &mut dyn FnMut(Event)) {
-        use TimeInForce::{GoodTillCancel, GoodTillTime};
-        let mut found = mem::take(&mut self.found);
-        let live = self.sessions.iter().flat_map(|session| session.iter_live());
-        let stays = |slot: Slot| {
-            matches!(self.pool[slot].order.time_in_force, GoodTillCancel | GoodTillTime)
-        };
-        found.extend(live.map(|(_, slot)| slot).filter(|slot| !stays(*slot)));
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
-        self.cancel_in_steps(found, CancelReason::EndOfDay, emit);
+        let of_the_day = Selection { of_the_day: true, ..Selection::ALL };
+        self.cancel_selected(Whose::ANY, of_the_day, CancelReason::EndOfDay, emit);
     }
 }

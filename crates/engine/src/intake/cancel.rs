@@ -2,9 +2,6 @@
 //!
 //! Invariant: an order that loses lots releases their reservation at once.
 
-use alloc::vec::Vec;
-use core::mem;
-
 use market::{
     CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Event, InstrumentId, MassCancel,
     MassCanceled, Modified, ModifyOrder, OrderKey, Quantity, Shown,
@@ -13,7 +10,10 @@ use market::{
 use crate::{
     Engine,
     book::pool::Slot,
-    intake::{check, mass_index::Selection},
+    intake::{
+        check,
+        pending_cancels::{Selection, Whose},
+    },
     order::Order,
 };
 
@@ -49,9 +49,6 @@ impl Engine {
         after.side = modify.side;
         after.reduce(quantity);
         let shown = self.change(slot, after);
-        if after.side != before.side {
-            self.sessions.owner_mut(after.key).reindex(&after);
-        }
         emit(Event::Modified(Modified {
             key: after.key,
             order_id: after.order_id,
@@ -76,15 +73,14 @@ impl Engine {
             side: mass.side,
             group_id: mass.group_id,
         }));
-        let MassCancel { key: OrderKey { session_id, .. }, symbol, side, group_id, firm } = *mass;
-        let is_whole = symbol.is_blank() && side.is_none() && group_id.is_none();
-        if is_whole && self.is_swept(session_id) {
-            let firm = self.sessions.owner(mass.key).resolve(firm);
-            return self.sweep(session_id, Some(firm), CancelReason::User, emit);
+        let MassCancel { key, symbol, side, group_id, firm } = *mass;
+        let instrument_id = self.symbols.find(&symbol).map(InstrumentId);
+        if instrument_id.is_none() && !symbol.is_blank() {
+            return;
         }
-        let mut found = mem::take(&mut self.found);
-        self.find_all(mass, &mut found);
-        self.cancel_in_steps(found, CancelReason::User, emit);
+        let firm = Some(self.sessions.owner(key).resolve(firm));
+        let selection = Selection { firm, instrument_id, side, group_id, of_the_day: false };
+        self.cancel_selected(Whose::own(key.session_id), selection, CancelReason::User, emit);
     }
 
     #[inline(never)]
@@ -93,39 +89,17 @@ impl Engine {
         cancel: &CancelOnDisconnect,
         emit: &mut dyn FnMut(Event),
     ) {
-        let Some(session) = self.sessions.get(cancel.session_id) else { return };
-        if self.is_swept(cancel.session_id) {
-            return self.sweep(cancel.session_id, None, CancelReason::Supervisory, emit);
+        let session_id = cancel.session_id;
+        if self.sessions.get(session_id).is_some() {
+            let whose = Whose::own(session_id);
+            self.cancel_selected(whose, Selection::ALL, CancelReason::Supervisory, emit);
         }
-        let mut found = mem::take(&mut self.found);
-        found.extend(session.iter_live().map(|(_, slot)| slot));
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        self.cancel_in_steps(found, CancelReason::Supervisory, emit);
     }
 
     /// The live order with this key.
     #[inline]
     pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
         self.sessions.get(key.session_id)?.find(key)
-    }
-
-    /// The live orders that match a mass cancel, by channel and number.
-    fn find_all(&mut self, mass: &MassCancel, found: &mut Vec<Slot>) {
-        let Self { sessions, pool, symbols, .. } = self;
-        let session = sessions.owner_mut(mass.key);
-        let instrument_id = symbols.find(&mass.symbol).map(InstrumentId);
-        if instrument_id.is_none() && !mass.symbol.is_blank() {
-            return;
-        }
-        let selection = Selection {
-            firm: session.resolve(mass.firm),
-            instrument_id,
-            side: mass.side,
-            group_id: mass.group_id,
-        };
-        session.select(&selection, |slot| &pool[slot].order, found);
-        found.sort_unstable_by_key(|slot| pool[*slot].order.key);
-        found.dedup();
     }
 
     /// Cancels the open lots of an order that does not rest.

@@ -14,6 +14,7 @@
 //! Invariant: a live order is found under its number, and under no other.
 
 use alloc::{boxed::Box, vec, vec::Vec};
+use core::ops::RangeInclusive;
 
 use crate::book::{paged_map::PagedMap, pool::Slot};
 
@@ -208,9 +209,16 @@ impl ClientOrderIndex {
         self.latest_live as usize + self.elder.as_ref().map_or(0, |elder| elder.len())
     }
 
-    /// Finds the first live orders from this turn on, at most `max`: the turn and number of each,
-    /// by turn. Costs a look at the places up to the last of them, and a search in the sorted map.
-    pub(crate) fn find_turns(&self, from: u32, max: usize, found: &mut Vec<(u32, u32)>) {
+    /// Finds the first live orders of these turns, at most `max`: the turn and number of each, by
+    /// turn. Costs a look at the places up to the last of them, which are the same part of the table
+    /// as the turns are of all turns, and a search in the sorted map.
+    pub(crate) fn find_turns(
+        &self,
+        turns: RangeInclusive<u32>,
+        max: usize,
+        found: &mut Vec<(u32, u32)>,
+    ) {
+        let (from, to) = turns.into_inner();
         found.clear();
         let before: &[u64] = self.elder.as_ref().map_or(&[], |elder| match elder.before_live {
             0 => &[],
@@ -222,8 +230,8 @@ impl ClientOrderIndex {
         let within = u32::MAX.checked_shr(blocks_bits(latest).max(blocks_bits(before)));
         let within = within.unwrap_or(0);
         let mut first = from;
-        while found.len() < max {
-            let (start, last) = (found.len(), first | within);
+        while found.len() < max && first <= to {
+            let (start, last) = (found.len(), to.min(first | within));
             for places in [latest, before] {
                 // The numbers of this block lead to these places.
                 let at = number_of(first) as usize & !(BLOCK_MASK as usize);
@@ -412,10 +420,18 @@ mod tests {
                     let mut turns: Vec<_> = map.keys().map(|it| (turn_of(*it), *it)).collect();
                     turns.sort_unstable();
                     let from = turn_of(random.below(u64::from(number) + 2) as u32);
-                    for (from, max) in [(0, 10), (from, 10), (from, 300), (0, usize::MAX)] {
+                    let to = from.saturating_add(random.below(1 << 31) as u32);
+                    for (from, to, max) in [
+                        (0, u32::MAX, 10),
+                        (from, u32::MAX, 10),
+                        (from, u32::MAX, 300),
+                        (from, to, 300),
+                        (0, to, usize::MAX),
+                        (0, u32::MAX, usize::MAX),
+                    ] {
                         let mut found = Vec::new();
-                        numbers.find_turns(from, max, &mut found);
-                        let later = turns.iter().filter(|(turn, _)| from <= *turn);
+                        numbers.find_turns(from..=to, max, &mut found);
+                        let later = turns.iter().filter(|(turn, _)| (from..=to).contains(turn));
                         assert!(found.iter().eq(later.take(max)), "seed {seed}, step {step}");
                     }
                     numbers.check();

@@ -46,6 +46,8 @@ impl Engine {
             conditions: order.conditions,
             instructions: order.instructions,
         }));
+        let Self { sessions, hash, .. } = self;
+        sessions.owner_mut(order.key).note_accepted(hash);
         let terms = asked.terms();
         if class.is_contingent {
             return self.enter_contingent(incoming, &terms, emit);

@@ -5,9 +5,12 @@
 //! by expiry and owner's name, straight from the index of expiries. Until its turn an order is live
 //! like any other. [`Engine::due`] asks for an input while orders wait.
 //!
-//! A command that means all orders of a session finds them only at their turn: in line is a
-//! [`Sweep`], a place among the session's live orders. Numbers only rise, so the last number used
-//! before the command tells which orders are newer.
+//! A command that means few orders finds them at once. Where there are more it finds them only at
+//! their turn: in line is a [`Sweep`] for each channel of its sessions, a place among the live orders
+//! there. Numbers only rise, so the last number used before the command tells which orders are newer.
+//! What waits goes by rounds, so that one session with many commands keeps others waiting for one of
+//! them only. The turns of a channel come in parts, the more the longer its table of numbers can be by the
+//! session's size class; so a step passes a bounded number of places, dead ones too.
 //!
 //! Invariant: an order waits at most once, but one that waited already when its time was over, and
 //! those of a sweep. One that is entered later, as a replacement too, does not wait.
@@ -15,7 +18,12 @@
 use alloc::{collections::VecDeque, vec::Vec};
 use core::mem;
 
-use market::{CancelReason, Event, Firm, OrderKey, SessionId, encoded, kinds};
+use market::{
+    AccountId, CancelReason, DecodeError, Event, Firm, InstrumentId, OrderKey, SessionId, Side,
+    TimeInForce,
+    bytes::{ByteReader, Encoded},
+    encoded, kinds,
+};
 
 use crate::{
     Engine,
@@ -27,6 +35,8 @@ use crate::{
         minimum_quantity::CHECKS_MAX,
         pegs::MOVES_MAX,
     },
+    intake::session::Session,
+    order::Order,
     state::hash::{self, StateHash},
 };
 
@@ -35,6 +45,13 @@ pub(crate) const CANCELS_MAX: usize = 32;
 
 /// The most live orders that sweeps look at for that.
 const LOOKS_MAX: usize = 128;
+
+/// The most parts of turns that sweeps end for that; a part is 1,024 places of the longest table
+/// that the session can have.
+const PARTS_MAX: usize = 4;
+
+/// A command finds its orders at once if they are on at most so many channels.
+const CHANNELS_FEW: usize = 4;
 
 /// An order that waits to be canceled; it may be done by now.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +67,81 @@ pub(crate) struct Sweep {
     pub(crate) channel: u8,
     /// Orders with higher numbers are newer than the command.
     last: u32,
-    /// Only orders of this firm; never blank, unless the session's own firm is.
-    firm: Option<Firm>,
+    selection: Selection,
     pub(crate) reason: CancelReason,
     /// The first turn that it has not looked at; see [`turn_of`](super::client_order_index).
     from: u64,
+}
+
+/// The orders that a command means, of its sessions. What is `None` is any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// Never blank, unless a session's own firm is.
+    pub(crate) firm: Option<Firm>,
+    pub(crate) instrument_id: Option<InstrumentId>,
+    pub(crate) side: Option<Side>,
+    pub(crate) group_id: Option<u16>,
+    /// Only those that end with the day.
+    pub(crate) of_the_day: bool,
+}
+
+impl Selection {
+    pub(crate) const ALL: Self =
+        Self { firm: None, instrument_id: None, side: None, group_id: None, of_the_day: false };
+
+    /// True if it selects an order of this session.
+    fn selects(&self, order: &Order, session: &Session) -> bool {
+        use TimeInForce::{GoodTillCancel, GoodTillTime};
+        let stays = || matches!(order.time_in_force, GoodTillCancel | GoodTillTime);
+        self.firm.is_none_or(|firm| firm == session.resolve(order.firm))
+            && self.instrument_id.is_none_or(|it| it == order.instrument_id)
+            && self.side.is_none_or(|side| side == order.side)
+            && self.group_id.is_none_or(|group_id| group_id == order.group_id)
+            && !(self.of_the_day && stays())
+    }
+
+    fn hash(&self) -> u64 {
+        let Self { firm, instrument_id, side, group_id, of_the_day } = *self;
+        let either = |it: Option<u64>| it.map_or(0, |it| it + 1);
+        let criteria = either(instrument_id.map(|id| u64::from(id.0)))
+            | either(group_id.map(u64::from)) << 17
+            | either(side.map(|side| u64::from(side.code()))) << 34
+            | u64::from(of_the_day) << 43;
+        hash::mix([criteria, firm.map_or(u64::MAX, |firm| hash::word(&firm))])
+    }
+}
+
+/// The sessions whose orders a command means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whose {
+    /// 0 is any.
+    pub(crate) session_id: SessionId,
+    /// [`AccountId::VENUE`] is any, and none.
+    pub(crate) account_id: AccountId,
+    /// True if the session itself gave the command, or is gone.
+    pub(crate) is_own: bool,
+}
+
+impl Whose {
+    pub(crate) const ANY: Self =
+        Self { session_id: SessionId(0), account_id: AccountId::VENUE, is_own: false };
+
+    pub(crate) const fn own(session_id: SessionId) -> Self {
+        Self { session_id, is_own: true, ..Self::ANY }
+    }
+}
+
+/// What the sweeps of a step may still do.
+struct Budget {
+    cancels: usize,
+    looks: usize,
+    parts: usize,
+}
+
+impl Budget {
+    fn is_used_up(&self) -> bool {
+        self.cancels == 0 || self.looks == 0 || self.parts == 0
+    }
 }
 
 /// What waits in line.
@@ -66,7 +153,8 @@ pub(crate) enum Pending {
 
 encoded! {
     PendingCancel { key, reason }
-    Sweep { session_id, channel, last, firm, reason, from }
+    Sweep { session_id, channel, last, selection, reason, from }
+    Selection { firm, instrument_id, side, group_id, of_the_day }
 }
 
 kinds! {
@@ -86,11 +174,10 @@ impl Pending {
                 let name = names | u64::from(reason.code()) << 32 | u64::from(user_ref_num);
                 hash::fold_pair(name.wrapping_mul(line), place)
             }
-            Self::Sweep(Sweep { session_id, channel, last, firm, reason, from }) => {
+            Self::Sweep(Sweep { session_id, channel, last, selection, reason, from }) => {
                 let names = u64::from(session_id.0) << 48 | u64::from(*channel) << 40;
                 let name = names | u64::from(reason.code()) << 32 | u64::from(*last);
-                let firm = firm.map_or(u64::MAX, |firm| hash::word(&firm));
-                hash::mix([hash::SWEEP, line, place, name, firm, *from])
+                hash::mix([hash::SWEEP, line, place, name, selection.hash(), *from])
             }
         }
     }
@@ -104,86 +191,126 @@ impl Pending {
     }
 }
 
-/// A line of orders that wait to be canceled.
+/// A place in line.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    round: u64,
+    /// How many were put in line before since it was last empty.
+    arrival: u64,
+    pending: Pending,
+}
+
+encoded! {
+    Waiting { round, arrival, pending }
+}
+
+impl Waiting {
+    /// Its element of the state hash.
+    fn hash(&self, factor: u64) -> u64 {
+        self.pending.hash(factor, self.arrival.wrapping_add(self.round << 40))
+    }
+}
+
+/// A line of what waits to be canceled, by round and then by arrival.
 #[derive(Debug)]
 pub(crate) struct PendingCancels {
     /// The factor of its elements of the state hash.
     factor: u64,
-    line: VecDeque<Pending>,
-    /// The place of the first: how many went before it since the line was last empty.
-    first: u64,
+    line: VecDeque<Waiting>,
+    /// The arrival of the next.
+    next: u64,
+    /// How many of them are sweeps.
+    sweeps: usize,
 }
 
 impl PendingCancels {
     pub(crate) const fn new(factor: u64) -> Self {
-        Self { factor, line: VecDeque::new(), first: 0 }
+        Self { factor, line: VecDeque::new(), next: 0, sweeps: 0 }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.line.len()
+    /// How many orders are in line, but for those of sweeps.
+    pub(crate) fn order_count(&self) -> usize {
+        self.line.len() - self.sweeps
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
 
-    /// The place of the first.
-    pub(crate) fn first(&self) -> u64 {
-        self.first
+    /// The round whose turn it is.
+    fn round(&self) -> u64 {
+        self.line.front().map_or(0, |first| first.round)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
-        self.line.iter()
+    fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.line.iter().map(|waiting| &waiting.pending)
     }
 
     /// The orders in line, but for those of sweeps.
     pub(crate) fn orders(&self) -> impl Iterator<Item = PendingCancel> {
-        self.line.iter().filter_map(Pending::order)
+        self.iter().filter_map(Pending::order)
     }
 
-    /// Adds an order or a sweep behind the others.
-    pub(crate) fn push(&mut self, pending: Pending, hash: &mut StateHash) {
-        hash.add(pending.hash(self.factor, self.first + self.line.len() as u64));
-        self.line.push_back(pending);
+    /// Adds an order behind those of this round.
+    pub(crate) fn push_order(&mut self, order: PendingCancel, hash: &mut StateHash) {
+        self.push(self.round(), Pending::Order(order), hash);
+    }
+
+    /// Adds an order or a sweep behind the others of its round.
+    fn push(&mut self, round: u64, pending: Pending, hash: &mut StateHash) {
+        let waiting = Waiting { round, arrival: self.next, pending };
+        self.next += 1;
+        hash.add(waiting.hash(self.factor));
+        self.sweeps += usize::from(pending.order().is_none());
+        let index = self.line.partition_point(|other| other.round <= round);
+        self.line.insert(index, waiting);
     }
 
     /// Takes the first.
     pub(crate) fn pop(&mut self, hash: &mut StateHash) -> Option<Pending> {
-        let pending = self.line.pop_front()?;
-        hash.remove(pending.hash(self.factor, self.first));
-        self.first = if self.line.is_empty() { 0 } else { self.first + 1 };
-        Some(pending)
+        let waiting = self.line.pop_front()?;
+        hash.remove(waiting.hash(self.factor));
+        self.sweeps -= usize::from(waiting.pending.order().is_none());
+        if self.line.is_empty() {
+            self.next = 0;
+        }
+        Some(waiting.pending)
     }
 
     /// The sweep that is first in line goes on from this turn.
     fn go_on(&mut self, sweep: Sweep, from: u64, hash: &mut StateHash) {
-        let after = Pending::Sweep(Sweep { from, ..sweep });
         let first = self.line.front_mut().expect("it is first in line");
-        hash.change(first.hash(self.factor, self.first), after.hash(self.factor, self.first));
-        *first = after;
+        let before = first.hash(self.factor);
+        first.pending = Pending::Sweep(Sweep { from, ..sweep });
+        hash.change(before, first.hash(self.factor));
     }
 
     /// Adds the elements of the state hash.
     pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
-        for (pending, place) in self.line.iter().zip(self.first..) {
-            hash.add(pending.hash(self.factor, place));
-        }
+        self.line.iter().for_each(|waiting| hash.add(waiting.hash(self.factor)));
     }
 
-    /// Restores the line; the error is the field that cannot be.
+    /// The records of a snapshot, each with the arrival of the next.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u64, impl Encoded)> {
+        self.line.iter().map(|waiting| (self.next, *waiting))
+    }
+
+    /// Restores one of the line; the error is the field that cannot be.
     pub(crate) fn restore(
         &mut self,
-        first: u64,
-        pending: Pending,
+        from: &mut ByteReader<'_>,
         hash: &mut StateHash,
-    ) -> Result<(), &'static str> {
-        if self.line.is_empty() {
-            self.first = first;
+    ) -> Result<(), DecodeError> {
+        let (next, waiting): (u64, Waiting) = (from.read("next place")?, from.read("pending")?);
+        let Waiting { round, arrival, pending } = waiting;
+        let last = self.line.back().map(|last| (last.round, last.arrival));
+        let is_in_order = last.is_none_or(|last| last < (round, arrival));
+        if !is_in_order || next <= arrival || (!self.is_empty() && next != self.next) {
+            return Err(DecodeError::Field("place"));
         }
-        if first != self.first {
-            return Err("place");
-        }
-        self.push(pending, hash);
+        self.next = arrival;
+        self.push(round, pending, hash);
+        self.next = next;
         Ok(())
     }
 }
@@ -202,35 +329,92 @@ impl Engine {
             if !self.is_leaving(slot) {
                 let order = &mut self.pool[slot].order;
                 order.is_leaving = true;
-                let pending = Pending::Order(PendingCancel { key: order.key, reason });
-                self.pending_cancels.push(pending, &mut self.hash);
+                let pending = PendingCancel { key: order.key, reason };
+                self.pending_cancels.push_order(pending, &mut self.hash);
             }
         }
         self.found = found;
         self.begin_cancels(was_empty, emit);
     }
 
-    /// True if all orders of a session are too many to be found at once.
-    pub(crate) fn is_swept(&self, session_id: SessionId) -> bool {
-        let session = self.sessions.get(session_id);
-        session.is_some_and(|session| CANCELS_MAX < session.live_orders() as usize)
+    /// Cancels the live orders that a command means: the first of them now, if no other orders wait to
+    /// be canceled, and the rest in steps. Few are found at once and canceled by session, channel
+    /// and number, those that end with the day by order id; others are found at their turn.
+    pub(crate) fn cancel_selected(
+        &mut self,
+        whose: Whose,
+        selection: Selection,
+        reason: CancelReason,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        if !self.are_few(whose) {
+            return self.sweep(whose, selection, reason, emit);
+        }
+        let mut found = mem::take(&mut self.found);
+        for session in self.sessions_of(whose) {
+            let live = session.iter_live().map(|(_, slot)| slot);
+            found.extend(live.filter(|it| selection.selects(&self.pool[*it].order, session)));
+        }
+        found.sort_unstable_by_key(|slot| {
+            let order = &self.pool[*slot].order;
+            (selection.of_the_day.then_some(order.order_id), order.key)
+        });
+        self.cancel_in_steps(found, reason, emit);
     }
 
-    /// Cancels all live orders of a session, or those of a firm: the first of them now, if no other
-    /// orders wait to be canceled, and the rest in steps. They are found at their turn.
-    pub(crate) fn sweep(
+    fn sessions_of(&self, whose: Whose) -> impl Iterator<Item = &Session> {
+        let one = self.sessions.get(whose.session_id);
+        let all = (whose.session_id == SessionId(0)).then(|| self.sessions.iter());
+        one.into_iter().chain(all.into_iter().flatten()).filter(move |session| {
+            let account_id = || self.money.account_id(session.session_id());
+            whose.account_id == AccountId::VENUE || whose.account_id == account_id()
+        })
+    }
+
+    /// How many live orders the sessions have.
+    pub(crate) fn live_orders_of(&self, whose: Whose) -> u32 {
+        self.sessions_of(whose).map(Session::live_orders).sum()
+    }
+
+    /// True if the live orders of the sessions are so few, and their tables so short, that they are
+    /// found at once.
+    fn are_few(&self, whose: Whose) -> bool {
+        let (mut orders, mut channels) = (0, 0);
+        for session in self.sessions_of(whose).filter(|session| session.live_orders() != 0) {
+            orders += session.live_orders() as usize;
+            channels += session.live_channels().count();
+            if session.size_class() != 0 || CANCELS_MAX < orders || CHANNELS_FEW < channels {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Puts a sweep of each channel in line. Those of a session's own commands are in rounds one
+    /// after the other, so one session with many commands keeps the others waiting for one of them
+    /// only; those of the venue are in the round whose turn it is.
+    fn sweep(
         &mut self,
-        session_id: SessionId,
-        firm: Option<Firm>,
+        whose: Whose,
+        selection: Selection,
         reason: CancelReason,
         emit: &mut dyn FnMut(Event),
     ) {
         let was_empty = !self.has_cancels_left();
-        let Some(session) = self.sessions.get(session_id) else { return };
-        for (channel, last) in session.live_channels() {
-            let sweep = Sweep { session_id, channel, last, firm, reason, from: 0 };
-            self.pending_cancels.push(Pending::Sweep(sweep), &mut self.hash);
+        let round = self.pending_cancels.round();
+        let own = self.sessions.get(whose.session_id).filter(|_| whose.is_own);
+        let round = own.and_then(Session::round_waiting).map_or(round, |last| last + 1);
+        let mut channels = mem::take(&mut self.channels);
+        for session in self.sessions_of(whose) {
+            let live = session.live_channels();
+            channels.extend(live.map(|(channel, last)| (session.session_id(), channel, last)));
         }
+        for (session_id, channel, last) in channels.drain(..) {
+            let sweep = Sweep { session_id, channel, last, selection, reason, from: 0 };
+            self.pending_cancels.push(round, Pending::Sweep(sweep), &mut self.hash);
+            self.sessions.get_mut(session_id).expect("it is one of all").begin_sweep(round);
+        }
+        self.channels = channels;
         self.begin_cancels(was_empty, emit);
     }
 
@@ -242,11 +426,10 @@ impl Engine {
         self.plan_resumption();
     }
 
-    /// Cancels the first orders that wait for it. A sweep that is over ends the portion, because its
-    /// end costs a search of its own.
+    /// Cancels the first orders that wait for it.
     fn cancel_portion(&mut self, emit: &mut dyn FnMut(Event)) {
-        let (mut cancels, mut looks) = (CANCELS_MAX, LOOKS_MAX);
-        while cancels != 0 && looks != 0 {
+        let mut left = Budget { cancels: CANCELS_MAX, looks: LOOKS_MAX, parts: PARTS_MAX };
+        while !left.is_used_up() {
             let held = self.next_held_cancel();
             if held.is_none()
                 && let Some(id) = self.contingents.expiries.first_begun()
@@ -254,67 +437,65 @@ impl Engine {
                 let Contingent { slot, key, .. } = self.contingents[id];
                 let expired = PendingCancel { key, reason: CancelReason::Expired };
                 self.cancel_or_hold(slot, expired, emit);
-                cancels -= 1;
+                left.cancels -= 1;
                 continue;
             }
             let first = self.pending_cancels.iter().next().copied();
             if held.is_none()
                 && let Some(Pending::Sweep(sweep)) = first
             {
-                if self.go_on_with(sweep, &mut cancels, &mut looks, emit) {
-                    continue;
-                }
-                self.pending_cancels.pop(&mut self.hash);
-                return;
+                self.go_on_with(sweep, &mut left, emit);
+                continue;
             }
             let next = held.or_else(|| self.pending_cancels.pop(&mut self.hash)?.order());
             let Some(pending) = next else { return };
             if let Some(slot) = self.find(pending.key) {
                 self.cancel_or_hold(slot, pending, emit);
             }
-            cancels -= 1;
+            left.cancels -= 1;
         }
     }
 
-    /// Cancels the next orders of the sweep that is first in line, within these bounds; false if it
-    /// found no more.
-    fn go_on_with(
-        &mut self,
-        sweep: Sweep,
-        cancels: &mut usize,
-        looks: &mut usize,
-        emit: &mut dyn FnMut(Event),
-    ) -> bool {
-        let Sweep { session_id, channel, last, firm, reason, from } = sweep;
+    /// Cancels the next orders of the sweep that is first in line, all of one part of its turns, and
+    /// takes the sweep out of the line if it is over.
+    fn go_on_with(&mut self, sweep: Sweep, left: &mut Budget, emit: &mut dyn FnMut(Event)) {
+        let Sweep { session_id, channel, last, selection, reason, mut from } = sweep;
+        let session = self.sessions.get(session_id).expect("a sweep is of a session");
+        let part_last = (u64::from(u32::MAX) >> session.size_class()) | from;
+        let turns_left = from as u32..=part_last as u32;
         let mut turns = mem::take(&mut self.turns);
-        if let (Some(session), Ok(from)) = (self.sessions.get(session_id), from.try_into()) {
-            session.find_turns(channel, from, CANCELS_MAX.min(*looks), &mut turns);
-        }
-        let is_over = turns.is_empty();
-        let mut from = from;
+        let found_max = CANCELS_MAX.min(left.looks);
+        session.find_turns(channel, turns_left, found_max, &mut turns);
+        let are_all = turns.len() < found_max;
         for (turn, user_ref_num) in turns.drain(..) {
-            if *cancels == 0 {
+            if left.cancels == 0 {
                 break;
             }
             from = u64::from(turn) + 1;
             let key = OrderKey { session_id, channel, user_ref_num };
             // A cancel may have canceled others.
             let Some(slot) = self.find(key) else { continue };
-            *looks -= 1;
-            let order = &self.pool[slot].order;
-            let is_of = |firm| self.sessions.owner(key).resolve(order.firm) == firm;
+            left.looks -= 1;
+            let selects = selection.selects(&self.pool[slot].order, self.sessions.owner(key));
             // One that an auction holds waits already.
             let waits = self.is_leaving(slot) && self.is_in_auction(slot);
-            if user_ref_num <= last && firm.is_none_or(is_of) && !waits {
+            if user_ref_num <= last && selects && !waits {
                 self.cancel_or_hold(slot, PendingCancel { key, reason }, emit);
-                *cancels -= 1;
+                left.cancels -= 1;
             }
         }
         self.turns = turns;
-        if !is_over {
-            self.pending_cancels.go_on(sweep, from, &mut self.hash);
+        if are_all && !left.is_used_up() && from <= part_last {
+            from = part_last + 1;
+            left.parts -= 1;
         }
-        !is_over
+        match from <= u64::from(u32::MAX) {
+            true => self.pending_cancels.go_on(sweep, from, &mut self.hash),
+            false => {
+                self.pending_cancels.pop(&mut self.hash);
+                self.sessions.get_mut(session_id).expect("a sweep is of a session").end_sweep();
+            }
+        }
     }
 
     /// Cancels an order at its turn; one in an auction is held until that is over.
@@ -332,7 +513,7 @@ impl Engine {
         if let Some(id) = self.contingents.find(slot) {
             Expiries::remove(&mut self.contingents, id);
         }
-        self.auction_line.held.push(Pending::Order(pending), &mut self.hash);
+        self.auction_line.held.push_order(pending, &mut self.hash);
     }
 
     /// True if an auction holds back the cancel of an order whose time is over.
@@ -358,7 +539,10 @@ impl Engine {
 
     /// True if orders wait to be canceled.
     pub(crate) fn has_cancels_left(&self) -> bool {
-        self.pending_cancel_count() != 0 || self.contingents.expiries.first_begun().is_some()
+        let held = &self.auction_line.held;
+        !self.pending_cancels.is_empty()
+            || !held.is_empty()
+            || self.contingents.expiries.first_begun().is_some()
     }
 
     /// Once no auction is left, the next cancel that waited for one.
@@ -367,9 +551,9 @@ impl Engine {
         if auction_line.is_empty() { auction_line.held.pop(hash)?.order() } else { None }
     }
 
-    /// How many orders wait to be canceled, but for those whose time is over; a sweep counts as one.
+    /// How many orders wait to be canceled, but for those whose time is over and those of sweeps.
     pub(crate) fn pending_cancel_count(&self) -> usize {
-        self.pending_cancels.len() + self.auction_line.held.len()
+        self.pending_cancels.order_count() + self.auction_line.held.order_count()
     }
 
     /// Goes on with what earlier commands left over: cancels, auctions, triggered orders, pegged
@@ -396,7 +580,20 @@ impl Engine {
         if !self.pending_cancels.iter().all(is_known) {
             return Err("session");
         }
-        if self.auction_line.held.orders().count() != self.auction_line.held.len() {
+        let has_turns = |pending: &Pending| match pending {
+            Pending::Order(_) => true,
+            Pending::Sweep(sweep) => sweep.from <= u64::from(u32::MAX),
+        };
+        if !self.pending_cancels.iter().all(has_turns) {
+            return Err("from");
+        }
+        for Waiting { round, pending, .. } in &self.pending_cancels.line {
+            if let Pending::Sweep(sweep) = pending {
+                let session = self.sessions.get_mut(sweep.session_id);
+                session.expect("it is known").begin_sweep(*round);
+            }
+        }
+        if self.auction_line.held.sweeps != 0 {
             return Err("pending");
         }
         let in_line = |line: &PendingCancels| -> Vec<_> {
@@ -472,7 +669,7 @@ mod tests {
         let cut = Command::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(1) });
         assert_eq!(apply(&mut engine, cut), CANCELS_MAX);
         let looked_for = (engine.found.capacity(), engine.turns.capacity() <= 512);
-        assert_eq!((engine.pending_cancels.len(), looked_for), (1, (0, true)));
+        assert_eq!((engine.pending_cancels.sweeps, looked_for), (1, (0, true)));
         let mut canceled = CANCELS_MAX;
         while engine.due().is_some() {
             let step = apply(&mut engine, Command::Time);

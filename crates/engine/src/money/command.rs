@@ -18,7 +18,11 @@ use super::{
     terms::{NO_TERMS, Terms},
     undo::Was,
 };
-use crate::{Engine, HeldSetting, order::QUANTITY_LIMIT};
+use crate::{
+    Engine, HeldSetting,
+    intake::pending_cancels::{Selection, Whose},
+    order::QUANTITY_LIMIT,
+};
 
 /// The most balances: accounts, the venue's included, times assets.
 pub const BALANCES_MAX: usize = 1 << 24;
@@ -240,7 +244,8 @@ impl Engine {
         self.money.note_account(account_id, &mut self.hash);
         emit(Event::Money(MoneyEvent::AccountStopped(*stop)));
         if stopped {
-            self.cancel_of_account(account_id, CancelReason::Supervisory, emit);
+            let whose = Whose { account_id, ..Whose::ANY };
+            self.cancel_selected(whose, Selection::ALL, CancelReason::Supervisory, emit);
         }
         Ok(())
     }

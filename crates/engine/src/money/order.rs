@@ -1,9 +1,7 @@
 //! Money in the life of an order: one call for each step that the engine takes. Invariant: each
 //! step that changes open lots changes the reservation with them.
 
-use market::{
-    AccountId, CancelReason, Event, OrderId, OrderType, Price, Quantity, RejectReason, TimeInForce,
-};
+use market::{Event, OrderId, OrderType, Price, Quantity, RejectReason, TimeInForce};
 
 use super::{check::Asked, reserve::Claim, terms::Terms};
 use crate::{
@@ -86,23 +84,6 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         self.money.release(&Claim::from(order), before, after, &mut self.hash, emit);
-    }
-
-    /// Cancels all live orders of an account, by session, channel and number.
-    pub(crate) fn cancel_of_account(
-        &mut self,
-        account_id: AccountId,
-        reason: CancelReason,
-        emit: &mut dyn FnMut(Event),
-    ) {
-        let mut found = core::mem::take(&mut self.found);
-        for session in self.sessions.iter() {
-            if self.money.account_id(session.session_id()) == account_id {
-                found.extend(session.iter_live().map(|(_, slot)| slot));
-            }
-        }
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        self.cancel_in_steps(found, reason, emit);
     }
 
     /// The cost of a buy order without a limit if it entered the book now, including its rest at

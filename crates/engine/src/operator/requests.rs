@@ -7,12 +7,12 @@
 use alloc::vec::Vec;
 
 use market::{
-    AccountId, AccountSetting, AssetId, Command, Event, MoneyCommand, MoneyEvent, OperatorAction,
-    OperatorCommand, OperatorDecline, OperatorEffect, OperatorName, OperatorOutcome,
-    OperatorResult, Sequence, SessionId, VenueCommand, VenueEvent,
+    AccountId, AccountSetting, AssetId, BlockEntry, Command, Event, MoneyCommand, MoneyEvent,
+    OperatorAction, OperatorCommand, OperatorDecline, OperatorEffect, OperatorName,
+    OperatorOutcome, OperatorResult, Scope, Sequence, SessionId, VenueCommand, VenueEvent,
 };
 
-use crate::{Engine, state::hash};
+use crate::{Engine, intake::pending_cancels::Whose, state::hash};
 
 /// The most operators.
 pub const OPERATORS_MAX: usize = 256;
@@ -145,7 +145,7 @@ impl Engine {
     }
 
     /// Carries out an action; counts its effect by its events, and the orders that now wait to be
-    /// canceled.
+    /// canceled: all of its sessions where it cancels all, else those that are found.
     fn carry_out(
         &mut self,
         action: &OperatorAction,
@@ -183,8 +183,10 @@ impl Engine {
         match declined {
             Some(decline) => OperatorOutcome::Declined(decline),
             None => {
-                let pending = self.pending_cancel_count() - pending_before;
-                effect.orders_canceled += pending as u32;
+                effect.orders_canceled += match whole_sessions(action) {
+                    Some(whose) => self.live_orders_of(whose),
+                    None => (self.pending_cancel_count() - pending_before) as u32,
+                };
                 if let Some(setting) = setting_of(action) {
                     self.hold_setting(setting);
                 }
@@ -224,6 +226,24 @@ fn setting_of(action: &OperatorAction) -> Option<HeldSetting> {
         }
         OperatorAction::Venue(VenueCommand::SetLiveOrdersMax(set)) => {
             Some(HeldSetting::LiveOrdersMax(set.session_id))
+        }
+        _ => None,
+    }
+}
+
+/// The sessions whose orders an action cancels, if it cancels all of them.
+fn whole_sessions(action: &OperatorAction) -> Option<Whose> {
+    match action {
+        OperatorAction::Venue(
+            VenueCommand::SupervisoryCancel(scope)
+            | VenueCommand::KillSwitch(BlockEntry { scope, blocked: true }),
+        ) => {
+            let Scope { session_id, account_id, .. } = *scope;
+            let is_whole = *scope == Scope { session_id, account_id, ..Scope::ALL };
+            is_whole.then_some(Whose { session_id, account_id, ..Whose::ANY })
+        }
+        OperatorAction::Money(MoneyCommand::StopAccount(stop)) if stop.stopped => {
+            Some(Whose { account_id: stop.account_id, ..Whose::ANY })
         }
         _ => None,
     }

@@ -1,7 +1,6 @@
 //! Commands of the venue: on instruments, orders and past trades. Invariant: a declined command
 //! changes nothing.
 
-use alloc::vec::Vec;
 use core::mem;
 
 use market::{
@@ -16,7 +15,8 @@ use crate::{
     Engine, HeldSetting,
     auction::{phases, trading_status::TradingStatus},
     book::{Book, instrument_hash, pool::Slot},
-    order::{Order, PRICE_MAX, QUANTITY_MAX},
+    intake::pending_cancels::{Selection, Whose},
+    order::{PRICE_MAX, QUANTITY_MAX},
     state::hash,
 };
 
@@ -251,8 +251,11 @@ impl Engine {
         if self.trading(instrument_id).is_uncrossing {
             return Err(VenueDeclineReason::PhaseNotNext);
         }
-        let scope = Scope { symbol: remove.symbol, ..Scope::ALL };
-        let mut found = self.find_scope(&scope)?;
+        let mut found = mem::take(&mut self.found);
+        let live = self.sessions.iter().flat_map(|session| session.iter_live());
+        let is_in = |slot: &Slot| self.pool[*slot].order.instrument_id == instrument_id;
+        found.extend(live.map(|(_, slot)| slot).filter(is_in));
+        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
         for slot in found.drain(..) {
             self.cancel_all(slot, CancelReason::Supervisory, emit);
         }
@@ -271,22 +274,18 @@ impl Engine {
         scope: &Scope,
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
-        let found = self.find_scope(scope)?;
-        self.cancel_in_steps(found, CancelReason::Supervisory, emit);
-        Ok(())
-    }
-
-    /// The live orders of a scope, by session, channel and number.
-    fn find_scope(&mut self, scope: &Scope) -> Result<Vec<Slot>, VenueDeclineReason> {
         self.check_scope(scope)?;
-        let mut found = mem::take(&mut self.found);
-        let sessions = self.sessions.iter().filter(|session| {
-            scope.session_id == SessionId(0) || scope.session_id == session.session_id()
-        });
-        let live = sessions.flat_map(|session| session.iter_live().map(|(_, slot)| slot));
-        found.extend(live.filter(|slot| self.is_meant(scope, &self.pool[*slot].order)));
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        Ok(found)
+        let Scope { session_id, firm, symbol, side, group_id, account_id } = *scope;
+        let selection = Selection {
+            firm: (!firm.is_blank()).then_some(firm),
+            instrument_id: self.symbols.find(&symbol).map(InstrumentId),
+            side,
+            group_id,
+            of_the_day: false,
+        };
+        let whose = Whose { session_id, account_id, ..Whose::ANY };
+        self.cancel_selected(whose, selection, CancelReason::Supervisory, emit);
+        Ok(())
     }
 
     fn block_entry(
@@ -423,18 +422,6 @@ impl Engine {
             return Err(RejectReason::EntryBlocked);
         }
         Ok(())
-    }
-
-    fn is_meant(&self, scope: &Scope, order: &Order) -> bool {
-        let asked = Scope {
-            session_id: order.key.session_id,
-            firm: self.sessions.owner(order.key).resolve(order.firm),
-            symbol: self.book_of(order).instrument().symbol,
-            side: Some(order.side),
-            group_id: Some(order.group_id),
-            account_id: self.money.account_id(order.key.session_id),
-        };
-        covers(scope, &asked)
     }
 
     fn check_scope(&self, scope: &Scope) -> Result<(), VenueDeclineReason> {

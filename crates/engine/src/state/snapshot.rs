@@ -63,7 +63,7 @@ pub enum Section {
     Waiting = 41,
     /// The triggered orders in line, in that order, each with the next place.
     Triggered = 43,
-    /// The orders that wait to be canceled, in that order, each with the place of the first.
+    /// The orders and sweeps that wait to be canceled, in that order, each with the place of the next.
     PendingCancels = 42,
     /// The auctions that trade in steps, in that order, each with the place of the first.
     Auctions = 44,
@@ -189,6 +189,7 @@ impl Engine {
                 live_orders_max: session.live_orders_max(),
                 self_match_prevention: session.self_match_prevention(),
             });
+            out.write(&session.size_class());
             out.write(&(session.user_ref_nums_last().count() as u16));
             for (channel, last) in session.user_ref_nums_last() {
                 out.write(&channel);
@@ -230,18 +231,19 @@ impl Engine {
             out.write(&contingent.key);
             out.write(&contingent.turn);
         });
-        out.section(Section::PendingCancels, self.pending_cancels.iter(), |out, pending| {
-            out.write(&self.pending_cancels.first());
-            out.write(pending);
+        let pending = self.pending_cancels.records();
+        out.section(Section::PendingCancels, pending, |out, (next, waiting)| {
+            out.write(&next);
+            out.write(&waiting);
         });
         out.section(Section::Auctions, self.auction_line.iter(), |out, (first, uncrossing)| {
             out.write(&first);
             out.write(uncrossing);
         });
-        let held = &self.auction_line.held;
-        out.section(Section::HeldCancels, held.iter(), |out, pending| {
-            out.write(&held.first());
-            out.write(pending);
+        let held = self.auction_line.held.records();
+        out.section(Section::HeldCancels, held, |out, (next, waiting)| {
+            out.write(&next);
+            out.write(&waiting);
         });
         let quantity = &self.contingents.minimum_quantity_orders;
         out.section(Section::NotedForQuantity, quantity.noted(), |out, id| out.write(&id));

@@ -198,3 +198,98 @@ fn a_sweep_looks_at_so_many_orders() {
     world.play("time 0 => canceled A131 1");
     assert_eq!(world.engine().due(), None, "none waits");
 }
+
+/// Rules 24.6, 24.7: so are those of a mass cancel with criteria, of a cancel of the venue and of a kill
+/// switch: 128 orders are looked at for them at once. The venue's result counts the orders canceled at
+/// once (24.5).
+#[test]
+fn criteria_are_looked_at_in_steps() {
+    for (command, echo, reason, result) in [
+        ("mass-cancel A999 ACME group 7", "mass-canceled", "", ""),
+        ("mass-cancel A999 ACME of AAPL side sell", "mass-canceled", "", ""),
+        ("by ALICE 1 supervise of AAPL side sell", "", " supervisory", "ALICE 1: done"),
+        ("by ALICE 1 supervise session A group 7", "", " supervisory", "ALICE 1: done"),
+    ] {
+        let mut world = World::in_open_market();
+        world.play(&bids(1..=130));
+        world.play(&format!(
+            "
+            sell A131 1 @ 900 group 7   => accepted, booked 1 @ 900
+            {command}                   => {echo}{result}
+            "
+        ));
+        assert!(world.engine().due().is_some(), "128 were looked at: {command}");
+        world.play(&format!("time 0 => canceled A131 1{reason}"));
+        assert_eq!(world.engine().due(), None, "none waits: {command}");
+    }
+}
+
+/// Rule 24.7: a session that had many orders at once has its numbers in parts, of which four end at
+/// once, also if none of its orders is left in them. So a table that is mostly empty delays nobody.
+#[test]
+fn empty_numbers_are_passed_in_steps() {
+    let mut world = World::in_open_market();
+    world.play("live-orders A 1100 => live-orders A 1100");
+    world.play(&bids(1..=1_100));
+    let left = [5, 130, 900];
+    for number in (1..=1_100).filter(|number| !left.contains(number)) {
+        world.play(&format!("cancel A{number} => canceled A{number} 2"));
+    }
+    // It accepted an order while it had 1,024: eight parts. The blocks 0, 1 and 7 are in the parts 0, 4
+    // and 7.
+    world.play("mass-cancel A9999 ACME => mass-canceled, canceled A5 2");
+    assert!(world.engine().due().is_some(), "four parts are left");
+    world.play("time 0 => canceled A130 2, canceled A900 2");
+    assert_eq!(world.engine().due(), None, "none waits");
+}
+
+/// Rules 2.4, 24.6: the day of many orders ends by session and channel, and of few by age.
+#[test]
+fn a_day_ends_in_steps() {
+    for few in [true, false] {
+        let mut world = World::in_open_market();
+        world.play(
+            "
+            buy B/1:1 2 @ 100           => accepted, booked 2 @ 100
+            buy B1 2 @ 100              => accepted, booked 2 @ 100
+            buy B2 2 @ 100 until 10     => accepted until 10, booked 2 @ 100
+            ",
+        );
+        world.play(&bids(1..=if few { 20 } else { 40 }));
+        let ended = "day end-of-system-hours => day end-of-system-hours";
+        let of_b = ["B/1:1", "B1"].map(|order| format!("canceled {order} 2 end-of-day"));
+        if few {
+            let ([channel, own], of_a) = (of_b, canceled(1..=20, "end-of-day"));
+            world.play(&format!("{ended}, {channel}, {own}, {of_a}"));
+        } else {
+            let ([channel, own], rest) = (of_b, canceled(33..=40, "end-of-day"));
+            world.play(&format!("{ended}, {}", canceled(1..=32, "end-of-day")));
+            world.play(&format!("time 0 => {rest}, {own}, {channel}"));
+        }
+        world.play("time 9 =>");
+        assert_eq!(world.engine().due(), Some(Timestamp(10_000_000_000)), "B2 stays");
+    }
+}
+
+/// Rule 24.8: a session's commands wait for each other, and those of others for one of them only.
+#[test]
+fn commands_wait_by_rounds() {
+    let mut world = World::in_open_market();
+    world.play(&bids(1..=400));
+    world.play(&bids(1..=40).replace("buy A", "buy B"));
+    for number in [901, 902, 903] {
+        world.play(&format!("mass-cancel A{number} ACME group 7 => mass-canceled"));
+    }
+    let [first, rest] = [1..=32, 33..=40]
+        .map(|range| canceled(range, "supervisory").replace("canceled A", "canceled B"));
+    world.play(&format!(
+        "
+        cut-off B   =>
+        time 0      =>
+        time 0      =>
+        time 0      => {first}
+        time 0      => {rest}
+        "
+    ));
+    assert!(world.engine().due().is_some(), "the last command of A waits");
+}

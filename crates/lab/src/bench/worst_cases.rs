@@ -8,10 +8,11 @@ use std::hint::black_box;
 
 use engine::Engine;
 use market::{
-    AccountId, AddAccount, AddAsset, AssetId, AssignSession, CancelOrder, Command, Conditions,
-    Deposit, Display, EnterOrder, Event, Firm, Input, Instructions, Lots, MassCancel, MoneyClass,
-    MoneyCommand, MoneyEvent, MoneyTerms, OrderKey, OrderType, Phase, Price, Pricing, Quantity,
-    SessionId, SetPhase, SetTerms, Side, Symbol, Text, TimeInForce, Timestamp, Units, VenueCommand,
+    AccountId, AddAccount, AddAsset, AssetId, AssignSession, BlockEntry, CancelOrder, Command,
+    Conditions, Deposit, Display, EnterOrder, Event, Firm, Input, Instructions, Lots, MassCancel,
+    MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey, OrderType, Phase, Price, Pricing,
+    Quantity, Scope, SessionId, SetPhase, SetTerms, Side, Symbol, SystemEvent, Text, TimeInForce,
+    Timestamp, Units, VenueCommand,
 };
 use serde::Serialize;
 use venue::clock::SystemClock;
@@ -61,19 +62,26 @@ enum Kind {
     AllOrNone,
     MassCancelOfNone,
     MassCancel,
+    /// Almost all orders are canceled one by one before.
+    MassCancelOfFew,
+    KillSwitch,
+    EndOfDay,
     Expiry,
     Auction,
     Icebergs,
     PaidMarket,
 }
 
-const KINDS: [(&str, Kind); 10] = [
+const KINDS: [(&str, Kind); 13] = [
     ("plain orders", Kind::Plain),
     ("pegged orders", Kind::Pegs),
     ("minimum quantity", Kind::Minimum),
     ("all or none, 64 wait", Kind::AllOrNone),
     ("mass cancel of none", Kind::MassCancelOfNone),
     ("mass cancel of all", Kind::MassCancel),
+    ("mass cancel, few left", Kind::MassCancelOfFew),
+    ("kill switch", Kind::KillSwitch),
+    ("end of day", Kind::EndOfDay),
     ("expiry of all", Kind::Expiry),
     ("auction", Kind::Auction),
     ("icebergs", Kind::Icebergs),
@@ -135,6 +143,13 @@ impl Attacked {
                         instructions: Instructions { all_or_none: true, ..Instructions::NONE },
                         ..order
                     }));
+                }
+                if kind == Kind::MassCancelOfFew {
+                    for user_ref_num in 1..attacked.numbers[0].saturating_sub(40) {
+                        let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };
+                        let quantity = Quantity::ZERO;
+                        attacked.apply(Command::Cancel(CancelOrder { key, quantity }));
+                    }
                 }
             }
         }
@@ -244,7 +259,7 @@ impl Attacked {
                 conditions: Conditions { minimum_quantity: Lots(900_000), ..Conditions::NONE },
                 ..self.order(1, Side::Buy, MID + 1)
             }),
-            // A group without orders.
+            // A group without orders: all others are looked at, after each command some of them.
             Kind::MassCancelOfNone => Command::MassCancel(MassCancel {
                 key: self.key(1),
                 firm: Firm::BLANK,
@@ -272,7 +287,12 @@ impl Attacked {
     fn single(&mut self, kind: Kind) -> Option<(Timestamp, Command)> {
         let next = Timestamp(self.engine.timestamp().0 + 1);
         Some(match kind {
-            Kind::MassCancel => {
+            Kind::KillSwitch => {
+                let block = BlockEntry { scope: Scope::ALL, blocked: true };
+                (next, Command::Venue(VenueCommand::KillSwitch(block)))
+            }
+            Kind::EndOfDay => (next, Command::System(SystemEvent::EndOfSystemHours)),
+            Kind::MassCancel | Kind::MassCancelOfFew => {
                 let (key, firm, symbol) = (self.key(1), Firm::BLANK, Symbol::BLANK);
                 let mass = MassCancel { key, firm, symbol, side: None, group_id: None };
                 (next, Command::MassCancel(mass))
@@ -305,11 +325,6 @@ impl Attacked {
                 measure(self, due, Command::Time);
             }
             return measured;
-        }
-        if kind == Kind::MassCancelOfNone {
-            // The first one indexes all orders.
-            let first = self.command(kind, 0);
-            self.apply(first);
         }
         for nth in 0..commands {
             let command = self.command(kind, nth);

@@ -150,6 +150,7 @@ impl Model {
                 return self.reject(asked.key, reason, asked.attributes.client_order_id);
             }
         };
+        self.note_size(asked.key.session_id);
         order.order_id = self.new_order_id();
         self.events.push(Event::Accepted(Accepted {
             key: order.key,

@@ -5,10 +5,12 @@
 
 use market::{
     CancelReason, Event, Instructions, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing,
-    Released, ReplaceTerms, Side, Ticks, TimeInForce, TradeId, Triggered,
+    Released, ReplaceTerms, Scope, Side, Ticks, TimeInForce, TradeId, Triggered,
 };
 
-use super::{Model, ModelOrder, PRICE_MAX, SECOND_NS, is_price, same_side_of_book};
+use super::{
+    Model, ModelOrder, PRICE_MAX, SECOND_NS, is_price, pending_cancels::Meant, same_side_of_book,
+};
 
 /// How many pegged orders are moved after a command (36.12).
 const MOVES_MAX: usize = 4;
@@ -175,16 +177,8 @@ impl Model {
 
     /// Orders for the day end with it. (2.4)
     pub(super) fn end_day(&mut self) {
-        self.cancel_by_age(CancelReason::EndOfDay, |it| {
-            ![TimeInForce::GoodTillCancel, TimeInForce::GoodTillTime].contains(&it.time_in_force)
-        });
-    }
-
-    fn cancel_by_age(&mut self, reason: CancelReason, is_meant: impl Fn(&ModelOrder) -> bool) {
-        let meant = self.orders.iter().filter(|it| is_meant(it));
-        let mut meant: Vec<_> = meant.map(|it| (it.order_id, it.key)).collect();
-        meant.sort();
-        self.cancel_in_steps(meant.into_iter().map(|(_, key)| key).collect(), reason);
+        let of_the_day = Meant { of_the_day: true, ..Meant::of(Scope::ALL) };
+        self.cancel_meant(&of_the_day, CancelReason::EndOfDay);
     }
 
     /// 21.3, 21.4, 22.3

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use market::{
     AccountAdded, AccountId, AccountSetting, Asset, AssetId, AssignSession, Bucket, CancelReason,
     DeclineReason, Declined, Event, InstrumentId, LedgerEntry, LedgerKind, LedgerPlace, MoneyClass,
-    MoneyCommand, MoneyEvent, MoneyTerms, OrderId, SessionAssigned, SessionId, SetAccount, SetFees,
-    SetTerms, StopAccount, TermsSet, Text, TradeId, Units,
+    MoneyCommand, MoneyEvent, MoneyTerms, OrderId, Scope, SessionAssigned, SessionId, SetAccount,
+    SetFees, SetTerms, StopAccount, TermsSet, Text, TradeId, Units,
 };
 
-use super::{COUNT_MAX, Model, venue::QUANTITY_LIMIT};
+use super::{COUNT_MAX, Model, pending_cancels::Meant, venue::QUANTITY_LIMIT};
 
 /// The most units of an asset (41.3).
 const ISSUED_MAX: i128 = 1 << 120;
@@ -138,9 +138,8 @@ impl Model {
             return Ok(());
         }
         self.money.stopped.insert(asked.account_id);
-        self.cancel_each(CancelReason::Supervisory, |model, it| {
-            model.money.owner(it.key.session_id) == asked.account_id
-        });
+        let scope = Scope { account_id: asked.account_id, ..Scope::ALL };
+        self.cancel_meant(&Meant::of(scope), CancelReason::Supervisory);
         Ok(())
     }
 

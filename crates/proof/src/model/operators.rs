@@ -2,11 +2,11 @@
 //! with its result, and given again for a repetition.
 
 use market::{
-    Event, MoneyEvent, OperatorAction, OperatorCommand, OperatorDecline, OperatorEffect,
-    OperatorOutcome, OperatorResult, Sequence, VenueEvent,
+    Event, MoneyCommand, MoneyEvent, OperatorAction, OperatorCommand, OperatorDecline,
+    OperatorEffect, OperatorOutcome, OperatorResult, Scope, Sequence, VenueCommand, VenueEvent,
 };
 
-use super::Model;
+use super::{Model, pending_cancels::Pending};
 
 /// How many operators there may be (51.3).
 const OPERATORS_MAX: usize = 256;
@@ -45,7 +45,12 @@ impl Model {
     /// 51.1
     fn carry_out(&mut self, action: &OperatorAction) -> OperatorOutcome {
         let first = self.events.len();
-        let pending_before = self.pending.len() + self.stuck.len();
+        // 24.5
+        let waiting = |model: &Self| {
+            let orders = model.pending.iter().filter(|it| matches!(it, (_, Pending::Order(..))));
+            orders.count() + model.stuck.len()
+        };
+        let waiting_before = waiting(self);
         match action {
             OperatorAction::Venue(command) => self.venue(command),
             OperatorAction::Money(command) => self.money(command),
@@ -65,13 +70,29 @@ impl Model {
             return OperatorOutcome::Declined(declined);
         }
         OperatorOutcome::Done(OperatorEffect {
-            // 24.5
             orders_canceled: count(|it| matches!(it, Event::Canceled(it) if it.leaves.is_zero()))
-                + (self.pending.len() + self.stuck.len() - pending_before) as u32,
+                + match whole_sessions(action) {
+                    Some(scope) => self.live_in(&scope),
+                    None => waiting(self) - waiting_before,
+                } as u32,
             phases_changed: count(|it| matches!(it, Event::Venue(VenueEvent::PhaseChanged(_)))),
             trades: count(|it| matches!(it, Event::Traded(_))) + u32::from(corrected.is_some()),
             movements: count(|it| matches!(it, Event::Ledger(_))),
             trade_id: corrected.unwrap_or_default(),
         })
     }
+}
+
+/// The scope of a command that cancels all orders of some sessions. (24.5)
+fn whole_sessions(action: &OperatorAction) -> Option<Scope> {
+    let scope = match action {
+        OperatorAction::Venue(VenueCommand::SupervisoryCancel(scope)) => *scope,
+        OperatorAction::Venue(VenueCommand::KillSwitch(block)) if block.blocked => block.scope,
+        OperatorAction::Money(MoneyCommand::StopAccount(stop)) if stop.stopped => {
+            Scope { account_id: stop.account_id, ..Scope::ALL }
+        }
+        _ => return None,
+    };
+    let Scope { session_id, account_id, .. } = scope;
+    (scope == Scope { session_id, account_id, ..Scope::ALL }).then_some(scope)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use market::{CancelReason, Firm, OrderKey, SessionId};
+use market::{AccountId, CancelReason, Firm, OrderKey, Scope, SessionId};
 
 use super::{Model, ModelOrder};
 
@@ -11,6 +11,16 @@ const CANCELS_MAX: usize = 32;
 
 /// How many orders of a session are looked at for that. (24.7)
 const LOOKS_MAX: usize = 128;
+
+/// How many parts of turns end for that. (24.7)
+const PARTS_MAX: usize = 4;
+
+/// On how many channels orders may be to be found at once. (24.6)
+const CHANNELS_FEW: usize = 4;
+
+/// The size classes of sessions: live orders of the first, and the last. (24.6)
+const CLASS_LIVE: usize = 256;
+const CLASS_MAX: u32 = 7;
 
 /// How many consecutive numbers have their turn together. (24.6)
 const BLOCK: u32 = 128;
@@ -22,23 +32,46 @@ pub(super) enum Pending {
     Sweep(Sweep),
 }
 
-/// All orders of a channel of a session, which are found one after the other. (24.6)
+/// The orders of a channel of a session that a command means, which are found one after the other.
+/// (24.6)
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sweep {
     session_id: SessionId,
     channel: u8,
     /// The last number used before the command.
     number_last: u32,
-    firm: Option<Firm>,
+    meant: Meant,
     reason: CancelReason,
-    /// The last turn that was looked at.
-    after: Option<(u32, u32)>,
+    /// The first turn that was not looked at.
+    from: u64,
+}
+
+/// The orders that a command means.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Meant {
+    pub(super) scope: Scope,
+    /// That of a mass cancel, also if it is blank. (10.1)
+    pub(super) firm: Option<Firm>,
+    /// Only those that end with the day. (2.4)
+    pub(super) of_the_day: bool,
+    /// Did the session give the command itself, or is it gone? (24.8)
+    pub(super) is_own: bool,
+}
+
+impl Meant {
+    pub(super) const fn of(scope: Scope) -> Self {
+        Self { scope, firm: None, of_the_day: false, is_own: false }
+    }
 }
 
 /// When it is the turn of a number. (24.6)
-fn turn(number: u32) -> (u32, u32) {
-    ((number / BLOCK).reverse_bits(), number % BLOCK)
+fn turn(number: u32) -> u64 {
+    // The block has 25 binary digits, the number in it 7.
+    u64::from((number / BLOCK).reverse_bits()) + u64::from(number % BLOCK)
 }
+
+/// All turns.
+const TURNS: u64 = 1 << 32;
 
 impl Model {
     /// Cancels orders, in the order of their keys. (10.2)
@@ -65,12 +98,32 @@ impl Model {
             let place = self.place_of(key).expect("it was found live");
             if !self.is_leaving(&self.orders[place]) && !self.orders[place].is_done() {
                 self.orders[place].leaving = true;
-                self.pending.push_back(Pending::Order(key, reason));
+                self.put_in_line(self.round(), Pending::Order(key, reason));
             }
         }
         if was_empty {
             self.cancel_portion();
         }
+    }
+
+    /// The round whose turn it is. (24.8)
+    fn round(&self) -> u64 {
+        self.pending.front().map_or(0, |(round, _)| *round)
+    }
+
+    fn put_in_line(&mut self, round: u64, pending: Pending) {
+        let place = self.pending.iter().take_while(|(other, _)| *other <= round).count();
+        self.pending.insert(place, (round, pending));
+    }
+
+    /// The last round in which a sweep of a session waits. (24.8)
+    fn round_waiting(&self, session_id: SessionId) -> Option<u64> {
+        let of_session = |pending: &Pending| match pending {
+            Pending::Sweep(sweep) => sweep.session_id == session_id,
+            Pending::Order(..) => false,
+        };
+        let rounds = self.pending.iter().filter(|(_, pending)| of_session(pending));
+        rounds.map(|(round, _)| *round).max()
     }
 
     /// Does any order wait to be canceled? (24.1)
@@ -82,24 +135,60 @@ impl Model {
         self.orders.iter().filter(move |it| it.key.session_id == session_id && !it.is_done())
     }
 
-    /// Are the orders of a session found at their turn only? (24.6)
-    pub(super) fn is_swept(&self, session_id: SessionId) -> bool {
-        CANCELS_MAX < self.live_of(session_id).count()
+    /// How many live orders a scope has.
+    pub(super) fn live_in(&self, scope: &Scope) -> usize {
+        self.orders.iter().filter(|it| self.is_in(scope, it) && !it.is_done()).count()
     }
 
-    /// Cancels all orders of a session, or of a firm there. (24.6)
-    pub(super) fn sweep(
-        &mut self,
-        session_id: SessionId,
-        firm: Option<Firm>,
-        reason: CancelReason,
-    ) {
+    /// An order of a session was accepted. (24.6)
+    pub(super) fn note_size(&mut self, session_id: SessionId) {
+        let live = self.live_of(session_id).count();
+        let session = &mut self.sessions[usize::from(session_id.0) - 1];
+        if session.size_class < CLASS_MAX && live >= CLASS_LIVE << session.size_class {
+            session.size_class += 1;
+        }
+    }
+
+    /// Does a command mean an order?
+    fn is_meant(&self, meant: &Meant, order: &ModelOrder) -> bool {
+        let firm = self.firm_meant(order.key.session_id, order.attributes.firm);
+        self.is_in(&meant.scope, order)
+            && meant.firm.is_none_or(|it| it == firm)
+            && (!meant.of_the_day || order.is_of_the_day())
+    }
+
+    /// Cancels the orders that a command means. (24.1, 24.6)
+    pub(super) fn cancel_meant(&mut self, meant: &Meant, reason: CancelReason) {
+        let Meant { scope, of_the_day, .. } = meant;
+        let mut sessions: Vec<SessionId> =
+            (1..=self.sessions.len()).map(|number| SessionId(number as u16)).collect();
+        sessions.retain(|it| [SessionId(0), *it].contains(&scope.session_id));
+        sessions.retain(|it| [AccountId(0), self.money.owner(*it)].contains(&scope.account_id));
+        let channels: BTreeSet<(SessionId, u8)> = sessions
+            .iter()
+            .flat_map(|it| self.live_of(*it).map(|order| (*it, order.key.channel)))
+            .collect();
+        let live = sessions.iter().map(|it| self.live_of(*it).count()).sum::<usize>();
+        let are_small = channels.iter().all(|(it, _)| self.session(*it).unwrap().size_class == 0);
+        if live > CANCELS_MAX || channels.len() > CHANNELS_FEW || !are_small {
+            return self.sweep(channels, meant, reason);
+        }
+        let mut meant: Vec<_> = self.orders.iter().filter(|it| self.is_meant(meant, it)).collect();
+        // 2.4, 10.2, 32.2
+        meant.sort_by_key(|it| (of_the_day.then_some(it.order_id), it.key));
+        self.cancel_in_steps(meant.into_iter().map(|it| it.key).collect(), reason);
+    }
+
+    fn sweep(&mut self, channels: BTreeSet<(SessionId, u8)>, meant: &Meant, reason: CancelReason) {
         let was_empty = !self.has_cancels_left();
-        let channels: BTreeSet<u8> = self.live_of(session_id).map(|it| it.key.channel).collect();
-        for channel in channels {
+        // 24.8
+        let after = self.round_waiting(meant.scope.session_id).filter(|_| meant.is_own);
+        let round = after.map_or(self.round(), |last| last + 1);
+        for (session_id, channel) in channels {
             let number_last = self.number_used(session_id, channel);
-            let sweep = Sweep { session_id, channel, number_last, firm, reason, after: None };
-            self.pending.push_back(Pending::Sweep(sweep));
+            let (meant, from) = (*meant, 0);
+            let sweep = Sweep { session_id, channel, number_last, meant, reason, from };
+            self.put_in_line(round, Pending::Sweep(sweep));
         }
         if was_empty {
             self.cancel_portion();
@@ -108,8 +197,8 @@ impl Model {
 
     /// The orders whose turn it is; one may be done by now. (24.1, 24.4, 24.7)
     pub(super) fn cancel_portion(&mut self) {
-        let (mut canceled, mut looked_at) = (0, 0);
-        while canceled < CANCELS_MAX && looked_at < LOOKS_MAX {
+        let (mut canceled, mut looked_at, mut parts) = (0, 0, 0);
+        while canceled < CANCELS_MAX && looked_at < LOOKS_MAX && parts < PARTS_MAX {
             let stuck = if self.auctions.is_empty() { self.stuck.pop_front() } else { None };
             let expired = || Some((self.first_expired()?, CancelReason::Expired));
             let next = match (stuck.or_else(expired), self.pending.pop_front()) {
@@ -119,13 +208,24 @@ impl Model {
                     next
                 }
                 (None, None) => return,
-                (None, Some(Pending::Order(key, reason))) => (key, reason),
-                (None, Some(Pending::Sweep(sweep))) => {
-                    let Some(order) = self.next_of(&sweep) else { return };
-                    looked_at += 1;
-                    canceled += usize::from(self.cancel_swept(&sweep, order));
-                    let after = Some(turn(order.key.user_ref_num));
-                    self.pending.push_front(Pending::Sweep(Sweep { after, ..sweep }));
+                (None, Some((_, Pending::Order(key, reason)))) => (key, reason),
+                (None, Some((round, Pending::Sweep(sweep)))) => {
+                    let part_len = TURNS >> self.session(sweep.session_id).unwrap().size_class;
+                    let part_end = (sweep.from / part_len + 1) * part_len;
+                    let from = match self.next_of(&sweep, part_end) {
+                        Some(order) => {
+                            looked_at += 1;
+                            canceled += usize::from(self.cancel_swept(&sweep, order));
+                            turn(order.key.user_ref_num) + 1
+                        }
+                        None => {
+                            parts += 1;
+                            part_end
+                        }
+                    };
+                    if from < TURNS {
+                        self.pending.push_front((round, Pending::Sweep(Sweep { from, ..sweep })));
+                    }
                     continue;
                 }
             };
@@ -134,19 +234,19 @@ impl Model {
         }
     }
 
-    /// The next order that a sweep looks at. (24.6)
-    fn next_of(&self, sweep: &Sweep) -> Option<ModelOrder> {
+    /// The next order of a part of turns that a sweep looks at. (24.6, 24.7)
+    fn next_of(&self, sweep: &Sweep, part_end: u64) -> Option<ModelOrder> {
         let of_channel =
             self.live_of(sweep.session_id).filter(|it| it.key.channel == sweep.channel);
-        let later = of_channel.filter(|it| sweep.after < Some(turn(it.key.user_ref_num)));
+        let turns = sweep.from..part_end;
+        let later = of_channel.filter(|it| turns.contains(&turn(it.key.user_ref_num)));
         later.min_by_key(|it| turn(it.key.user_ref_num)).copied()
     }
 
     /// Cancels an order if a sweep means it. (24.6)
     fn cancel_swept(&mut self, sweep: &Sweep, order: ModelOrder) -> bool {
-        let firm = self.firm_meant(sweep.session_id, order.attributes.firm);
         let is_meant = order.key.user_ref_num <= sweep.number_last
-            && sweep.firm.is_none_or(|it| it == firm)
+            && self.is_meant(&sweep.meant, &order)
             && !(self.is_stuck(&order) && self.is_leaving(&order));
         if is_meant {
             self.cancel_at_turn(order.key, sweep.reason);

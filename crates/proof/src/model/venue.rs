@@ -8,7 +8,9 @@ use market::{
     TimeInForce, VenueCommand, VenueDecline, VenueDeclineReason, VenueEvent,
 };
 
-use super::{Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, SECOND_NS, auction::Auction};
+use super::{
+    Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, SECOND_NS, auction::Auction, pending_cancels::Meant,
+};
 
 /// How many blocks there may be (32.5).
 const BLOCKS_MAX: usize = 256;
@@ -183,7 +185,7 @@ impl Model {
             }
             VenueCommand::SupervisoryCancel(scope) => {
                 self.known_scope(scope)?;
-                self.cancel_scope(scope);
+                self.cancel_meant(&Meant::of(*scope), CancelReason::Supervisory);
             }
             VenueCommand::BlockEntry(asked) => self.block(asked)?,
             VenueCommand::BustTrade(asked) => self.bust_trade(asked.trade_id, asked.reason)?,
@@ -194,7 +196,7 @@ impl Model {
                     self.block(asked)?;
                 }
                 if asked.blocked {
-                    self.cancel_scope(&asked.scope);
+                    self.cancel_meant(&Meant::of(asked.scope), CancelReason::Supervisory);
                 }
             }
             // 3.5
@@ -436,13 +438,8 @@ impl Model {
         Ok(())
     }
 
-    /// The orders of a scope. (32.2)
-    fn cancel_scope(&mut self, scope: &Scope) {
-        self.cancel_each(CancelReason::Supervisory, |model, it| model.is_in(scope, it));
-    }
-
-    /// 32.1
-    fn is_in(&self, scope: &Scope, order: &ModelOrder) -> bool {
+    /// Is it of a scope? (32.1)
+    pub(super) fn is_in(&self, scope: &Scope, order: &ModelOrder) -> bool {
         let session_id = order.key.session_id;
         let firm = self.firm_meant(session_id, order.attributes.firm);
         let symbol = self.instrument(order.instrument_id).symbol;

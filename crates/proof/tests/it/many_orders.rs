@@ -4,28 +4,29 @@
 
 use engine::Engine;
 use market::{
-    AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, ClientOrderId, Command,
+    AddInstrument, AddSession, BlockEntry, CancelOnDisconnect, CancelOrder, ClientOrderId, Command,
     ConditionChanges, ConfigureInstrument, Display, EnterOrder, Event, Firm, Input,
     InstrumentChange, MassCancel, OrderKey, OrderType, Phase, Price, Quantity, ReplaceOrder,
-    ReplaceTerms, SelfMatchPrevention, SessionId, SetPhase, Side, SplitMix64, Symbol, SystemEvent,
-    Text, TimeInForce, Timestamp, VenueCommand,
+    ReplaceTerms, Scope, SelfMatchPrevention, SessionId, SetPhase, Side, SplitMix64, Symbol,
+    SystemEvent, Text, TimeInForce, Timestamp, VenueCommand,
 };
 use proof::{agreement, model::Model};
 
 const SYMBOL: &str = "SWEEP";
+const OTHER: &str = "OTHER";
 
 struct Pair {
     engine: Engine,
     model: Model,
     events: Vec<Event>,
-    /// By channel: the last number used.
-    numbers: [u32; 3],
+    /// By session and channel: the last number used.
+    numbers: [[u32; 3]; 2],
 }
 
 impl Pair {
     fn new() -> Self {
         let (engine, model) = (Engine::new(), Model::default());
-        let mut pair = Self { engine, model, events: Vec::new(), numbers: [0; 3] };
+        let mut pair = Self { engine, model, events: Vec::new(), numbers: [[0; 3]; 2] };
         let symbol = Symbol::new(SYMBOL).unwrap();
         let (price_increment, round_lot) = (Price(1), Quantity(1));
         let session = |name| {
@@ -37,7 +38,10 @@ impl Pair {
             })
         };
         pair.apply(Command::System(SystemEvent::StartOfMessages));
-        pair.apply(Command::AddInstrument(AddInstrument { symbol, price_increment, round_lot }));
+        for symbol in [symbol, Symbol::new(OTHER).unwrap()] {
+            let add = AddInstrument { symbol, price_increment, round_lot };
+            pair.apply(Command::AddInstrument(add));
+        }
         pair.apply(session("A"));
         pair.apply(session("B"));
         pair.apply(Command::System(SystemEvent::StartOfSystemHours));
@@ -70,20 +74,26 @@ impl Pair {
     }
 
     fn key(&mut self, channel: u8, gap: u32) -> OrderKey {
-        let number = &mut self.numbers[usize::from(channel)];
-        *number += 1 + gap;
-        OrderKey { session_id: SessionId(1), channel, user_ref_num: *number }
+        self.key_of(SessionId(1), channel, gap)
     }
 
-    /// A random request of session 1 that leaves many of its orders live.
+    fn key_of(&mut self, session_id: SessionId, channel: u8, gap: u32) -> OrderKey {
+        let number = &mut self.numbers[usize::from(session_id.0) - 1][usize::from(channel)];
+        *number += 1 + gap;
+        OrderKey { session_id, channel, user_ref_num: *number }
+    }
+
+    /// A random request that leaves many orders of its session live, mostly session 1.
     fn random(&mut self, random: &mut SplitMix64) -> Command {
+        let session_id = SessionId(1 + u16::from(random.below(8) == 0));
         let channel = random.below(3) as u8;
-        let some = 1 + random.below(u64::from(self.numbers[usize::from(channel)]) + 1) as u32;
-        let some = OrderKey { session_id: SessionId(1), channel, user_ref_num: some };
+        let last = self.numbers[usize::from(session_id.0) - 1][usize::from(channel)];
+        let some = 1 + random.below(u64::from(last) + 1) as u32;
+        let some = OrderKey { session_id, channel, user_ref_num: some };
         match random.below(10) {
             0 => Command::Cancel(CancelOrder { key: some, quantity: Quantity::ZERO }),
             1 => {
-                let key = self.key(channel, 0);
+                let key = self.key_of(session_id, channel, 0);
                 let terms = ReplaceTerms {
                     side: None,
                     order_type: OrderType::Limit,
@@ -102,10 +112,17 @@ impl Pair {
             }
             _ => {
                 let gap = if random.below(20) == 0 { random.below(5_000) as u32 } else { 0 };
-                let key = self.key(channel, gap);
-                let price = Price(50 + random.below(40));
-                let symbol = Symbol::new(SYMBOL).unwrap();
-                let mut order = EnterOrder::limit(key, Side::Buy, symbol, Quantity(2), price);
+                let key = self.key_of(session_id, channel, gap);
+                let symbol = Symbol::new([SYMBOL, OTHER][random.below(2) as usize]).unwrap();
+                let (side, price) = match random.below(3) {
+                    0 => (Side::Sell, 150 + random.below(40)),
+                    _ => (Side::Buy, 50 + random.below(40)),
+                };
+                let mut order = EnterOrder::limit(key, side, symbol, Quantity(2), Price(price));
+                order.attributes.group_id = random.below(3) as u16;
+                if random.below(3) == 0 {
+                    order.time_in_force = TimeInForce::GoodTillCancel;
+                }
                 if random.below(4) == 0 {
                     order.attributes.firm = Firm::new("OTHR").unwrap();
                 }
@@ -115,35 +132,62 @@ impl Pair {
     }
 }
 
-/// Rules 24.6, 24.7: mass cancels and cuts of a session with hundreds of orders on three channels of
-/// two firms, with gaps between numbers, while it goes on to enter, replace and cancel.
+/// A random criterion, or none.
+fn some<T>(random: &mut SplitMix64, it: T) -> Option<T> {
+    (random.below(2) == 0).then_some(it)
+}
+
+/// A command that cancels many orders, of some criteria.
+fn many(pair: &mut Pair, random: &mut SplitMix64) -> Command {
+    let firm = [Firm::BLANK, Firm::new("OTHR").unwrap()][random.below(2) as usize];
+    let symbols = [Symbol::new(SYMBOL).unwrap(), Symbol::new("NONE").unwrap()];
+    let symbol = symbols[usize::from(random.below(8) == 0)];
+    let symbol = some(random, symbol).unwrap_or(Symbol::BLANK);
+    let side = [Side::Buy, Side::Sell][random.below(2) as usize];
+    let (side, group_id) = (some(random, side), random.below(4) as u16);
+    let group_id = some(random, group_id);
+    let session_id = SessionId(random.below(3) as u16);
+    let scope = Scope { session_id, firm, symbol, side, group_id, ..Scope::ALL };
+    match random.below(6) {
+        0 => Command::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(1) }),
+        1 => Command::Venue(VenueCommand::SupervisoryCancel(scope)),
+        2 => Command::Venue(VenueCommand::KillSwitch(BlockEntry { scope, blocked: true })),
+        _ => {
+            let key = pair.key(random.below(3) as u8, 0);
+            Command::MassCancel(MassCancel { key, firm, symbol, side, group_id })
+        }
+    }
+}
+
+/// Rules 24.6, 24.7: commands that cancel many orders, of two sessions with hundreds on three channels of
+/// two firms and two instruments, with gaps between numbers, while they go on to enter, replace and
+/// cancel; at last the day ends.
 #[test]
 fn engine_and_model_sweep_alike() {
-    let (mut steps, mut restored) = (0, 0);
-    for seed in 1..=6 {
+    let (mut steps, mut restored, mut live_max) = (0, 0, 0);
+    for seed in 1..=8 {
         let mut random = SplitMix64::new(seed);
         let mut pair = Pair::new();
         for round in 0..12_u64 {
-            for _ in 0..random.below(500) {
+            for _ in 0..random.below(800) {
                 let command = pair.random(&mut random);
                 pair.apply(command);
             }
-            let channel = random.below(3) as u8;
-            let command = match random.below(3) {
-                0 => Command::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(1) }),
-                firm => Command::MassCancel(MassCancel {
-                    key: pair.key(channel, 0),
-                    firm: if firm == 1 { Firm::BLANK } else { Firm::new("OTHR").unwrap() },
-                    symbol: Symbol::BLANK,
-                    side: None,
-                    group_id: None,
-                }),
+            let live = pair.engine.counters().orders_live;
+            let command = match round {
+                11 => Command::System(SystemEvent::EndOfSystemHours),
+                _ => many(&mut pair, &mut random),
             };
             pair.apply(command);
+            if let Command::Venue(VenueCommand::KillSwitch(block)) = command {
+                let block = BlockEntry { blocked: false, ..block };
+                pair.apply(Command::Venue(VenueCommand::KillSwitch(block)));
+            }
             while pair.engine.due().is_some() {
                 steps += 1;
-                let command = match (round % 3, random.below(3)) {
-                    (0, _) | (_, 0) => Command::Time,
+                let command = match (round % 3, random.below(12)) {
+                    (0, _) | (_, 0..4) => Command::Time,
+                    (_, 4) => many(&mut pair, &mut random),
                     _ => pair.random(&mut random),
                 };
                 pair.apply(command);
@@ -153,8 +197,10 @@ fn engine_and_model_sweep_alike() {
                 }
             }
             pair.check();
+            live_max = live_max.max(live);
         }
     }
+    assert!(1_200 < live_max, "sessions have several size classes: {live_max}");
     assert!(100 < steps && 30 < restored, "{steps} steps, {restored} snapshots");
 }
 

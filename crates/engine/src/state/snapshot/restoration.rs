@@ -15,10 +15,10 @@ use super::{AFTER_AUCTION, ContingentRecord, OrderRecord, Section, StateError};
 use crate::{
     Engine, OPERATORS_MAX, QUANTITY_LIMIT, auction::trading_status::TradingStatus,
     book::pool::Slot, contingent::instructions::Contingent, contingent::instructions::State,
-    contingent::instructions::Turn, contingent::pegs::PEGS_LIMIT, operator::requests::LastCommand,
-    operator::venue_commands::BLOCKS_MAX, operator::venue_commands::auctions_held_hash,
-    operator::venue_commands::block_hash, order::ForAuction, order::Order, order::OrderTerms,
-    order::PRICE_MAX,
+    contingent::instructions::Turn, contingent::pegs::PEGS_LIMIT, intake::session::CLASS_MAX,
+    operator::requests::LastCommand, operator::venue_commands::BLOCKS_MAX,
+    operator::venue_commands::auctions_held_hash, operator::venue_commands::block_hash,
+    order::ForAuction, order::Order, order::OrderTerms, order::PRICE_MAX,
 };
 
 /// An engine that is being restored, section by section.
@@ -91,8 +91,7 @@ impl Restoration {
                 Section::Triggered => self.triggered(&mut reader)?,
                 Section::PendingCancels => {
                     let Engine { pending_cancels, hash, .. } = &mut self.engine;
-                    let (first, pending) = (reader.read("place")?, reader.read("pending")?);
-                    pending_cancels.restore(first, pending, hash).map_err(DecodeError::Field)?;
+                    pending_cancels.restore(&mut reader, hash)?;
                 }
                 Section::Auctions => {
                     let (first, uncrossing) = (reader.read("place")?, reader.read("auction")?);
@@ -100,8 +99,7 @@ impl Restoration {
                 }
                 Section::HeldCancels => {
                     let Engine { auction_line, hash, .. } = &mut self.engine;
-                    let (first, pending) = (reader.read("place")?, reader.read("pending")?);
-                    auction_line.held.restore(first, pending, hash).map_err(DecodeError::Field)?;
+                    auction_line.held.restore(&mut reader, hash)?;
                 }
                 Section::NotedForQuantity => {
                     let instrument_id: InstrumentId = reader.read("instrument")?;
@@ -269,6 +267,13 @@ impl Restoration {
         let mut added = None;
         self.engine.add_session(&add, &mut |event| added = event.session_id());
         let session_id = added.ok_or(DecodeError::Field("session"))?;
+        let size_class = from.read("size class")?;
+        if CLASS_MAX < size_class {
+            return Err(DecodeError::Field("size class"));
+        }
+        let Engine { sessions, hash, .. } = &mut self.engine;
+        let session = sessions.get_mut(session_id).expect("it was added above");
+        session.set_size_class(size_class, hash);
         for _ in 0..from.read::<u16>("channels")? {
             let (channel, user_ref_num) = (from.read("channel")?, from.read("last number")?);
             let key = OrderKey { session_id, channel, user_ref_num };
