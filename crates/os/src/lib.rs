@@ -18,6 +18,7 @@ mod readiness;
 mod thread;
 mod power;
 mod free_space;
+mod random;
 pub mod memory;
 pub mod system_files;
 
@@ -29,6 +30,7 @@ pub use datagrams::{
 pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use free_space::free_bytes;
 pub use power::cut_power;
+pub use random::random_u64;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
 pub use send_queue::{SendQueue, sends_segments};
 pub use stream_ring::{ReceivedBytes, STREAM_TOKEN_MAX, StreamEnd, StreamEvent, StreamRing};

@@ -27,18 +27,18 @@ pub struct StreamGauges {
     pub counters: Arc<DeltaStreamCounters>,
 }
 
-/// The sessions of all streams, for a start at `now_ns`.
+/// The sessions of all streams, for a start with a number of its own.
 pub fn sessions(
     config: &Config,
     feed: Session,
-    now_ns: u64,
+    start_id: u64,
 ) -> Result<Vec<StreamOptions>, Failure> {
     let mut taken = vec![feed];
     let mut options = Vec::new();
     for stream in &config.market_data.streams {
         let filter = stream.filter().map_err(Failure::usage)?;
         let session = (0..)
-            .map(|salt| session(feed, &stream.name, now_ns, salt))
+            .map(|salt| session(feed, &stream.name, start_id, salt))
             .find(|session| !taken.contains(session))
             .expect("there are more names than streams");
         taken.push(session);
@@ -48,8 +48,8 @@ pub fn sessions(
 }
 
 /// Ten digits from the journal, the stream and the start (FNV-1a).
-fn session(feed: Session, name: &str, now_ns: u64, salt: u64) -> Session {
-    let bytes = feed.into_iter().chain(name.bytes()).chain(now_ns.to_le_bytes());
+fn session(feed: Session, name: &str, start_id: u64, salt: u64) -> Session {
+    let bytes = feed.into_iter().chain(name.bytes()).chain(start_id.to_le_bytes());
     let hash = bytes.chain(salt.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

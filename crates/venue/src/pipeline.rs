@@ -118,6 +118,8 @@ pub struct Edges {
     pub feed_destination: std::net::SocketAddr,
     /// Takes the operator events of a gateway, named; called on the threads of the gateways.
     pub operator_events: fn(&'static str) -> Option<Box<dyn OperatorEventSink>>,
+    /// A number that no other start of the journal has.
+    pub start_id: u64,
     /// Perturbations of the stages: none except in a simulation.
     pub perturbations: Perturbations,
 }
@@ -248,7 +250,7 @@ where
     let journal_id = journal::identity(&mut *storage).unwrap_or(journal_id);
     let session = stream_session(journal_id);
     let mut core = Core::new(config.rings);
-    let streams = delta_streams::sessions(config, session, now_ns)?;
+    let streams = delta_streams::sessions(config, session, edges.start_id)?;
     let mut gateways = Gateways::new(config, networks, edges, &mut core, session, streams)?;
     let commands = core.source_outside("submissions venue", operator::SLOTS);
     let (to_results, results) = operator::results();

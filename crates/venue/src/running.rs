@@ -90,6 +90,9 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let edges = Edges {
         feed_destination: addresses.market_data,
         operator_events: |component| Some(EventNotices::sink(component)),
+        start_id: os::random_u64().map_err(|error| {
+            Failure::environment(format!("the system gives no random number: {error}"))
+        })?,
         perturbations: Perturbations::default(),
     };
     let now_ns = clock.now_ns();

@@ -70,6 +70,7 @@ impl Venue {
         let edges = Edges {
             feed_destination: SocketAddr::from(([127, 0, 0, 1], 50_000)),
             operator_events: |_| None,
+            start_id: 1,
             perturbations: Perturbations::default(),
         };
         let disk = CrashStorage::new();

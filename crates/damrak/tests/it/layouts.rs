@@ -223,6 +223,7 @@ fn architecture_lists_every_edge() {
     let edges = Edges {
         feed_destination: config.market_data.line_a().fallback,
         operator_events: |_| None,
+        start_id: 1,
         perturbations: Perturbations::default(),
     };
     let storage = || Box::new(CrashStorage::new());
@@ -296,6 +297,7 @@ fn streams_are_sent_by_their_agents() {
         let edges = Edges {
             feed_destination: config.market_data.line_a().fallback,
             operator_events: |_| None,
+            start_id: 1,
             perturbations: Perturbations::default(),
         };
         let storage = || Box::new(CrashStorage::new());

@@ -361,6 +361,7 @@ fn assembled(storage: &CrashStorage, network: &FakeDatagram) -> Venue {
     let edges = Edges {
         feed_destination: config.market_data.line_a().fallback,
         operator_events: |_| None,
+        start_id: 1,
         perturbations: Perturbations::default(),
     };
     let disk = || Box::new(storage.clone());

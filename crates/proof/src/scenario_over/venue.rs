@@ -106,6 +106,7 @@ impl ScenarioVenue {
         let edges = Edges {
             feed_destination: config.market_data.line_a().fallback,
             operator_events: |_| None,
+            start_id: 1,
             perturbations: Perturbations::default(),
         };
         let files = || Box::new(storage.clone());

@@ -256,6 +256,7 @@ impl World {
         let edges = Edges {
             feed_destination: self.feed.address(),
             operator_events: |_| None,
+            start_id: self.seed ^ self.counts.kills.rotate_right(16),
             perturbations: self.perturbations.clone(),
         };
         let now_ns = self.now_ns();

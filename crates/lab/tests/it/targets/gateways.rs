@@ -76,6 +76,7 @@ impl Small {
         let edges = Edges {
             feed_destination: SocketAddr::from(([127, 0, 0, 1], 50_000)),
             operator_events: |_| None,
+            start_id: 1,
             perturbations: Perturbations::default(),
         };
         let (storage, files) = (Box::new(disk.clone()), Box::new(disk.clone()));
