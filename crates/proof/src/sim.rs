@@ -2,7 +2,7 @@
 //! seed.
 //!
 //! Start at [`run`]. `setup` is what a seed simulates, `world` the venue and its surroundings, `client` the
-//! participants, `attacker` the hostile ones; `world::audit` checks what must hold.
+//! participants, `subscriber` the readers of market data, `attacker` the hostile ones; `world::audit` checks what must hold.
 //!
 //! Architecture invariant: nothing here reads a clock, a socket or a file; one seed is one run.
 
@@ -10,6 +10,7 @@ mod faults;
 mod setup;
 mod outcome;
 mod client;
+mod subscriber;
 mod attacker;
 mod probe;
 mod disk;

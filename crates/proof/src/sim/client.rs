@@ -25,14 +25,14 @@ const LATE_NS_MAX: u64 = 400_000_000;
 
 /// When nothing comes through.
 #[derive(Clone, Copy, Debug, Default)]
-struct Partition {
+pub(super) struct Partition {
     to_venue_until_ns: u64,
     to_client_until_ns: u64,
 }
 
 impl Partition {
     /// May begin now, for up to 5 s; up to 20 s now and then, which is more than anybody waits.
-    fn may_begin(&mut self, faults: &mut Faults, now_ns: u64) {
+    pub(super) fn may_begin(&mut self, faults: &mut Faults, now_ns: u64) {
         if faults.strikes(FaultKind::Partition) {
             let until_ns = now_ns + Self::length(faults, FaultKind::Partition);
             (self.to_venue_until_ns, self.to_client_until_ns) = (until_ns, until_ns);
@@ -51,11 +51,11 @@ impl Partition {
         faults.below(kind, if is_long { 20_000_000_000 } else { 300_000_000 })
     }
 
-    fn reaches_venue(&self, faults: &Faults, now_ns: u64) -> bool {
+    pub(super) fn reaches_venue(&self, faults: &Faults, now_ns: u64) -> bool {
         !faults.on || self.to_venue_until_ns <= now_ns
     }
 
-    fn reaches_client(&self, faults: &Faults, now_ns: u64) -> bool {
+    pub(super) fn reaches_client(&self, faults: &Faults, now_ns: u64) -> bool {
         !faults.on || self.to_client_until_ns <= now_ns
     }
 }
@@ -395,7 +395,8 @@ impl DatagramClient {
     }
 }
 
-fn transmit(
+/// Sends a datagram that may be lost, repeated or late.
+pub(super) fn transmit(
     transit: &mut Transit<Vec<u8>>,
     datagram: Vec<u8>,
     faults: &mut Faults,

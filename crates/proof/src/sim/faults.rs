@@ -89,6 +89,8 @@ faults! {
     MisdirectedWrite "misdirected-write" 4_000,
     /// A write says that it is done, and a byte is another one.
     CorruptedWrite "corrupted-write" 4_000,
+    /// A datagram of market data, or a request for one, arrives without its end.
+    Truncation "truncation" 40,
 
     /// Strangers connect and say nothing.
     SilentConnections "silent-connections" 300,

@@ -34,6 +34,16 @@ counts! {
     replies,
     /// Messages that the feed's reader received.
     feed_messages,
+    /// Subscriptions to market data: a subscriber that cannot go on begins another.
+    subscriptions,
+    /// Snapshots that subscribers took.
+    joins,
+    /// Joins because the session was another.
+    session_changes,
+    /// Joins because messages were lost for good.
+    lost_gaps,
+    /// Messages that a delta stream dropped.
+    stream_drops,
     /// Connections that clients made.
     connections,
     /// Times an operator logged a session out that speaks SoupBinTCP; its client connects again.

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use venue::config::{Config, DurabilityConfig, FirmNames};
+use venue::config::{
+    Bytes, Config, DurabilityConfig, FirmNames, Overflow, Span, StreamConfig, SubscriberConfig,
+};
 
+use super::subscriber::Way;
 use crate::{generator::Profile, rng::Rng};
 
 /// Sessions that speak SoupBinTCP; they come first.
@@ -19,6 +22,29 @@ pub(super) const ATTACKERS: [usize; 2] = [6, 7];
 
 /// 2026-01-02 09:30 UTC, when every simulated day begins.
 pub(super) const START_NS: u64 = 1_767_346_200_000_000_000;
+
+/// The subscribers of market data log in with this name and password.
+pub(super) const SUBSCRIBER: (&str, &str) = ("feed01", "PASSWORD");
+
+/// Adds a delta stream of all instruments, with a ring that is smaller than a configuration may say and drops, and the
+/// subscribers.
+fn admit_subscribers(config: &mut Config) {
+    config.market_data.streams.push(StreamConfig {
+        name: "all".to_owned(),
+        instruments: vec!["*".to_owned()],
+        to: vec![Way::Stream.address()],
+        packet_size: Bytes(400),
+        flush_after: Span(Duration::from_micros(300)),
+        overflow: Overflow::Drop,
+        slots: 32,
+        agent: 1,
+    });
+    let (username, password) = SUBSCRIBER;
+    config
+        .market_data
+        .subscribers
+        .push(SubscriberConfig { username: username.to_owned(), password: password.to_owned() });
+}
 
 /// Adds the attacker's participants and those whose replies are timed, and makes the bounds so small that a
 /// run of some hundred ticks reaches them.
@@ -88,5 +114,6 @@ pub(super) fn config(rng: &mut Rng) -> Config {
     for participant in &mut config.participants[..TCP_SESSIONS] {
         participant.cancel_on_disconnect = rng.below(4) == 0;
     }
+    admit_subscribers(&mut config);
     config
 }

@@ -36,8 +36,10 @@ use super::{
     outcome::{Counts, Summary, Violation},
     probe::{self, Probe},
     setup::{
-        ATTACKERS, PROBES, START_NS, TCP_SESSIONS, UDP_SESSIONS, admit_attacker, config, profile,
+        ATTACKERS, PROBES, START_NS, SUBSCRIBER, TCP_SESSIONS, UDP_SESSIONS, admit_attacker,
+        config, profile,
     },
+    subscriber::{FeedDoors, Subscribers, Way},
 };
 use crate::{generator::CommandFlow, rng::Rng, scenario_over};
 
@@ -115,6 +117,7 @@ struct VenueLife {
     order_entry_udp: FakeDatagram,
     market_data: FakeDatagram,
     re_request: FakeDatagram,
+    stream: FakeDatagram,
 }
 
 /// What a run is at.
@@ -154,6 +157,7 @@ struct World {
     tcp: Vec<SimulatedTcpClient>,
     udp: Vec<DatagramClient>,
     feed: DatagramClient,
+    subscribers: Subscribers,
     attacker: Option<Attacker>,
     probes: Vec<Probe>,
     /// Accidents happen beside attacks, so a reply may be late.
@@ -219,6 +223,7 @@ impl World {
             tcp,
             udp,
             feed: DatagramClient::new("", address(50_000)),
+            subscribers: Subscribers::new(!options.seed, fault_set, SUBSCRIBER),
             attacker,
             probes: if with_attacker { PROBES.map(|_| Probe::default()).into() } else { vec![] },
             with_accidents,
@@ -246,7 +251,13 @@ impl World {
     }
 
     fn start_venue(&mut self) -> Result<(), String> {
-        let networks = Networks::<FakeStream, FakeDatagram>::default();
+        let mut networks = Networks::<FakeStream, FakeDatagram>::default();
+        let stream = FakeDatagram::new();
+        networks.streams = vec![stream.clone()];
+        let doors = FeedDoors {
+            snapshot: networks.feed_server.snapshot.clone(),
+            stream: networks.feed_server.stream.clone(),
+        };
         let life = (
             networks.order_entry.clone(),
             networks.order_entry_udp.clone(),
@@ -282,7 +293,9 @@ impl World {
             order_entry_udp: life.1,
             market_data: life.2,
             re_request: life.3,
+            stream,
         });
+        self.subscribers.venue_started(&doors);
         Ok(())
     }
 
@@ -388,18 +401,29 @@ impl World {
         for client in &mut self.udp {
             client.turn(&venue.order_entry_udp, &mut self.faults, &mut self.rng, now_ns)?;
         }
-        for source in [&venue.market_data, &venue.re_request] {
-            while let Some((to, datagram)) = source.take() {
-                if self.attacker.as_ref().is_some_and(|attacker| attacker.may_be_answered(to)) {
-                    self.answers += 1;
-                    continue;
-                }
-                if to != self.feed.address() {
-                    return Err(format!("the venue sent market data to {to}, where nobody is"));
-                }
+        while let Some((to, datagram)) = venue.market_data.take() {
+            if to != self.feed.address() {
+                return Err(format!("the venue sent the feed to {to}, which is not its group"));
+            }
+            self.subscribers.feed(&datagram, now_ns);
+            self.feed.incoming(datagram, &mut self.faults, &mut self.rng, now_ns);
+        }
+        while let Some((to, datagram)) = venue.re_request.take() {
+            if self.attacker.as_ref().is_some_and(|attacker| attacker.may_be_answered(to)) {
+                self.answers += 1;
+            } else if to == self.feed.address() {
                 self.feed.incoming(datagram, &mut self.faults, &mut self.rng, now_ns);
+            } else if !self.subscribers.datagram(to, &datagram, true, now_ns) {
+                return Err(format!("the venue answered {to}, where nobody is"));
             }
         }
+        while let Some((to, datagram)) = venue.stream.take() {
+            if to != Way::Stream.address() {
+                return Err(format!("the venue sent a stream to {to}, where nobody is"));
+            }
+            self.subscribers.datagram(to, &datagram, false, now_ns);
+        }
+        self.subscribers.turn(&venue.re_request, now_ns)?;
         self.feed.turn(&venue.re_request, &mut self.faults, &mut self.rng, now_ns)
     }
 
@@ -509,6 +533,15 @@ impl World {
         }
     }
 
+    /// Counts what the delta stream of this life dropped.
+    fn count_drops(&mut self) {
+        if let Some(venue) = &self.venue {
+            let streams = venue.gauges.streams.iter();
+            self.counts.stream_drops +=
+                streams.map(|stream| stream.counters.read().dropped).sum::<u64>();
+        }
+    }
+
     /// Restarts the venue after it has ended, perhaps by a power cut.
     fn restart(&mut self, stopped: Stopped) -> Result<(), String> {
         let after = match stopped {
@@ -523,7 +556,9 @@ impl World {
         self.faults.hits.count(KILLED_AFTER, &after, 1);
         self.counts.kills += 1;
         self.count_defences();
+        self.count_drops();
         self.venue = None;
+        self.subscribers.venue_died();
         if let Some(attacker) = &mut self.attacker {
             attacker.venue_died();
         }
@@ -545,6 +580,7 @@ impl World {
     /// Faults end, everybody comes back, and everything under way arrives.
     fn settle(&mut self) -> Result<(), String> {
         self.faults.on = false;
+        self.subscribers.faults.on = false;
         self.phase = Phase::Mending;
         self.disk.recover_room();
         let begun_ns = self.now_ns();
@@ -558,9 +594,15 @@ impl World {
         self.phase = Phase::Ending;
         let begun_ns = self.now_ns();
         let (mut received, mut quiet_since_ns) = (0, begun_ns);
-        while self.now_ns() - quiet_since_ns < QUIET_NS || !self.are_all_in() {
+        while self.now_ns() - quiet_since_ns < QUIET_NS
+            || !self.are_all_in()
+            || !self.have_subscribers_all()
+        {
             if self.now_ns() - begun_ns > MEND_NS_MAX {
-                return Err("a client cannot stay logged in, though nothing is broken".into());
+                return Err(match self.are_all_in() {
+                    true => "a subscriber cannot catch up, though nothing is broken".into(),
+                    false => "a client cannot stay logged in, though nothing is broken".into(),
+                });
             }
             self.turn()?;
             let now_received = self.received().map(|(_, received)| received.len()).sum::<usize>()
@@ -574,6 +616,14 @@ impl World {
 
     fn are_all_in(&self) -> bool {
         self.tcp.iter().all(SimulatedTcpClient::is_logged_in)
+    }
+
+    /// True if every subscriber has books with all that was published.
+    fn have_subscribers_all(&self) -> bool {
+        let venue = self.venue.as_ref().expect("the venue runs between kills");
+        let stream = venue.gauges.streams[0].counters.read();
+        let next_of_feed = venue.gauges.feed_server.read().messages + 1;
+        self.subscribers.are_caught_up(next_of_feed, stream.messages + stream.dropped + 1)
     }
 
     /// The honest participants, and what they received.

@@ -20,6 +20,10 @@ fn seeds_with_faults_hold() {
     let Counts { kills, power_cuts, trades, snapshot_starts, ledger_entries, .. } = total;
     assert!(kills > 40 && power_cuts > 10 && trades > 1_000, "{total:?}");
     assert!(snapshot_starts > 10 && ledger_entries > 1_000, "{total:?}");
+    // Subscribers joined again where the session changed, and a stream dropped messages.
+    let Counts { subscriptions, joins, session_changes, stream_drops, .. } = total;
+    assert!(subscriptions >= 3 * 24 && joins > subscriptions, "{total:?}");
+    assert!(session_changes > 40 && stream_drops > 20, "{total:?}");
 }
 
 /// Each kind of fault by itself strikes in some seed, and all holds.

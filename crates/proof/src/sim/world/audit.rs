@@ -122,7 +122,10 @@ impl World {
         }
         self.audit_streams(engine, &derived)?;
         self.count_defences();
+        self.count_drops();
+        self.subscribers.count(&mut self.counts);
         let mut hits = self.faults.hits.clone();
+        hits.add(&self.subscribers.faults.hits);
         for (perturbation, times) in Perturbation::ALL.iter().zip(self.perturbations.counts()) {
             hits.count(PERTURBATIONS, perturbation.as_str(), times);
         }
@@ -175,10 +178,16 @@ impl World {
                 derived.feed_messages()
             ));
         }
-        match audit::book_difference(engine, &book) {
-            Some(difference) => Err(format!("the book from the feed: {difference}")),
-            None => Ok(()),
+        if let Some(difference) = audit::book_difference(engine, &book) {
+            return Err(format!("the book from the feed: {difference}"));
         }
+        for (way, book) in self.subscribers.books() {
+            let book = book.ok_or_else(|| format!("subscriber {way:?} has no books"))?;
+            if let Some(difference) = audit::book_difference(engine, book) {
+                return Err(format!("the books of subscriber {way:?}: {difference}"));
+            }
+        }
+        Ok(())
     }
 }
 
