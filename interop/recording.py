@@ -5,7 +5,8 @@ usage: recording.py --damrak target/release/damrak --work FOLDER
 
 every_type.csv has a message of each of the 23 types, written by hand. `damrak feed convert` makes a BinaryFILE and
 packets of it. PyPI itchfeed and itchcpp (C++) decode the first: each message must encode to its bytes again,
-and each field that has the name of a column must have its value. tshark reads the packets as MoldUDP64. A decoder
+and each field that has the name of a column must have its value. tshark reads the packets as MoldUDP64. DuckDB reads
+the messages as Parquet, where the program writes it, and must find in each cell what the table in CSV has. A decoder
 that is not installed is named. Prints one JSON object; exit code 0 if all held, 1 if something did not.
 """
 
@@ -87,7 +88,44 @@ def dissected(packets, port=PORT):
     return sum(int(count) for _, counts in found for count in counts.split(",") if count)
 
 
-def read_by_others(messages_file, packets, rows, port, outcome):
+def cells_of_parquet(damrak, messages_file):
+    """How many cells DuckDB finds in the messages as Parquet, each with the value that the table in CSV has; `None` if
+    the program writes no Parquet."""
+    import duckdb
+
+    parquet, table = messages_file.with_suffix(".parquet"), messages_file.with_suffix(".columns.csv")
+    try:
+        convert(damrak, messages_file, parquet)
+    except ValueError as failure:
+        if "built without Parquet" in str(failure):
+            return None
+        raise
+    convert(damrak, messages_file, table)
+    with open(table, newline="") as file:
+        expected = list(csv.DictReader(file))
+    read = f"FROM read_parquet('{parquet}')"
+    columns = duckdb.sql(f"DESCRIBE SELECT * {read}").fetchall()
+    names = [name for name, *_ in columns]
+    if names != list(expected[0]):
+        raise ValueError(f"DuckDB: the columns of Parquet are {names}, those of CSV are {list(expected[0])}")
+    # Moments in nanoseconds, which Python's own type of time has no room for.
+    cells = ", ".join(
+        f'epoch_ns("{name}")::VARCHAR' if kind.startswith("TIMESTAMP") else f'"{name}"::VARCHAR'
+        for name, kind, *_ in columns
+    )
+    rows = duckdb.sql(f"SELECT {cells} {read}").fetchall()
+    compared = 0
+    for number, (row, wanted) in enumerate(zip(rows, expected, strict=True), 1):
+        for name, cell in zip(names, row, strict=True):
+            if (cell or "") != wanted[name]:
+                raise ValueError(f"DuckDB: row {number}: {name} is {cell!r}, not {wanted[name]!r}")
+            compared += cell is not None
+    if compared < COMPARED_MIN:
+        raise ValueError(f"DuckDB: {compared} cells have a value; the check is no check")
+    return compared
+
+
+def read_by_others(damrak, messages_file, packets, rows, port, outcome):
     """Each decoder that is installed reads a recording; `rows` are its messages as a table."""
     messages = list(frames(messages_file.read_bytes()))
     outcome["messages"] = len(messages)
@@ -96,6 +134,12 @@ def read_by_others(messages_file, packets, rows, port, outcome):
             outcome["skipped"].append(package)
         else:
             outcome[package] = decoded(module, messages, rows)
+    if importlib.util.find_spec("duckdb") is None:
+        outcome["skipped"].append("duckdb")
+    elif (compared := cells_of_parquet(damrak, messages_file)) is None:
+        outcome["skipped"].append("duckdb (the program is built without Parquet)")
+    else:
+        outcome["duckdb"] = compared
     if shutil.which("tshark") is None:
         outcome["skipped"].append("tshark")
     else:
@@ -117,7 +161,7 @@ def check_recorded(damrak, messages_file, packets, port, required):
     if other := sorted(kinds - set(required)):
         raise ValueError(f"the venue sends {', '.join(other)}, which docs/wire/itch.md does not say")
     outcome["kinds"] = "".join(sorted(kinds))
-    read_by_others(messages_file, packets, rows, port, outcome)
+    read_by_others(damrak, messages_file, packets, rows, port, outcome)
     return outcome
 
 
@@ -131,7 +175,7 @@ def check(damrak, work):
         rows = list(csv.DictReader(file))
     if sorted(row["message_type"] for row in rows) != sorted(TYPES):
         raise ValueError(f"{ROWS} does not have each of the types {TYPES} once")
-    read_by_others(messages_file, packets, rows, PORT, outcome)
+    read_by_others(damrak, messages_file, packets, rows, PORT, outcome)
     # The way back: what the packets have is what was written by hand.
     convert(damrak, packets, work / "again.itch")
     if (work / "again.itch").read_bytes() != messages_file.read_bytes():

@@ -11,7 +11,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
   slouch       crate slouch            OUCH 5.0, both ways
   quickfix     QuickFIX C++            FIX 4.2, 4.4 and 5.0 SP1, gaps both ways, a venue that is killed, market data
   quickfixgo   QuickFIX/Go             the same
-  recording    PyPI itchfeed, itchcpp  ITCH 5.0, all 23 messages, which tshark reads too
+  recording    PyPI itchfeed, itchcpp  ITCH 5.0, all 23 messages, which tshark reads too, and DuckDB as Parquet
   every_kind   the same and tshark     a live feed with every kind of message that the venue sends
   ouch42       tshark                  OUCH 4.2, both ways, field by field as sent
   itch_decode  PyPI itchfeed           ITCH 5.0, the recorded feed
