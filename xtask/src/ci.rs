@@ -6,18 +6,18 @@
 
 use std::{
     env, fs,
-    io::Read,
-    path::{Path, PathBuf},
-    process::{Command, ExitCode, Stdio},
-    thread,
+    path::PathBuf,
+    process::{Command, ExitCode},
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
-
 use crate::{cargo, root, target_folder, tidy};
 
+mod commands;
+mod program;
 mod twins;
+
+use commands::passes;
 
 /// A step: its name, the property it shows, and its function.
 pub struct Step {
@@ -54,54 +54,66 @@ const STEPS: &[Step] = &[
         shows: "the core answers through a benchmark's C interface",
         run: mebench,
     },
-    Step { name: "demo", shows: "the demo trades, dies, recovers, and all adds up", run: demo },
-    Step { name: "journal", shows: "the journal that the demo left is whole", run: journal },
-    Step { name: "one-core", shows: "the demo completes on one core", run: one_core },
+    Step {
+        name: "demo",
+        shows: "the demo trades, dies, recovers, and all adds up",
+        run: program::demo,
+    },
+    Step {
+        name: "journal",
+        shows: "the journal that the demo left is whole",
+        run: program::journal,
+    },
+    Step { name: "one-core", shows: "the demo completes on one core", run: program::one_core },
     Step {
         name: "kill",
         shows: "no acknowledged order is lost when the venue is killed under load",
-        run: kill,
+        run: program::kill,
     },
     Step {
         name: "power",
         shows: "no acknowledged order is lost when the power is cut under load",
-        run: power,
+        run: program::power,
     },
     Step {
         name: "attack",
         shows: "no attack stops the venue, takes replies from honest clients or fills its journal",
-        run: attack,
+        run: program::attack,
     },
     Step {
         name: "builds",
         shows: "builds and layouts replay the same journal to the same state",
-        run: builds,
+        run: program::builds,
     },
     Step {
         name: "sim",
         shows: "simulated venues survive every injected fault, and agree with the model",
-        run: sim,
+        run: program::sim,
     },
     Step {
         name: "orders",
         shows: "public order files give the published results in every layout",
-        run: orders,
+        run: program::orders,
     },
     Step {
         name: "feed",
         shows: "every subscriber behind a network that loses has the books of the engine",
-        run: feed,
+        run: program::feed,
     },
-    Step { name: "interop", shows: "clients and decoders of others understand us", run: interop },
+    Step {
+        name: "interop",
+        shows: "clients and decoders of others understand us",
+        run: program::interop,
+    },
     Step {
         name: "operator",
         shows: "operators command a running venue, by key or by socket, each command once under kill -9",
-        run: operator,
+        run: program::operator,
     },
     Step {
         name: "ledger",
         shows: "under kills of venue and store, PostgreSQL and SQLite match the journal",
-        run: ledger,
+        run: program::ledger,
     },
 ];
 
@@ -115,18 +127,6 @@ const BY_NAME: &[Step] = &[Step {
 /// Features beside the default ones, which clippy checks separately. Every build of the program uses
 /// these, so that it is built once.
 const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres,damrak/parquet"];
-
-/// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
-const DEMO_KEYS: &[&str] = &[
-    "orders",
-    "trades",
-    "feed_gaps",
-    "acked_lost",
-    "state_hash_equal",
-    "feed_book_equal",
-    "latency_ns",
-];
-const DEMO_PERCENTILES: &[&str] = &["p50", "p99", "p999", "max"];
 
 /// `cargo x ci --list`.
 pub fn list() {
@@ -296,463 +296,8 @@ fn mebench() -> Result<Outcome, String> {
     passes(&mut cargo_on_it("test"))
 }
 
-fn demo() -> Result<Outcome, String> {
-    demo_in("demo", Command::new(damrak()))
-}
-
-fn journal() -> Result<Outcome, String> {
-    let journal = work_folder("demo").join("demo-out/journal");
-    if !journal.is_dir() {
-        return Err(format!("the demo left no {}", journal.display()));
-    }
-    let summary = answers(
-        Command::new(damrak()).args(["journal", "verify", "--json"]).arg(journal),
-        Duration::from_secs(120),
-    )?;
-    println!("{summary}");
-    Ok(Passed)
-}
-
-fn one_core() -> Result<Outcome, String> {
-    if Command::new("taskset").arg("-V").stdout(Stdio::null()).status().is_err() {
-        return Ok(Skipped("taskset is not installed".into()));
-    }
-    let mut taskset = Command::new("taskset");
-    taskset.arg("-c").arg(first_core()).arg(damrak());
-    demo_in("demo-one-core", taskset)
-}
-
-fn kill() -> Result<Outcome, String> {
-    for durability in ["written", "synced"] {
-        let summary = answers(
-            Command::new(damrak())
-                .args(["kill", "--times", "15", "--json", "--durability", durability, "--out"])
-                .arg(work_folder("kill")),
-            Duration::from_secs(300),
-        )?;
-        println!("{summary}");
-        if summary["acked"].as_u64().is_none_or(|count| count == 0) {
-            return Err("nothing was acknowledged before the kills".into());
-        }
-    }
-    Ok(Passed)
-}
-
-/// A second for each attack; latency is judged by hand, on a machine with cores to spare.
-fn attack() -> Result<Outcome, String> {
-    let mut command = Command::new(damrak());
-    command.args(["lab", "attack", "--short", "--json", "--out"]).arg(work_folder("attack"));
-    let summary = answers(&mut command, Duration::from_secs(900))?;
-    println!("{} attacks", summary["attacks"].as_array().map_or(0, Vec::len));
-    Ok(Passed)
-}
-
-/// The same on a disk that loses its power before each kill, which takes root and loop devices.
-fn power() -> Result<Outcome, String> {
-    let cuts = |durability: &str, times: &str| {
-        let mut command = Command::new(damrak());
-        command.args(["kill", "--power-cuts", "--json", "--durability", durability]);
-        command.args(["--times", times, "--out"]).arg(work_folder("power"));
-        shown(&command);
-        let output = command.stdin(Stdio::null()).output();
-        output.map_err(|error| format!("damrak kill: {error}"))
-    };
-    let output = cuts("synced", "8")?;
-    let (said, talk) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if output.status.code() == Some(3) {
-        let why = talk.lines().next().unwrap_or("it cannot be done here").to_owned();
-        return Ok(Skipped(why));
-    }
-    println!("{said}");
-    let summary: Value = serde_json::from_str(&said).unwrap_or_default();
-    if !output.status.success() || summary["power_cuts"] != 8 {
-        return Err(format!("{}: {said}{talk}", output.status));
-    }
-    if summary["acked"].as_u64().is_none_or(|count| count == 0) {
-        return Err("nothing was acknowledged before the power was cut".into());
-    }
-    // The planted twin: what was only written must be missed, or this shows nothing.
-    let twin = cuts("written", "8")?;
-    if twin.status.code() != Some(4) {
-        let talk = String::from_utf8_lossy(&twin.stderr);
-        return Err(format!("power cuts took nothing that was only written: {talk}"));
-    }
-    println!("under `written`: {}", String::from_utf8_lossy(&twin.stderr).trim_end());
-    Ok(Passed)
-}
-
-/// The journal of the demo: replayed by the venue's build, by the core in a build that is hardly
-/// optimized and has all checks, and opened by venues in every layout, each of which says what it came
-/// to.
-fn builds() -> Result<Outcome, String> {
-    let journal = work_folder("demo").join("demo-out/journal");
-    let mut command = Command::new(damrak());
-    command.args(["journal", "verify", "--json"]).arg(&journal);
-    let summary = answers(&mut command, Duration::from_secs(120))?;
-    if summary["hashes_equal"].as_u64().is_none_or(|count| count == 0) {
-        return Err(format!("no checkpoint was compared: {summary}"));
-    }
-    let mut states = vec![("the venue's build".to_owned(), summary["state_hash"].clone())];
-    let summary = answers(replay_with_checks(&[]).arg(&journal), Duration::from_secs(600))?;
-    if summary["checked"] != true {
-        return Err(format!("that build had no checks: {summary}"));
-    }
-    states.push(("a build with all checks".to_owned(), summary["state_hash"].clone()));
-    for layout in ["single", "core-alone", "entry-core", "pipeline"] {
-        states.push((format!("layout {layout}"), opened_in(layout, &journal)?));
-    }
-    for (of, state) in &states {
-        println!("{state} {of}");
-    }
-    if let Some((of, state)) = states.iter().find(|(_, state)| *state != states[0].1) {
-        return Err(format!("{of} has state {state}, not {}", states[0].1));
-    }
-    // The planted twin: a build that applies some inputs twice must give another state.
-    let mut twin = replay_with_checks(&["--features", "journal/failpoints"]);
-    twin.arg(&journal).env("DAMRAK_FAILPOINT", "twice");
-    let state = answers(&mut twin, Duration::from_secs(600))?["state_hash"].clone();
-    println!("{state} with `twice` planted");
-    if state == states[0].1 {
-        return Err("a build that applies wrong inputs has the same state".into());
-    }
-    Ok(Passed)
-}
-
-/// The core and a journal and nothing else, hardly optimized and with all checks.
-fn replay_with_checks(features: &[&str]) -> Command {
-    let mut command = Command::new(cargo());
-    command.args(["run", "--quiet", "--locked", "-p", "damrak-engine"]).args(features);
-    command.args(["--example", "replay", "--"]);
-    command
-}
-
-/// The state to which a venue in this layout comes that starts on a copy of this journal.
-fn opened_in(layout: &str, journal: &Path) -> Result<Value, String> {
-    let folder = work_folder("builds");
-    let copy = folder.join("journal");
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let _ = fs::remove_dir_all(&folder); // there may be none
-    fs::create_dir_all(&copy).map_err(failed)?;
-    for entry in fs::read_dir(journal).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        // Without the snapshots: the first record is replayed as well.
-        if entry.path().extension().is_none_or(|extension| extension != "snapshot") {
-            fs::copy(entry.path(), copy.join(entry.file_name())).map_err(failed)?;
-        }
-    }
-    // As the demo had it, elsewhere.
-    let config = folder.join("venue.toml");
-    let demo = fs::read_to_string(work_folder("demo").join("demo-out/venue.toml"));
-    let mut text = format!("layout.threads = {layout:?}\n");
-    for line in demo.map_err(failed)?.lines() {
-        text += &match line.split_once(" = ") {
-            Some(("directory", _)) => format!("directory = {copy:?}\n"),
-            Some((key @ ("address" | "group" | "re_request"), _)) => {
-                format!("{key} = \"127.0.0.1:0\"\n")
-            }
-            _ => format!("{line}\n"),
-        };
-    }
-    fs::write(&config, text).map_err(failed)?;
-    let mut command = Command::new(damrak());
-    // Its standard input has ended: it starts, says so and stops.
-    command.args(["serve", "--json", "--until-stdin-ends", "--config"]).arg(&config);
-    shown(&command);
-    let output = command.stdin(Stdio::null()).output().map_err(failed)?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let started: Value = said
-        .lines()
-        .next()
-        .and_then(|line| serde_json::from_str(line).ok())
-        .ok_or_else(|| format!("{said}{}", String::from_utf8_lossy(&output.stderr)))?;
-    fs::remove_dir_all(&folder).map_err(failed)?;
-    Ok(started["recovered"]["state_hash"].clone())
-}
-
-/// Seeds of the simulator in this run, and the ticks of each.
-const SIM_SEEDS: &str = "1000";
-const SIM_TICKS: &str = "1200";
-
-fn sim() -> Result<Outcome, String> {
-    let summary = answers(
-        Command::new(damrak())
-            .args(["sim", "--seeds", SIM_SEEDS, "--ticks", SIM_TICKS, "--quiet", "--json"]),
-        Duration::from_secs(300),
-    )?;
-    println!("{summary}");
-    match summary["never_hit"].as_array() {
-        Some(never) if never.is_empty() => Ok(Passed),
-        never => Err(format!("never hit: {never:?}")),
-    }
-}
-
-/// Each file as often as `DAMRAK_ORIGIN_RUNS` says in each layout, once if it does not. The files are
-/// not ours: they lie beside the repository, or the step is skipped.
-fn orders() -> Result<Outcome, String> {
-    const LAYOUTS: [&str; 5] = [
-        "single",
-        "engine-alone",
-        "entry-core",
-        "pipeline",
-        "source+ledger | sequencer+reporter | engine+journaler",
-    ];
-    let runs: usize = match env::var("DAMRAK_ORIGIN_RUNS") {
-        Ok(runs) => runs.parse().map_err(|_| format!("DAMRAK_ORIGIN_RUNS is {runs:?}"))?,
-        Err(_) => 1,
-    };
-    let data = root().join("../shared/data/zerox");
-    let sets = ["100k", "1300k_cancel"].map(|set| data.join(set));
-    if let Some(missing) = sets.iter().find(|set| !set.is_dir()) {
-        return Ok(Skipped(format!("there is no {}", missing.display())));
-    }
-    for set in &sets {
-        let published = fs::read_to_string(set.join("expected_summary.txt"))
-            .map_err(|error| format!("{}: {error}", set.display()))?;
-        let mut words = published.split_whitespace();
-        // Each figure follows its name.
-        let mut after = |name: &str| -> Result<u64, String> {
-            let figure = words.by_ref().skip_while(|word| *word != name).nth(1);
-            figure
-                .and_then(|figure| figure.parse().ok())
-                .ok_or_else(|| format!("{} says nothing of {name}", set.display()))
-        };
-        let expected = [
-            ("/places/accepted", after("accepted")?),
-            ("/places/rejected", after("rejected")?),
-            ("/trades", after("trades")?),
-            ("/self_trades", after("self-trades")?),
-            ("/cancels/effective", after("cancel_ok")?),
-            ("/cancels/not_found", after("cancel_not_found")?),
-            ("/instruments/0/best_bid", after("best_bid")?),
-            ("/instruments/0/best_ask", after("best_ask")?),
-            ("/instruments/0/bid_levels", after("bid_levels")?),
-            ("/instruments/0/ask_levels", after("ask_levels")?),
-            ("/instruments/0/resting", after("resting")?),
-        ];
-        for layout in LAYOUTS {
-            for run in 1..=runs {
-                let mut command = Command::new(damrak());
-                command.arg("run").arg(set.join("orders.csv.gz"));
-                command.arg("--balances").arg(set.join("balances_init.csv"));
-                command.args(["--rounding", "origin", "--layout", layout, "--json"]);
-                let results = answers(&mut command, Duration::from_secs(300))?;
-                let place = format!("{}, layout {layout}, run {run}", set.display());
-                for (pointer, figure) in expected {
-                    if results.pointer(pointer) != Some(&figure.into()) {
-                        return Err(format!("{place}: {pointer} is not {figure}: {results}"));
-                    }
-                }
-                for of in ["trades", "book", "balances"] {
-                    let hash = results["sha256"][of].as_str().unwrap_or("none");
-                    if !published.contains(hash) {
-                        return Err(format!("{place}: the hash of {of} is {hash}"));
-                    }
-                }
-                let rate = results["commands_per_second"].as_f64().unwrap_or(0.0);
-                println!("{place}: as published, {rate:.0} commands a second");
-            }
-        }
-    }
-    Ok(Passed)
-}
-
-/// A million messages over real sockets; the same in memory is a test of `proof`.
-fn feed() -> Result<Outcome, String> {
-    let mut command = Command::new(damrak());
-    command.args(["lab", "feed", "--messages", "1000000", "--json", "--out"]);
-    let summary = answers(command.arg(work_folder("feed")), Duration::from_secs(600))?;
-    println!("{summary}");
-    let subscribers = summary["subscribers"].as_array().map_or(0, Vec::len);
-    let messages = summary["messages"].as_u64().unwrap_or(0);
-    if subscribers < 4 || messages < 1_000_000 {
-        return Err(format!("{subscribers} subscribers of {messages} messages are too few"));
-    }
-    Ok(Passed)
-}
-
-/// Where `CI=true`, a check that is not installed fails instead of being skipped.
-fn interop() -> Result<Outcome, String> {
-    let Some(python) = python() else {
-        return Ok(Skipped("python3 is not installed".into()));
-    };
-    let mut command = Command::new(python);
-    command.arg("interop/run.py").arg("--damrak").arg(damrak());
-    command.arg("--work").arg(work_folder("interop"));
-    command.arg("--target-dir").arg(target_folder().join("interop"));
-    if is_ci() {
-        command.arg("--require-all");
-    }
-    passes(&mut command)
-}
-
-/// Halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP. With the selection of packages
-/// that the step `tests` has, so that nothing is built again.
-fn operator() -> Result<Outcome, String> {
-    let mut command = Command::new(cargo());
-    command.args(["test", "--release", "--locked", "--workspace", "--test", "it"]);
-    passes(command.args(FEATURES).args(["--", "operator::", "program::examples"]))
-}
-
-/// Kills of each store in this run, and orders in its journal; docs/ledger.md has the command for
-/// more.
-const LEDGER_KILLS: &str = "6";
-const LEDGER_ORDERS: &str = "5000";
-
-/// Both stores at the same time, since they mostly wait.
-fn ledger() -> Result<Outcome, String> {
-    let Some(python) = python() else {
-        return Ok(Skipped("python3 is not installed".into()));
-    };
-    let mut started = Vec::new();
-    for store in ["sqlite", "postgres"] {
-        let mut command = Command::new(&python);
-        command.arg("interop/ledger.py").arg("--damrak").arg(damrak());
-        command.args(["--store", store, "--kills", LEDGER_KILLS, "--orders", LEDGER_ORDERS]);
-        let line = shown(&command);
-        let child = command.current_dir(root()).stdin(Stdio::null()).spawn();
-        started.push((store, child.map_err(|error| format!("{line}: {error}")), line));
-    }
-    let mut outcome = Ok(Passed);
-    for (store, child, line) in started {
-        // Every one is waited for, whatever became of those before it.
-        let status =
-            child.and_then(|mut child| child.wait().map_err(|error| format!("{line}: {error}")));
-        outcome = match (outcome, status) {
-            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
-            (Ok(before), Ok(status)) => match status.code() {
-                Some(0) => Ok(before),
-                Some(NOT_INSTALLED) if !is_ci() => Ok(Skipped(format!("{store} is not installed"))),
-                _ => Err(format!("{line}: {status}")),
-            },
-        };
-    }
-    outcome
-}
-
-/// What the scripts of interop exit with where what they ask is not installed.
-const NOT_INSTALLED: i32 = 77;
-
-/// An interpreter that runs: the one that is named, the one that was installed, any.
-fn python() -> Option<PathBuf> {
-    let python = [
-        env::var_os("DAMRAK_INTEROP_PYTHON").map(PathBuf::from),
-        Some(target_folder().join("ci/venv/bin/python")),
-        Some("python3".into()),
-    ];
-    let runs = |python: &PathBuf| {
-        let mut command = Command::new(python);
-        command.arg("-V").stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    python.into_iter().flatten().find(runs)
-}
-
 fn is_ci() -> bool {
     env::var("CI").is_ok_and(|value| value == "true")
-}
-
-/// Runs a demo in a folder of its own and reads its summary.
-fn demo_in(folder: &str, mut command: Command) -> Result<Outcome, String> {
-    let folder = work_folder(folder);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    command.args(["demo", "--for", "5s", "--json"]).current_dir(&folder);
-    let summary = answers(&mut command, Duration::from_secs(240))?;
-    println!("{summary}");
-    check_demo(&summary)?;
-    Ok(Passed)
-}
-
-/// Checks that the summary has every promised key, and that every check in it passed.
-fn check_demo(summary: &Value) -> Result<(), String> {
-    if let Some(key) = DEMO_KEYS.iter().find(|key| summary[**key].is_null()) {
-        return Err(format!("the summary has no `{key}`"));
-    }
-    let latency = &summary["latency_ns"];
-    if let Some(key) = DEMO_PERCENTILES.iter().find(|key| latency[**key].as_u64().is_none()) {
-        return Err(format!("`latency_ns` has no number `{key}`"));
-    }
-    for key in ["orders", "trades"] {
-        if summary[key].as_u64().is_none_or(|count| count == 0) {
-            return Err(format!("`{key}` is {}, not a positive number", summary[key]));
-        }
-    }
-    for (key, wanted) in [
-        ("acked_lost", Value::from(0)),
-        ("state_hash_equal", Value::from(true)),
-        ("feed_book_equal", Value::from(true)),
-    ] {
-        if summary[key] != wanted {
-            return Err(format!(
-                "`{key}` is {}, not {wanted}, and yet the demo exits 0",
-                summary[key]
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Runs a command from the root with its output shown.
-fn passes(command: &mut Command) -> Result<Outcome, String> {
-    let line = shown(command);
-    let status = command
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|error| format!("{line}: {error}"))?;
-    if status.success() { Ok(Passed) } else { Err(format!("{line}: {status}")) }
-}
-
-/// Runs a command that must exit 0 in time and print one JSON object.
-fn answers(command: &mut Command, at_most: Duration) -> Result<Value, String> {
-    let line = shown(command);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{line}: {error}"))?;
-    let mut stdout = child.stdout.take().expect("stdout is piped");
-    let reader = thread::spawn(move || {
-        let mut text = String::new();
-        stdout.read_to_string(&mut text).map(|_| text)
-    });
-    let deadline = now() + at_most;
-    let status = loop {
-        match child.try_wait().map_err(|error| format!("{line}: {error}"))? {
-            Some(status) => break status,
-            None if now() < deadline => thread::sleep(Duration::from_millis(20)),
-            None => {
-                // It may have ended by itself in between; then there is nothing to end.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("{line}: not done after {} s", at_most.as_secs()));
-            }
-        }
-    };
-    let text = reader
-        .join()
-        .expect("reading does not panic")
-        .map_err(|error| format!("{line}: reading its output: {error}"))?;
-    if !status.success() {
-        return Err(format!("{line}: {status}\n{text}"));
-    }
-    let answer: Value =
-        serde_json::from_str(&text).map_err(|error| format!("{line}: {error} in:\n{text}"))?;
-    if answer.is_object() { Ok(answer) } else { Err(format!("{line}: no JSON object: {answer}")) }
-}
-
-/// Prints the command and gives it back as text.
-fn shown(command: &Command) -> String {
-    let mut line = command.get_program().to_string_lossy().into_owned();
-    for argument in command.get_args() {
-        line.push(' ');
-        line.push_str(&argument.to_string_lossy());
-    }
-    println!("$ {line}");
-    line
 }
 
 /// Packages that are ours, but not members.
@@ -769,14 +314,6 @@ fn damrak() -> PathBuf {
 
 fn work_folder(name: &str) -> PathBuf {
     target_folder().join("ci").join(name)
-}
-
-/// The first core this process may run on.
-fn first_core() -> String {
-    let status = fs::read_to_string(Path::new("/proc/self/status")).unwrap_or_default();
-    let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let digits = cores.unwrap_or("0").trim().split(|c: char| !c.is_ascii_digit()).next();
-    digits.filter(|digits| !digits.is_empty()).unwrap_or("0").into()
 }
 
 /// Steps are timed for their reader; the exchange's own time is no part of it.
@@ -813,45 +350,5 @@ mod tests {
         assert_eq!(names(select(&["tests", "fmt"]).unwrap()), ["fmt", "tests"]);
         assert_eq!(select(&[]).unwrap().len(), STEPS.len());
         assert_eq!(select(&["kill-twin", "fmt"]).unwrap().len(), 2);
-    }
-
-    fn summary() -> Value {
-        serde_json::json!({
-            "orders": 5, "trades": 2, "feed_gaps": 0, "acked_lost": 0,
-            "state_hash_equal": true, "feed_book_equal": true,
-            "latency_ns": {"p50": 1, "p99": 2, "p999": 3, "max": 4},
-        })
-    }
-
-    /// A demo that says of itself that something is wrong does not pass, whatever it exits with.
-    #[test]
-    fn a_demo_must_say_that_all_is_well() {
-        assert_eq!(check_demo(&summary()), Ok(()));
-        for (key, wrong) in [
-            ("orders", Value::from(0)),
-            ("trades", Value::Null),
-            ("feed_gaps", Value::Null),
-            ("acked_lost", Value::from(1)),
-            ("state_hash_equal", Value::from(false)),
-            ("feed_book_equal", Value::Null),
-            ("latency_ns", serde_json::json!({"p50": 1, "p99": 2, "max": 4})),
-        ] {
-            let mut summary = summary();
-            summary[key] = wrong;
-            assert!(check_demo(&summary).is_err(), "{summary}");
-        }
-    }
-
-    /// A command's answer is one JSON object, given in time, with exit code 0.
-    #[test]
-    fn answers_are_read_and_bounded_in_time() {
-        let shell = |script: &str, at_most_ms| {
-            let mut command = Command::new("sh");
-            answers(command.args(["-c", script]), Duration::from_millis(at_most_ms))
-        };
-        assert_eq!(shell("echo '{\"a\": 1}'", 10_000).unwrap()["a"], 1);
-        assert!(shell("echo '{}'; exit 4", 10_000).unwrap_err().contains("4"));
-        assert!(shell("echo 1", 10_000).unwrap_err().contains("no JSON object"));
-        assert!(shell("exec sleep 60", 50).unwrap_err().contains("not done"));
     }
 }

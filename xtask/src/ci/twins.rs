@@ -5,7 +5,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{Outcome, build, damrak, shown, work_folder};
+use super::{Outcome, build, commands::shown, damrak, work_folder};
 use crate::{cargo, root};
 
 /// A fault, the package of a test, and the test, which must fail on it.
