@@ -2,7 +2,7 @@
 //!
 //! Start at [`ouch::command`], which turns a participant's bytes into a [`market::Command`]; then
 //! [`ouch::Encoder`] and [`itch::Encoder`], which turn a [`market::Output`] into the bytes that
-//! its owners and the feed get. [`soupbintcp`] and [`moldudp64`] carry those messages over TCP and
+//! its owners and the feed get. [`soupbintcp`], [`moldudp64`] and [`sluice`] carry those messages over TCP and
 //! UDP. Each wire struct is its specification's table, row by row; [`layout`] lets tools and tests
 //! read the same rows. The tables with our decisions are in docs/wire.
 //!
@@ -22,4 +22,5 @@ pub mod ouch42;
 pub mod itch;
 pub mod fix;
 pub mod moldudp64;
+pub mod sluice;
 pub mod glimpse;

@@ -11,6 +11,7 @@ mod itch_encoder;
 mod venue;
 mod soupbintcp;
 mod moldudp64;
+mod sluice;
 mod fix;
 mod fix_world;
 mod fix_session;

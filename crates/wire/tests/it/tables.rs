@@ -10,6 +10,7 @@ use wire::{
     moldudp64::{DownstreamHeader, MessageBlockHeader, RequestPacket},
     ouch::{Inbound, Outbound, Tag},
     ouch42::{Request42, Response42},
+    sluice,
     soupbintcp::{
         ClientHeartbeatPacket, DebugPacket, EndOfSessionPacket, LoginAcceptedPacket,
         LoginRejectedPacket, LoginRequestPacket, LogoutRequestPacket, SequencedDataPacket,
@@ -62,6 +63,21 @@ fn soupbintcp_tables() -> Vec<Table> {
         table::<UnsequencedDataPacket>("U"),
         table::<ClientHeartbeatPacket>("R"),
         table::<LogoutRequestPacket>("O"),
+    ]
+}
+
+fn sluice_tables() -> Vec<Table> {
+    vec![
+        table::<sluice::HelloPacket>("H"),
+        table::<sluice::TokenPacket>("T"),
+        table::<sluice::LoginRequestPacket>("L"),
+        table::<sluice::LoginAcceptedPacket>("A"),
+        table::<sluice::LoginRejectedPacket>("J"),
+        table::<sluice::MessagesPacket>("U"),
+        table::<sluice::ClientHeartbeatPacket>("R"),
+        table::<sluice::ResendRequestPacket>("Q"),
+        table::<sluice::LogoutRequestPacket>("O"),
+        table::<sluice::DebugPacket>("+"),
     ]
 }
 
@@ -167,6 +183,7 @@ fn docs_are_the_structs() {
         ("itch.md", itch_tables()),
         ("soupbintcp.md", soupbintcp_tables()),
         ("moldudp64.md", moldudp64_tables()),
+        ("sluice.md", sluice_tables()),
         ("glimpse.md", vec![table::<EndOfSnapshot>("G")]),
     ] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/wire").join(file);
