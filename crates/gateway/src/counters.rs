@@ -106,6 +106,26 @@ counters! {
 }
 
 counters! {
+    /// What a [`SluiceNetwork`](crate::SluiceNetwork) counts.
+    SluiceCounters,
+    /// [`SluiceCounters`] at one moment. Everything is a total.
+    SluiceCount {
+        /// Received, of any kind.
+        datagrams,
+        /// Of these asked for a token, and were answered with one.
+        hellos,
+        /// Of these were no hello and had no token of their address: nothing was done.
+        strange,
+        /// Of these dropped, because too much of their session waited to be read.
+        inbox_full,
+        /// Longer than a datagram may be, and not read.
+        too_long,
+        /// Sent to sessions.
+        packets,
+    }
+}
+
+counters! {
     /// What [`OrderEntry`](crate::OrderEntry) counts.
     OrderEntryCounters,
     /// [`OrderEntryCounters`] at one moment. Everything is a total, unless it says "now".

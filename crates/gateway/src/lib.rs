@@ -21,6 +21,7 @@ mod looks;
 mod socket_options;
 mod tcp;
 mod udp;
+mod sluice_network;
 mod parker;
 pub mod fake;
 mod counters;
@@ -46,8 +47,8 @@ mod market_data_fix;
 pub use counters::{
     DeltaStreamCount, DeltaStreamCounters, FeedServerCount, FeedServerCounters, MarketDataCount,
     MarketDataCounters, MarketDataFixCount, MarketDataFixCounters, OrderEntryCount,
-    OrderEntryCounters, OrderEntryUdpCount, OrderEntryUdpCounters, TcpCount, TcpCounters,
-    UdpLossCount,
+    OrderEntryCounters, OrderEntryUdpCount, OrderEntryUdpCounters, SluiceCount, SluiceCounters,
+    TcpCount, TcpCounters, UdpLossCount,
 };
 pub use credentials::{Credentials, CredentialsError};
 pub use delta_streams::{DeltaStream, DeltaStreamOptions, DeltaStreams, StreamReader};
@@ -72,12 +73,13 @@ pub use order_entry::{
     CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Known, Login,
     OrderEntry, OrderEntryLimits, OrderEntryOptions, Ouch42, Ouch50, OuchVersion, PastReplies,
     PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionEvent, SessionReplies,
-    SoupBinTcp, SoupBinTcpOptions, past_reply_rings,
+    SluiceSession, SoupBinTcp, SoupBinTcpOptions, past_reply_rings,
 };
 pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
 pub use parker::SocketParker;
 pub use replay_store::{Missing, ReplayStore};
 pub use requesters::{Network, REQUESTERS_MAX, RequestLimits};
+pub use sluice_network::{INBOX_BYTES_MAX, SluiceNetwork};
 pub use socket_options::SocketOptions;
 pub use stream_filter::{StreamFilter, StreamOptions};
 pub use streams::{Dialect, FeedStream, MessageStore, ReplyStreams};

@@ -8,6 +8,7 @@ pub(crate) mod admission;
 mod client_session;
 pub(crate) mod connection;
 pub(crate) mod fix_session;
+mod sluice_session;
 mod serving;
 mod past_replies;
 mod login;
@@ -23,6 +24,7 @@ pub use self::past_replies::{
     PastReplies, PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionReplies,
     past_reply_rings,
 };
+pub use self::sluice_session::SluiceSession;
 pub use self::{
     admission::FAILED_LOGINS_MAX,
     client_session::{

@@ -26,6 +26,7 @@ use super::{
 pub enum Protocol {
     SoupBinTcp,
     Udp,
+    Sluice,
     Ouch42,
     Fix42,
     Fix44,
@@ -33,8 +34,15 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    pub const ALL: [Self; 6] =
-        [Self::SoupBinTcp, Self::Udp, Self::Ouch42, Self::Fix42, Self::Fix44, Self::Fix50Sp1];
+    pub const ALL: [Self; 7] = [
+        Self::SoupBinTcp,
+        Self::Udp,
+        Self::Sluice,
+        Self::Ouch42,
+        Self::Fix42,
+        Self::Fix44,
+        Self::Fix50Sp1,
+    ];
 
     /// The version of FIX, if it is one.
     #[must_use]
@@ -43,7 +51,7 @@ impl Protocol {
             Self::Fix42 => Some(Version::Fix42),
             Self::Fix44 => Some(Version::Fix44),
             Self::Fix50Sp1 => Some(Version::Fix50Sp1),
-            Self::SoupBinTcp | Self::Udp | Self::Ouch42 => None,
+            Self::SoupBinTcp | Self::Udp | Self::Sluice | Self::Ouch42 => None,
         }
     }
 
@@ -53,6 +61,7 @@ impl Protocol {
         match self {
             Self::SoupBinTcp => "SoupBinTCP",
             Self::Udp => "UDP",
+            Self::Sluice => "Sluice",
             Self::Ouch42 => "OUCH 4.2",
             Self::Fix42 => "FIX 4.2",
             Self::Fix44 => "FIX 4.4",

@@ -24,8 +24,8 @@ pub use self::{
     market_data::{FeedLine, MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},
     network::{NetworkConfig, TcpBackendName, UdpBackendName},
     order_entry::{
-        OrderEntryConfig, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntryUdpConfig,
-        ThrottleConfig,
+        OrderEntryConfig, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntrySluiceConfig,
+        OrderEntryUdpConfig, ThrottleConfig,
     },
     participants::{
         DropCopyConfig, FirmNames, FixVersionName, ParticipantConfig, PreventionName, ProtocolName,
@@ -72,7 +72,9 @@ pub struct Config {
     pub order_entry_fix: Option<OrderEntryFixConfig>,
     /// Order entry by OUCH 4.2 over SoupBinTCP. Default none: the venue does not speak it.
     pub order_entry_ouch42: Option<OrderEntryOuch42Config>,
-    /// Order entry by OUCH 5.0 over UDP.
+    /// Order entry by OUCH 5.0 in sessions over UDP, by Sluice. Default none: the venue does not speak it.
+    pub order_entry_sluice: Option<OrderEntrySluiceConfig>,
+    /// Order entry by OUCH 5.0 over UDP, without a login.
     pub order_entry_udp: OrderEntryUdpConfig,
     /// The sockets of all ports.
     pub network: NetworkConfig,
@@ -150,6 +152,7 @@ impl Default for Config {
             order_entry: OrderEntryConfig::default(),
             order_entry_fix: None,
             order_entry_ouch42: None,
+            order_entry_sluice: None,
             order_entry_udp: OrderEntryUdpConfig::default(),
             network: NetworkConfig::default(),
             throttle: ThrottleConfig::default(),
@@ -202,11 +205,13 @@ impl Config {
 
     /// Where participants of a protocol connect.
     fn address_of(&self, protocol: ProtocolName) -> SocketAddr {
-        match (protocol, &self.order_entry_fix, &self.order_entry_ouch42) {
-            (ProtocolName::Fix, Some(fix), _) => fix.address,
-            (ProtocolName::Ouch42, _, Some(ouch42)) => ouch42.address,
-            _ => self.order_entry.address,
-        }
+        let of_port = match protocol {
+            ProtocolName::Ouch => None,
+            ProtocolName::Ouch42 => self.order_entry_ouch42.as_ref().map(|it| it.address),
+            ProtocolName::Sluice => self.order_entry_sluice.as_ref().map(|it| it.address),
+            ProtocolName::Fix => self.order_entry_fix.as_ref().map(|it| it.address),
+        };
+        of_port.unwrap_or(self.order_entry.address)
     }
 
     /// True if there is a port for a protocol.
@@ -214,6 +219,7 @@ impl Config {
         match protocol {
             ProtocolName::Ouch => true,
             ProtocolName::Ouch42 => self.order_entry_ouch42.is_some(),
+            ProtocolName::Sluice => self.order_entry_sluice.is_some(),
             ProtocolName::Fix => self.order_entry_fix.is_some(),
         }
     }
@@ -238,6 +244,9 @@ impl Config {
         if let Some(ouch42) = &self.order_entry_ouch42 {
             ouch42.check(&self.participants)?;
         }
+        if let Some(sluice) = &self.order_entry_sluice {
+            sluice.check(&self.participants)?;
+        }
         self.network.check()?;
         self.throttle.check()?;
         self.market_data.check()?;
@@ -255,7 +264,9 @@ impl Config {
         }
         let fix_store = self.order_entry_fix.as_ref().map(|fix| fix.reply_store);
         let ouch42_store = self.order_entry_ouch42.as_ref().map(|it| it.reply_store);
+        let sluice_store = self.order_entry_sluice.as_ref().map(|it| it.reply_store);
         for (key, bytes) in [
+            ("order_entry_sluice.reply_store", sluice_store.unwrap_or(REPLY_STORE_DEFAULT)),
             ("order_entry_ouch42.reply_store", ouch42_store.unwrap_or(REPLY_STORE_DEFAULT)),
             ("order_entry_fix.reply_store", fix_store.unwrap_or(REPLY_STORE_DEFAULT)),
             ("order_entry.reply_store", self.order_entry.reply_store),
@@ -297,17 +308,23 @@ impl Config {
 
     /// The most connections of order entry over TCP at a time.
     pub fn connections(&self) -> usize {
-        let strangers = OrderEntryLimits::default().strangers_max;
-        let of_port = |connections_max: usize, protocol| {
-            let speaks = |it: &&ParticipantConfig| it.password.is_some() && it.protocol == protocol;
-            let users = self.participants.iter().filter(speaks).count();
-            connections_max.min(users + strangers)
-        };
         let fix = self.order_entry_fix.as_ref();
-        let fix = fix.map_or(0, |fix| of_port(fix.connections_max, ProtocolName::Fix));
+        let fix = fix.map_or(0, |fix| self.of_port(fix.connections_max, ProtocolName::Fix));
         let ouch42 = self.order_entry_ouch42.as_ref();
-        let ouch42 = ouch42.map_or(0, |it| of_port(it.connections_max, ProtocolName::Ouch42));
-        of_port(self.order_entry.connections_max, ProtocolName::Ouch) + fix + ouch42
+        let ouch42 = ouch42.map_or(0, |it| self.of_port(it.connections_max, ProtocolName::Ouch42));
+        self.of_port(self.order_entry.connections_max, ProtocolName::Ouch) + fix + ouch42
+    }
+
+    /// The most sessions of Sluice and logins to it at a time; they share a socket.
+    pub fn sluice_connections(&self) -> usize {
+        let sluice = self.order_entry_sluice.as_ref();
+        sluice.map_or(0, |it| self.of_port(it.connections_max, ProtocolName::Sluice))
+    }
+
+    fn of_port(&self, connections_max: usize, protocol: ProtocolName) -> usize {
+        let speaks = |it: &&ParticipantConfig| it.password.is_some() && it.protocol == protocol;
+        let users = self.participants.iter().filter(speaks).count();
+        connections_max.min(users + OrderEntryLimits::default().strangers_max)
     }
 }
 

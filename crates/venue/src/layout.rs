@@ -47,6 +47,8 @@ agents! {
     OrderEntryFix "order-entry-fix",
     /// OUCH 4.2 over SoupBinTCP, in and out; where it is configured.
     OrderEntryOuch42 "order-entry-ouch42",
+    /// OUCH by Sluice, in and out; where it is configured.
+    OrderEntrySluice "order-entry-sluice",
     /// OUCH over UDP, in and out.
     OrderEntryUdp "order-entry-udp",
     /// Reads an order file, in place of order entry.
@@ -133,6 +135,7 @@ impl AgentName {
             Self::OrderEntry
             | Self::OrderEntryFix
             | Self::OrderEntryOuch42
+            | Self::OrderEntrySluice
             | Self::OrderEntryUdp => 4,
             _ => 5,
         }
@@ -145,6 +148,7 @@ impl AgentName {
             Self::OrderEntry
                 | Self::OrderEntryFix
                 | Self::OrderEntryOuch42
+                | Self::OrderEntrySluice
                 | Self::OrderEntryUdp
                 | Self::Source
                 | Self::Sequencer

@@ -17,8 +17,8 @@ use gateway::{
     MarketDataCounters, MarketDataFix, MarketDataFixCounters, MarketDataFixOptions,
     MarketDataOptions, OperatorEventSink, OrderEntry, OrderEntryCounters, OrderEntryLimits,
     OrderEntryOptions, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42,
-    PastEnds, PastReplyEnds, SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions,
-    UdpParticipant, past_reply_rings, past_rings,
+    PastEnds, PastReplyEnds, SluiceCounters, SluiceNetwork, SluiceSession, SoupBinTcp,
+    SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings, past_rings,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
@@ -80,16 +80,19 @@ pub(crate) fn follows(config: &Config) -> bool {
 pub fn agents(config: &Config) -> Vec<AgentName> {
     let has_fix = config.order_entry_fix.is_some();
     let has_ouch42 = config.order_entry_ouch42.is_some();
+    let has_sluice = config.order_entry_sluice.is_some();
     let (first, rest) = AGENTS.split_first().expect("a venue has agents");
     let fix = has_fix.then_some(AgentName::OrderEntryFix);
     let ouch42 = has_ouch42.then_some(AgentName::OrderEntryOuch42);
+    let sluice = has_sluice.then_some(AgentName::OrderEntrySluice);
     let sends = |name: &AgentName| {
         config.market_data.streams.iter().any(|stream| stream.agent_name() == *name)
     };
     let streams = AgentName::STREAMS.into_iter().filter(sends);
     let rest = rest.iter().copied();
     let data = config.market_data_fix.is_some().then_some(AgentName::MarketDataFix);
-    [*first].into_iter().chain(fix).chain(ouch42).chain(rest).chain(data).chain(streams).collect()
+    let entry = [*first].into_iter().chain(fix).chain(ouch42).chain(sluice);
+    entry.chain(rest).chain(data).chain(streams).collect()
 }
 
 /// The edges of a venue: sockets, or their substitutes in a simulation.
@@ -102,6 +105,8 @@ pub struct Networks<S, D> {
     pub order_entry_fix: Option<S>,
     /// Where OUCH 4.2 is configured.
     pub order_entry_ouch42: Option<S>,
+    /// Where Sluice is configured.
+    pub order_entry_sluice: Option<D>,
     pub order_entry_udp: D,
     pub market_data: D,
     /// Line B of the feed and where it goes, where one is configured.
@@ -181,6 +186,10 @@ pub struct Gauges {
     pub order_entry_fix: Option<Arc<OrderEntryCounters>>,
     /// Of order entry by OUCH 4.2, where it is configured.
     pub order_entry_ouch42: Option<Arc<OrderEntryCounters>>,
+    /// Of order entry by Sluice, where it is configured.
+    pub order_entry_sluice: Option<Arc<OrderEntryCounters>>,
+    /// Of its datagrams.
+    pub sluice: Option<Arc<SluiceCounters>>,
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
     pub market_data: Arc<MarketDataCounters>,
     pub feed_server: Arc<FeedServerCounters>,
@@ -311,6 +320,8 @@ where
         order_entry: gateways.order_entry.counters(),
         order_entry_fix: gateways.order_entry_fix.as_ref().map(OrderEntry::counters),
         order_entry_ouch42: gateways.order_entry_ouch42.as_ref().map(OrderEntry::counters),
+        order_entry_sluice: gateways.order_entry_sluice.as_ref().map(OrderEntry::counters),
+        sluice: gateways.sluice.clone(),
         order_entry_udp: gateways.order_entry_udp.counters(),
         market_data: gateways.market_data.counters(),
         feed_server: gateways.feed_server.counters(),
@@ -371,6 +382,9 @@ struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     order_entry: OrderEntry<N>,
     order_entry_fix: Option<OrderEntry<N, FixSession>>,
     order_entry_ouch42: Option<OrderEntry<N, SoupBinTcp<Ouch42>>>,
+    order_entry_sluice: Option<OrderEntry<SluiceNetwork<D>, SluiceSession>>,
+    /// Counts the datagrams of Sluice.
+    sluice: Option<Arc<SluiceCounters>>,
     order_entry_udp: OrderEntryUdp<D>,
     market_data: MarketData<D>,
     feed_server: FeedServer<N, D>,
@@ -427,6 +441,21 @@ where
             order_entry_ouch42 =
                 Some(OrderEntry::new(network, entry, submissions, outputs, durable));
         }
+        let (mut order_entry_sluice, mut sluice) = (None, None);
+        if let (Some(settings), Some(network)) =
+            (&config.order_entry_sluice, networks.order_entry_sluice)
+        {
+            let submissions = core.source("submissions sluice", AgentName::OrderEntrySluice);
+            let (outputs, durable) = core.reader(AgentName::OrderEntrySluice);
+            let mut entry = order_entry_config(config, session)?;
+            entry.users = users(config, ProtocolName::Sluice)?;
+            entry.limits.connections_max = settings.connections_max;
+            entry.limits.store_bytes_max = settings.reply_store.0 as usize;
+            let network = SluiceNetwork::new(network);
+            sluice = Some(network.counters());
+            order_entry_sluice =
+                Some(OrderEntry::new(network, entry, submissions, outputs, durable));
+        }
         let submissions = core.source("submissions udp", AgentName::OrderEntryUdp);
         let (outputs, durable) = core.reader(AgentName::OrderEntryUdp);
         let entry = order_entry_udp_config(config, session)?;
@@ -460,10 +489,12 @@ where
         }
         names.extend(users(config, ProtocolName::Fix)?.iter().map(Credentials::username));
         names.extend(users(config, ProtocolName::Ouch42)?.iter().map(Credentials::username));
+        names.extend(users(config, ProtocolName::Sluice)?.iter().map(Credentials::username));
         let faults = FaultTable::new(names);
         order_entry.set_faults(&faults);
         order_entry_fix.iter_mut().for_each(|fix| fix.set_faults(&faults));
         order_entry_ouch42.iter_mut().for_each(|ouch42| ouch42.set_faults(&faults));
+        order_entry_sluice.iter_mut().for_each(|sluice| sluice.set_faults(&faults));
         let drain = Arc::new(AtomicGauge::new(0));
         if let Some(fix) = &mut market_data_fix {
             fix.set_drain(Arc::clone(&drain));
@@ -488,6 +519,12 @@ where
                 ouch42.set_operator_events(sink);
             }
         }
+        if let Some(sluice) = &mut order_entry_sluice {
+            sluice.set_drain(Arc::clone(&drain));
+            if let Some(sink) = (edges.operator_events)("order entry sluice") {
+                sluice.set_operator_events(sink);
+            }
+        }
         order_entry_udp.set_drain(Arc::clone(&drain));
         if let Some(sink) = (edges.operator_events)("order entry") {
             order_entry.set_operator_events(sink);
@@ -500,6 +537,8 @@ where
             order_entry,
             order_entry_fix,
             order_entry_ouch42,
+            order_entry_sluice,
+            sluice,
             order_entry_udp,
             market_data,
             feed_server,
@@ -524,6 +563,9 @@ where
                 if let Some(ouch42) = &mut self.order_entry_ouch42 {
                     ouch42.restore(archive);
                 }
+                if let Some(sluice) = &mut self.order_entry_sluice {
+                    sluice.restore(archive);
+                }
                 self.order_entry_udp.restore(archive);
                 self.market_data.restore(archive);
                 self.feed_server.restore(archive);
@@ -539,6 +581,9 @@ where
                 }
                 if let Some(ouch42) = &mut self.order_entry_ouch42 {
                     ouch42.replay(output);
+                }
+                if let Some(sluice) = &mut self.order_entry_sluice {
+                    sluice.replay(output);
                 }
                 self.order_entry_udp.replay(output);
                 let Self { market_data, feed_server, .. } = self;
@@ -562,6 +607,9 @@ where
                 if let Some(ouch42) = &mut self.order_entry_ouch42 {
                     ouch42.know_used(session_id, channel, last);
                 }
+                if let Some(sluice) = &mut self.order_entry_sluice {
+                    sluice.know_used(session_id, channel, last);
+                }
                 self.order_entry_udp.know_used(session_id, channel, last);
             }
         }
@@ -574,6 +622,9 @@ where
         }
         if let Some(ouch42) = self.order_entry_ouch42 {
             agents.insert(AgentName::OrderEntryOuch42, Box::new(ouch42));
+        }
+        if let Some(sluice) = self.order_entry_sluice {
+            agents.insert(AgentName::OrderEntrySluice, Box::new(sluice));
         }
         agents.insert(AgentName::OrderEntryUdp, Box::new(self.order_entry_udp));
         agents.insert(AgentName::MarketData, Box::new(self.market_data));
@@ -682,11 +733,12 @@ fn feed_server_config(
     let settings = &config.market_data;
     let fix = users(config, ProtocolName::Fix)?;
     let ouch42 = users(config, ProtocolName::Ouch42)?;
+    let sluice = users(config, ProtocolName::Sluice)?;
     let subscribers = settings.subscribers.iter().map(|row| row.credentials());
     let subscribers: Vec<_> = subscribers.collect::<Result<_, _>>().map_err(Failure::usage)?;
     Ok(FeedServerOptions {
         session,
-        users: entry.users.iter().cloned().chain(fix).chain(ouch42).chain(subscribers).collect(),
+        users: [entry.users.clone(), fix, ouch42, sluice, subscribers].concat(),
         timers: entry.protocol.timers,
         slow_client_timeout_ns: entry.limits.slow_client_timeout_ns,
         store_bytes_max: settings.store.0 as usize,

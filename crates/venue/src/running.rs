@@ -275,6 +275,7 @@ impl Running {
                 Some(&it.gauges.order_entry),
                 it.gauges.order_entry_fix.as_ref(),
                 it.gauges.order_entry_ouch42.as_ref(),
+                it.gauges.order_entry_sluice.as_ref(),
             ];
             let market_data = it.gauges.market_data_fix.as_ref();
             market_data.is_none_or(|port| port.read().connections == 0)
@@ -319,6 +320,12 @@ impl Running {
                 .order_entry_ouch42
                 .as_ref()
                 .map(|counters| figures(&counters.read().named())),
+            "order_entry_sluice": self
+                .gauges
+                .order_entry_sluice
+                .as_ref()
+                .map(|counters| figures(&counters.read().named())),
+            "sluice": self.gauges.sluice.as_ref().map(|counters| figures(&counters.read().named())),
             "order_entry_udp": figures(&self.gauges.order_entry_udp.read().named()),
             "market_data": figures(&self.gauges.market_data.read().named()),
             "feed_server": figures(&self.gauges.feed_server.read().named()),
@@ -427,6 +434,7 @@ fn started(
             "order_entry": addresses.order_entry.to_string(),
             "order_entry_fix": addresses.order_entry_fix.map(|address| address.to_string()),
             "order_entry_ouch42": addresses.order_entry_ouch42.map(|address| address.to_string()),
+            "order_entry_sluice": addresses.order_entry_sluice.map(|address| address.to_string()),
             "order_entry_udp": addresses.order_entry_udp.to_string(),
             "market_data": addresses.market_data.to_string(),
             "market_data_b": addresses.market_data_b.map(|address| address.to_string()),

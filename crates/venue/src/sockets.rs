@@ -63,6 +63,8 @@ pub struct Addresses {
     pub order_entry_fix: Option<SocketAddr>,
     /// Where OUCH 4.2 is configured.
     pub order_entry_ouch42: Option<SocketAddr>,
+    /// Where Sluice is configured.
+    pub order_entry_sluice: Option<SocketAddr>,
     pub order_entry_udp: SocketAddr,
     /// The feed: a multicast group, or a unicast address.
     pub market_data: SocketAddr,
@@ -97,6 +99,12 @@ impl Sockets {
             .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
         let order_entry_udp = Udp::bind(config.order_entry_udp.address, &joined)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
+        let sluice = config.order_entry_sluice.as_ref().map(|it| it.address);
+        let sluice = sluice.map(|address| {
+            Udp::bind(address, &joined)
+                .map_err(|error| taken("order_entry_sluice.address", address, &error))
+        });
+        let order_entry_sluice = sluice.transpose()?;
         let re_request = Udp::bind(config.market_data.re_request, &options).map_err(|error| {
             taken("market_data.re_request", config.market_data.re_request, &error)
         })?;
@@ -144,6 +152,10 @@ impl Sockets {
         let tcp = if refused.is_some() { TcpBackendName::Epoll } else { wanted.tcp };
         let mut bound = order_entry_udp.bind_device(&settings);
         let mut polled = order_entry_udp.poll_busily(&settings);
+        if let Some(port) = &order_entry_sluice {
+            bound = bound.and_then(|()| port.bind_device(&settings));
+            polled = polled.and_then(|()| port.poll_busily(&settings));
+        }
         for port in ports.into_iter().flatten() {
             bound = bound.and_then(|()| port.bind_device(&settings));
             polled = polled.and_then(|()| port.poll_busily(&settings));
@@ -160,10 +172,11 @@ impl Sockets {
                 settings.busy_poll
             ));
         }
-        let losses = vec![
+        let mut losses = vec![
             ("order_entry_udp", order_entry_udp.losses()),
             ("re_request", re_request.losses()),
         ];
+        losses.extend(order_entry_sluice.as_ref().map(|it| ("order_entry_sluice", it.losses())));
         let market_data = &config.market_data;
         let (feed, destination) = feed_socket(&market_data.line_a(), &options, &mut notices)?;
         let line_b = market_data.line_b();
@@ -174,6 +187,8 @@ impl Sockets {
         let fix = order_entry_fix.as_ref().map(|it| (AgentName::OrderEntryFix, it.readiness()));
         let ouch42 = order_entry_ouch42.as_ref();
         let ouch42 = ouch42.map(|it| (AgentName::OrderEntryOuch42, it.readiness()));
+        let sluice = order_entry_sluice.as_ref();
+        let sluice = sluice.map(|it| (AgentName::OrderEntrySluice, it.readiness()));
         let data = market_data_fix.as_ref().map(|it| (AgentName::MarketDataFix, it.readiness()));
         let all = [
             (AgentName::OrderEntry, order_entry.readiness()),
@@ -182,7 +197,8 @@ impl Sockets {
             (AgentName::FeedServer, snapshot.readiness()),
             (AgentName::FeedServer, stream.readiness()),
         ];
-        for (agent, descriptor) in all.into_iter().chain(fix).chain(ouch42).chain(data) {
+        let more = fix.into_iter().chain(ouch42).chain(sluice).chain(data);
+        for (agent, descriptor) in all.into_iter().chain(more) {
             let descriptor = descriptor.map_err(|error| {
                 Failure::environment(format!("no file descriptor left: {error}"))
                     .hint("raise `ulimit -n`")
@@ -193,6 +209,7 @@ impl Sockets {
             order_entry: order_entry.address(),
             order_entry_fix: order_entry_fix.as_ref().map(Tcp::address),
             order_entry_ouch42: order_entry_ouch42.as_ref().map(Tcp::address),
+            order_entry_sluice: order_entry_sluice.as_ref().map(Udp::address),
             order_entry_udp: order_entry_udp.address(),
             market_data: destination,
             market_data_b: line_b.as_ref().map(|(_, destination)| *destination),
@@ -206,6 +223,7 @@ impl Sockets {
             order_entry,
             order_entry_fix,
             order_entry_ouch42,
+            order_entry_sluice,
             order_entry_udp,
             market_data: feed,
             market_data_b: line_b,

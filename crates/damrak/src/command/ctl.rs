@@ -65,7 +65,7 @@ enum Verb {
     Core(OperatorVerb),
     /// Inject faults into a session, for those who test their own systems; without options show what is on.
     ///
-    /// Nothing of it is in the journal but the rejects, and a restart ends it all. Sessions over TCP only.
+    /// Nothing of it is in the journal but the rejects, and a restart ends it all. Sessions with a login only.
     Fault(FaultRequest),
 }
 

@@ -61,6 +61,8 @@ enum Over {
     Udp,
     /// OUCH 4.2 over SoupBinTCP.
     Ouch42,
+    /// OUCH 5.0 by Sluice, sessions over UDP.
+    Sluice,
     /// FIX 4.2.
     Fix42,
     /// FIX 4.4.
@@ -75,6 +77,7 @@ impl Over {
             Self::Soupbintcp => Protocol::SoupBinTcp,
             Self::Udp => Protocol::Udp,
             Self::Ouch42 => Protocol::Ouch42,
+            Self::Sluice => Protocol::Sluice,
             Self::Fix42 => Protocol::Fix42,
             Self::Fix44 => Protocol::Fix44,
             Self::Fix50 => Protocol::Fix50Sp1,

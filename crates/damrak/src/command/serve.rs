@@ -229,7 +229,7 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     if addresses["order_entry_fix"].is_string() {
         let address = text(&addresses["order_entry_fix"]);
         print_line(&format!(
-            "  {:<16} {:<22} {address}",
+            "  {:<16} {:<23} {address}",
             "order entry fix", "FIX 4.2, 4.4, 5.0 SP1"
         ))?;
     }
@@ -237,6 +237,11 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
         let address = text(&addresses["order_entry_ouch42"]);
         let name = "order entry 4.2";
         print_line(&format!("  {name:<16} {:<23} {address}", "OUCH 4.2, SoupBinTCP"))?;
+    }
+    if addresses["order_entry_sluice"].is_string() {
+        let address = text(&addresses["order_entry_sluice"]);
+        let name = "order entry";
+        print_line(&format!("  {name:<16} {:<23} {address}", "OUCH 5.0, Sluice"))?;
     }
     if addresses["market_data_fix"].is_string() {
         let address = text(&addresses["market_data_fix"]);

@@ -164,7 +164,7 @@ pub enum FirstReply {
     Newest,
 }
 
-/// What all sessions of OUCH over SoupBinTCP have in common.
+/// What all sessions of OUCH over SoupBinTCP, or by Sluice, have in common.
 #[derive(Clone, Debug)]
 pub struct SoupBinTcpOptions {
     /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
@@ -256,6 +256,20 @@ impl OuchVersion for Ouch42 {
     }
 }
 
+/// The reason that a client receives for a login that is rejected.
+pub(super) const fn reject_reason(fault: &LoginFault) -> LoginRejectReason {
+    match fault {
+        LoginFault::Credentials | LoginFault::Paused(_) => LoginRejectReason::NotAuthorized,
+        LoginFault::Blocked(_)
+        | LoginFault::NoSuchSession
+        | LoginFault::OtherDialect(..)
+        | LoginFault::NotYetAdded(_)
+        | LoginFault::AlreadyConnected(_)
+        | LoginFault::RepliesDropped(..)
+        | LoginFault::NumberInFuture(..) => LoginRejectReason::SessionNotAvailable,
+    }
+}
+
 impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
     type Options = SoupBinTcpOptions;
     type Memory = V::Memory;
@@ -318,19 +332,7 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
     }
 
     fn reject(&mut self, fault: &LoginFault, now_ns: u64) {
-        self.server.reject(
-            match fault {
-                LoginFault::Credentials | LoginFault::Paused(_) => LoginRejectReason::NotAuthorized,
-                LoginFault::Blocked(_)
-                | LoginFault::NoSuchSession
-                | LoginFault::OtherDialect(..)
-                | LoginFault::NotYetAdded(_)
-                | LoginFault::AlreadyConnected(_)
-                | LoginFault::RepliesDropped(..)
-                | LoginFault::NumberInFuture(..) => LoginRejectReason::SessionNotAvailable,
-            },
-            now_ns,
-        );
+        self.server.reject(reject_reason(fault), now_ns);
     }
 
     #[inline]

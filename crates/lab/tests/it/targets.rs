@@ -18,6 +18,8 @@ mod recorded;
 mod script;
 #[path = "targets/http.rs"]
 mod http;
+#[path = "targets/sluice.rs"]
+mod sluice;
 #[path = "targets/texts.rs"]
 mod texts;
 #[path = "../../../wire/tests/it/targets.rs"]
@@ -42,6 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("fix_session", fix::fix_session),
     ("fix_port", fix::fix_port),
     ("fix_market_data", market_data::fix_market_data),
+    ("sluice", sluice::sluice),
     ("feed_server", feed::feed_server),
     ("feed_receiver", feed::feed_receiver),
     ("subscriber", feed::subscriber),

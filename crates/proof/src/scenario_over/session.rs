@@ -11,6 +11,7 @@ use wire::{
     moldudp64::{Receiver, ReceiverLimits},
     ouch::{self, EnterOrder, MessageBuffer, Outbound, Tag, decode_outbound},
     ouch42::{self, Response42, Token},
+    sluice::{self, ClientState},
     soupbintcp::{Client, ClientHappening, LoginRequest, Timers},
 };
 
@@ -42,6 +43,7 @@ pub struct ScenarioSession {
     stream: StreamLink,
     datagrams: DatagramLink,
     soup: Option<Client>,
+    sluice: Option<sluice::Client>,
     receiver: Receiver,
     fix: FixClient,
     is_logged_on: bool,
@@ -65,6 +67,7 @@ impl ScenarioSession {
             stream,
             datagrams,
             soup: None,
+            sluice: None,
             receiver: Receiver::new(1, ReceiverLimits::default()),
             fix: FixClient::new(version, name),
             is_logged_on: false,
@@ -81,6 +84,17 @@ impl ScenarioSession {
     pub fn open(&mut self, now_ns: u64) -> Result<(), String> {
         match self.protocol {
             Protocol::Udp => self.is_logged_on = true,
+            Protocol::Sluice => {
+                let login = sluice::Login {
+                    username: Text::new(&self.name).expect("it is the name of a session"),
+                    password: Text::new(&self.name).expect("names of sessions are short"),
+                    session: Text::BLANK,
+                    sequence_number: self.replies.len() as u64 + 1,
+                };
+                let nonce = self.requests.len() as u64;
+                let client = sluice::Client::new(Timers::default(), login, nonce, now_ns);
+                self.sluice = Some(client);
+            }
             Protocol::SoupBinTcp | Protocol::Ouch42 => {
                 let word = |text: &str| Text::new(text).expect("names of sessions are short");
                 let login = LoginRequest {
@@ -107,6 +121,10 @@ impl ScenarioSession {
             self.is_logged_on = false;
             return self.stream.finish().map_err(network);
         }
+        if let (Command::CancelOnDisconnect(_), Some(sluice)) = (command, &mut self.sluice) {
+            sluice.log_out(now_ns);
+            return Ok(());
+        }
         if self.protocol.fix_version().is_some() {
             return self.fix.request(command, now_ns);
         }
@@ -119,9 +137,10 @@ impl ScenarioSession {
                 .ok_or("OUCH 5.0 has no message for this")?
                 .to_vec(),
         };
-        match &mut self.soup {
-            Some(soup) => soup.send(&message, now_ns),
-            None => self.datagrams.send(&message).map_err(network)?,
+        match (&mut self.soup, &mut self.sluice) {
+            (Some(soup), _) => soup.send(&message, now_ns),
+            (None, Some(sluice)) => sluice.send(&message, now_ns),
+            (None, None) => self.datagrams.send(&message).map_err(network)?,
         }
         self.requests.push(message);
         Ok(())
@@ -129,8 +148,10 @@ impl ScenarioSession {
 
     /// Exchanges bytes; returns how much there was to do.
     pub fn turn(&mut self, now_ns: u64) -> Result<usize, String> {
-        if self.protocol == Protocol::Udp {
-            return self.turn_over_datagrams(now_ns);
+        match self.protocol {
+            Protocol::Udp => return self.turn_over_datagrams(now_ns),
+            Protocol::Sluice => return self.turn_by_sluice(now_ns),
+            _ => {}
         }
         if !self.stream.is_connected() {
             return Ok(0);
@@ -175,6 +196,27 @@ impl ScenarioSession {
             datagrams.send(&request.encode()).map_err(network)?;
             work += 1;
         }
+        Ok(work)
+    }
+
+    fn turn_by_sluice(&mut self, now_ns: u64) -> Result<usize, String> {
+        let Self { sluice, replies, datagrams, .. } = self;
+        let Some(sluice) = sluice else { return Ok(0) };
+        let mut work = 0;
+        while let Some(datagram) = datagrams.receive().map_err(network)? {
+            sluice
+                .receive(&datagram, now_ns, &mut |_, reply| replies.push(reply.to_vec()))
+                .map_err(|fault| format!("Sluice: {fault}"))?;
+            work += 1;
+        }
+        if let Some(text) = sluice.take_text() {
+            return Err(format!("the venue says: {}", text.escape_ascii()));
+        }
+        while let Some(datagram) = sluice.take_outgoing() {
+            datagrams.send(&datagram).map_err(network)?;
+            work += 1;
+        }
+        self.is_logged_on = sluice.state() == ClientState::LoggedIn;
         Ok(work)
     }
 

@@ -11,8 +11,8 @@ use market::{Command, Event, OrderKey, SelfMatchPrevention, SessionId, Timestamp
 use ring::{Agent, Producer};
 use venue::{
     config::{
-        Config, FirmNames, OrderEntryFixConfig, OrderEntryOuch42Config, ParticipantConfig,
-        PreventionName, ProtocolName, Span,
+        Config, FirmNames, OrderEntryFixConfig, OrderEntryOuch42Config, OrderEntrySluiceConfig,
+        ParticipantConfig, PreventionName, ProtocolName, Span,
     },
     follower::Follower,
     pipeline::{self, Edges, Networks},
@@ -84,6 +84,7 @@ impl ScenarioVenue {
                     username: name.clone(),
                     protocol: match protocol {
                         Protocol::SoupBinTcp | Protocol::Udp => ProtocolName::Ouch,
+                        Protocol::Sluice => ProtocolName::Sluice,
                         Protocol::Ouch42 => ProtocolName::Ouch42,
                         Protocol::Fix42 | Protocol::Fix44 | Protocol::Fix50Sp1 => ProtocolName::Fix,
                     },
@@ -251,6 +252,7 @@ fn networks(
         order_entry: streams(protocol == Protocol::SoupBinTcp)?,
         order_entry_fix: Some(streams(is_fix)?),
         order_entry_ouch42: Some(streams(protocol == Protocol::Ouch42)?),
+        order_entry_sluice: Some(datagrams(protocol == Protocol::Sluice)?),
         order_entry_udp: datagrams(protocol == Protocol::Udp)?,
         market_data: datagrams(false)?,
         market_data_b: None,
@@ -271,13 +273,17 @@ fn link(
     address: SocketAddr,
 ) -> io::Result<(StreamLink, DatagramLink)> {
     let streams = match protocol {
-        Protocol::SoupBinTcp | Protocol::Udp => &networks.order_entry,
+        Protocol::SoupBinTcp | Protocol::Udp | Protocol::Sluice => &networks.order_entry,
         Protocol::Ouch42 => networks.order_entry_ouch42.as_ref().expect("it is there"),
         Protocol::Fix42 | Protocol::Fix44 | Protocol::Fix50Sp1 => {
             networks.order_entry_fix.as_ref().expect("it is there")
         }
     };
-    Ok((streams.link(address), networks.order_entry_udp.link(address)?))
+    let datagrams = match protocol {
+        Protocol::Sluice => networks.order_entry_sluice.as_ref().expect("it is there"),
+        _ => &networks.order_entry_udp,
+    };
+    Ok((streams.link(address), datagrams.link(address)?))
 }
 
 fn config(protocol: Protocol) -> Config {
@@ -285,6 +291,9 @@ fn config(protocol: Protocol) -> Config {
         Config { instruments: Vec::new(), participants: Vec::new(), ..Config::default() };
     config.order_entry.receive_timeout = PATIENCE;
     config.order_entry.slow_client_timeout = PATIENCE;
+    if protocol == Protocol::Sluice {
+        config.order_entry_sluice = Some(OrderEntrySluiceConfig::default());
+    }
     if protocol.fix_version().is_some() {
         config.order_entry_fix = Some(OrderEntryFixConfig::default());
     }

@@ -348,7 +348,7 @@ fn inject(state: &State, door: Door, headers: &HeaderMap, body: &Bytes) -> Respo
     let username = Text::new(&request.session.to_ascii_uppercase());
     let Some(faults) = username.and_then(|username| state.faults.of(username)) else {
         let what = format!(
-            "{:?} is no participant that connects over TCP: faults are injected into its sessions only",
+            "{:?} is no participant with a login: faults are injected into the sessions of those only",
             request.session
         );
         return error(StatusCode::NOT_FOUND, "unknown_session", &what);

@@ -151,6 +151,31 @@ impl Default for OrderEntryOuch42Config {
     }
 }
 
+/// `[order_entry_sluice]`: timers are those of `[order_entry]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OrderEntrySluiceConfig {
+    /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26406`.
+    #[serde(deserialize_with = "units::address")]
+    pub address: SocketAddr,
+    /// Sessions and logins under way at a time, as `order_entry.connections_max`. Default 1024.
+    pub connections_max: usize,
+    /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `64MiB`.
+    pub reply_store: Bytes,
+}
+
+impl OrderEntrySluiceConfig {
+    pub(super) fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
+        check_places("order_entry_sluice", self.connections_max, participants, ProtocolName::Sluice)
+    }
+}
+
+impl Default for OrderEntrySluiceConfig {
+    fn default() -> Self {
+        Self { address: loopback(26_406), connections_max: 1024, reply_store: REPLY_STORE_DEFAULT }
+    }
+}
+
 /// `[order_entry_udp]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]

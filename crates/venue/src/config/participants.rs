@@ -14,10 +14,10 @@ use super::Config;
 pub struct ParticipantConfig {
     /// Login name, up to 6 characters, upper or lower case alike.
     pub username: String,
-    /// The protocol of a participant with a password: `ouch` (default, over SoupBinTCP), `ouch42` or `fix`.
+    /// The protocol of a participant with a password: `ouch` (default, over SoupBinTCP), `ouch42`, `sluice` or `fix`.
     #[serde(default)]
     pub protocol: ProtocolName,
-    /// Password for SoupBinTCP or FIX, up to 10 characters, upper or lower case alike. Required unless
+    /// Password for SoupBinTCP, Sluice or FIX, up to 10 characters, upper or lower case alike. Required unless
     /// `udp` is given.
     #[serde(default)]
     pub password: Option<String>,
@@ -195,6 +195,8 @@ pub enum ProtocolName {
     Ouch,
     /// OUCH 4.2 over SoupBinTCP.
     Ouch42,
+    /// OUCH 5.0 by Sluice, sessions over UDP.
+    Sluice,
     /// FIX 4.2, 4.4 or 5.0 SP1.
     Fix,
 }
@@ -205,6 +207,7 @@ impl ProtocolName {
         match self {
             Self::Ouch => ("OUCH 5.0", None),
             Self::Ouch42 => ("OUCH 4.2", Some("order_entry_ouch42")),
+            Self::Sluice => ("Sluice", Some("order_entry_sluice")),
             Self::Fix => ("FIX", Some("order_entry_fix")),
         }
     }
@@ -274,8 +277,8 @@ pub(super) fn check(config: &Config) -> Result<BTreeSet<Text<6>>, String> {
         match (&participant.password, participant.udp) {
             (Some(_), Some(_)) => {
                 return Err(format!(
-                    "participant {username} has both password and udp: a session speaks one \
-                     of SoupBinTCP and UDP"
+                    "participant {username} has both password and udp: a session has one \
+                     of them, and one with a password speaks over UDP by protocol = \"sluice\""
                 ));
             }
             (None, None) => {

@@ -48,6 +48,7 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
             ("order_entry", format!("{:?}", config.order_entry)),
             ("order_entry_fix", format!("{:?}", config.order_entry_fix)),
             ("order_entry_ouch42", format!("{:?}", config.order_entry_ouch42)),
+            ("order_entry_sluice", format!("{:?}", config.order_entry_sluice)),
             ("order_entry_udp", format!("{:?}", config.order_entry_udp)),
             ("market_data", format!("{:?}", config.market_data)),
             ("ledger", format!("{:?}", config.ledger)),

@@ -6,8 +6,8 @@
 use std::{cmp::Reverse, fmt::Write as _, path::Path};
 
 use gateway::{
-    CONNECTION_BYTES_MAX, DerivedTrade, DerivedUpdate, FIX_LEVELS_MAX, FeedMessage, PriceLevel,
-    SUBSCRIBERS_MAX, Submission,
+    CONNECTION_BYTES_MAX, DerivedTrade, DerivedUpdate, FIX_LEVELS_MAX, FeedMessage,
+    INBOX_BYTES_MAX, PriceLevel, SUBSCRIBERS_MAX, Submission,
 };
 use market::{Input, Output};
 use os::SystemFiles;
@@ -125,6 +125,10 @@ impl MemoryNeeds {
             in_time("order_entry_ouch42.reply_store", store(ouch42.reply_store, sessions));
             in_time("sessions by OUCH 4.2", sessions * OUCH42_SESSION_BYTES);
         }
+        if let Some(sluice) = &config.order_entry_sluice {
+            let sessions = users(ProtocolName::Sluice);
+            in_time("order_entry_sluice.reply_store", store(sluice.reply_store, sessions));
+        }
         let feed = config.market_data.store.0;
         in_time("market_data.store", feed);
         let indexed = feed / MESSAGE_BYTES_MIN * 2 * size_of::<u64>() as u64;
@@ -213,10 +217,12 @@ impl MemoryNeeds {
 /// The slots of all rings; each begins a cache line.
 fn ring_bytes(config: &Config) -> u64 {
     let slots = |count: usize, bytes: usize| (count * bytes.next_multiple_of(64)) as u64;
-    let ports = 2 + [config.order_entry_fix.is_some(), config.order_entry_ouch42.is_some()]
-        .into_iter()
-        .filter(|is_there| *is_there)
-        .count();
+    let ports = [
+        config.order_entry_fix.is_some(),
+        config.order_entry_ouch42.is_some(),
+        config.order_entry_sluice.is_some(),
+    ];
+    let ports = 2 + ports.into_iter().filter(|is_there| *is_there).count();
     let submissions = ports * config.rings.submissions + operator::SLOTS;
     let streams: usize = config.market_data.streams.iter().map(|stream| stream.slots).sum();
     let derived = derived_readers(config) * pipeline::DERIVED_SLOTS;
@@ -236,7 +242,10 @@ fn derived_readers(config: &Config) -> usize {
 /// Buffers of participants and subscribers.
 fn connection_bytes(config: &Config) -> u64 {
     let of_fix = config.market_data_fix_connections();
-    ((config.connections() + 2 * SUBSCRIBERS_MAX + of_fix) * CONNECTION_BYTES_MAX) as u64
+    let of_sluice = config.sluice_connections();
+    let of_entry = config.connections() + of_sluice;
+    let of_sessions = (of_entry + 2 * SUBSCRIBERS_MAX + of_fix) * CONNECTION_BYTES_MAX;
+    (of_sessions + of_sluice * 2 * INBOX_BYTES_MAX) as u64
 }
 
 impl MemoryOffer {

@@ -38,6 +38,7 @@ pub struct Small {
     pub order_entry: FakeStream,
     pub order_entry_fix: FakeStream,
     order_entry_udp: FakeDatagram,
+    pub order_entry_sluice: FakeDatagram,
     market_data: FakeDatagram,
     pub re_request: FakeDatagram,
     pub snapshot: FakeStream,
@@ -65,6 +66,9 @@ impl Small {
         let order_entry_fix = FakeStream::new();
         networks.order_entry_fix =
             config.order_entry_fix.is_some().then(|| order_entry_fix.clone());
+        let order_entry_sluice = FakeDatagram::new();
+        networks.order_entry_sluice =
+            config.order_entry_sluice.is_some().then(|| order_entry_sluice.clone());
         let market_data_fix = FakeStream::new();
         networks.market_data_fix =
             config.market_data_fix.is_some().then(|| market_data_fix.clone());
@@ -98,6 +102,7 @@ impl Small {
             order_entry,
             order_entry_fix,
             order_entry_udp,
+            order_entry_sluice,
             market_data,
             re_request,
             snapshot,
@@ -143,8 +148,8 @@ impl Small {
 
     pub fn check_bounds(&self) {
         let connections_max = self.config.order_entry.connections_max as u64;
-        let fix = self.gauges.order_entry_fix.iter();
-        for entry in fix.chain([&self.gauges.order_entry]).map(|counters| counters.read()) {
+        let more = self.gauges.order_entry_fix.iter().chain(&self.gauges.order_entry_sluice);
+        for entry in more.chain([&self.gauges.order_entry]).map(|counters| counters.read()) {
             assert!(entry.connections <= connections_max, "{entry:?}");
             let held_max = gateway::CONNECTION_BYTES_MAX as u64 * connections_max;
             assert!(entry.connection_bytes <= held_max, "{entry:?}");
