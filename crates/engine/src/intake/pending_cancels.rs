@@ -43,6 +43,10 @@ use crate::{
 /// The most orders that a command cancels at once, and as many again before each later input.
 pub(crate) const CANCELS_MAX: usize = 32;
 
+/// How many of those an order counts as whose time is over: its record and its place among the
+/// expiries go, too.
+const EXPIRY_COST: usize = 2;
+
 /// The most live orders that sweeps look at for that.
 const LOOKS_MAX: usize = 128;
 
@@ -437,7 +441,7 @@ impl Engine {
                 let Contingent { slot, key, .. } = self.contingents[id];
                 let expired = PendingCancel { key, reason: CancelReason::Expired };
                 self.cancel_or_hold(slot, expired, emit);
-                left.cancels -= 1;
+                left.cancels = left.cancels.saturating_sub(EXPIRY_COST);
                 continue;
             }
             let first = self.pending_cancels.iter().next().copied();

@@ -97,8 +97,8 @@ fn an_order_is_live_until_its_turn() {
     ));
 }
 
-/// Rules 24.1, 24.2: orders that expire at one moment, or with the day, wait likewise; those of the
-/// next moment wait behind them.
+/// Rules 24.1, 24.2: orders that expire at one moment, 16 at once, or with the day, wait likewise; those
+/// of the next moment wait behind them.
 #[test]
 fn orders_expire_in_steps() {
     let mut world = World::in_open_market();
@@ -107,14 +107,15 @@ fn orders_expire_in_steps() {
     };
     let orders: String = (1..=40).map(|number| until(number, 10)).collect();
     world.play(&format!("{orders}{}", until(41, 11)));
-    world.play(&format!("time 11 => {}", canceled(1..=32, "expired")));
-    world.play(&format!("time 12 => {}", canceled(33..=41, "expired")));
+    world.play(&format!("time 11 => {}", canceled(1..=16, "expired")));
+    world.play(&format!("time 12 => {}", canceled(17..=32, "expired")));
+    world.play(&format!("time 13 => {}", canceled(33..=41, "expired")));
     world.play(&bids(42..=80));
     world.play(&format!(
         "day end-of-system-hours => day end-of-system-hours, {}",
         canceled(42..=73, "end-of-day")
     ));
-    world.play(&format!("time 13 => {}", canceled(74..=80, "end-of-day")));
+    world.play(&format!("time 14 => {}", canceled(74..=80, "end-of-day")));
 }
 
 /// Rules 24.1, 24.4: orders whose time is over are canceled before those that wait by a command, also

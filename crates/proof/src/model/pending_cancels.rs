@@ -9,6 +9,9 @@ use super::{Model, ModelOrder};
 /// How many orders are canceled at once. (24.1)
 const CANCELS_MAX: usize = 32;
 
+/// How many of those one counts as that expires. (24.1)
+const EXPIRY_COST: usize = 2;
+
 /// How many orders of a session are looked at for that. (24.7)
 const LOOKS_MAX: usize = 128;
 
@@ -200,7 +203,8 @@ impl Model {
         let (mut canceled, mut looked_at, mut parts) = (0, 0, 0);
         while canceled < CANCELS_MAX && looked_at < LOOKS_MAX && parts < PARTS_MAX {
             let stuck = if self.auctions.is_empty() { self.stuck.pop_front() } else { None };
-            let expired = || Some((self.first_expired()?, CancelReason::Expired));
+            let stuck = stuck.map(|(key, reason)| (key, reason, 1));
+            let expired = || Some((self.first_expired()?, CancelReason::Expired, EXPIRY_COST));
             let next = match (stuck.or_else(expired), self.pending.pop_front()) {
                 (Some(next), pending) => {
                     self.pending.extend(pending);
@@ -208,7 +212,7 @@ impl Model {
                     next
                 }
                 (None, None) => return,
-                (None, Some((_, Pending::Order(key, reason)))) => (key, reason),
+                (None, Some((_, Pending::Order(key, reason)))) => (key, reason, 1),
                 (None, Some((round, Pending::Sweep(sweep)))) => {
                     let part_len = TURNS >> self.session(sweep.session_id).unwrap().size_class;
                     let part_end = (sweep.from / part_len + 1) * part_len;
@@ -229,8 +233,9 @@ impl Model {
                     continue;
                 }
             };
-            canceled += 1;
-            self.cancel_at_turn(next.0, next.1);
+            let (key, reason, cost) = next;
+            canceled += cost;
+            self.cancel_at_turn(key, reason);
         }
     }
 
