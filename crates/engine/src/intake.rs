@@ -3,6 +3,7 @@
 //! Invariant: a request that is rejected here changes nothing but its used number.
 
 pub(crate) mod cancel;
+pub(crate) mod cancel_line;
 pub(crate) mod check;
 pub(crate) mod classify;
 pub(crate) mod client_order_index;

@@ -57,8 +57,7 @@ use book::{
 };
 use contingent::{instructions::Contingents, stop_book::Triggers};
 use intake::{
-    name_index::NameIndex, pending_cancels::PendingCancels, session::Sessions,
-    trading_day::TradingDay,
+    cancel_line::PendingCancels, name_index::NameIndex, session::Sessions, trading_day::TradingDay,
 };
 use money::Money;
 use operator::{requests::Operators, trades::Trades};

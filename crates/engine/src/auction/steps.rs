@@ -22,7 +22,7 @@ use crate::{
     auction::{phases, trading_status::TradingStatus},
     book::pool::Slot,
     contingent::instructions::{ContingentId, State},
-    intake::pending_cancels::{PendingCancel, PendingCancels},
+    intake::cancel_line::{PendingCancel, PendingCancels},
     operator::venue_commands::PhaseStep,
     order::Order,
     state::hash::{self, StateHash},

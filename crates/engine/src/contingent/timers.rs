@@ -11,7 +11,7 @@ use market::{CancelReason, CommandKind, Event, Timestamp};
 
 use crate::{
     Engine,
-    intake::pending_cancels::{Selection, Whose},
+    intake::{cancel_line::Selection, pending_cancels::Whose},
 };
 
 /// No time.

@@ -10,10 +10,7 @@ use market::{
 use crate::{
     Engine,
     book::pool::Slot,
-    intake::{
-        check,
-        pending_cancels::{Selection, Whose},
-    },
+    intake::{cancel_line::Selection, check, pending_cancels::Whose},
     order::Order,
 };
 

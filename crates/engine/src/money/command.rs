@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Engine, HeldSetting,
-    intake::pending_cancels::{Selection, Whose},
+    intake::{cancel_line::Selection, pending_cancels::Whose},
     order::QUANTITY_LIMIT,
 };
 

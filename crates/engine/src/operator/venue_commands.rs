@@ -15,7 +15,7 @@ use crate::{
     Engine, HeldSetting,
     auction::{phases, trading_status::TradingStatus},
     book::{Book, instrument_hash, pool::Slot},
-    intake::pending_cancels::{Selection, Whose},
+    intake::{cancel_line::Selection, pending_cancels::Whose},
     order::{PRICE_MAX, QUANTITY_MAX},
     state::hash,
 };
