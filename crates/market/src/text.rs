@@ -39,6 +39,7 @@ impl<const N: usize> Text<N> {
 
     /// The padded bytes.
     #[must_use]
+    #[inline]
     pub const fn as_bytes(&self) -> &[u8; N] {
         &self.0
     }

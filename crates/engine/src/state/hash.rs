@@ -78,8 +78,12 @@ pub(crate) const ORDER_PROGRESS: u64 = 0xE703_7ED1_A0B4_28DB;
 /// Up to eight characters as a number.
 #[inline]
 pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
+    const { assert!(N <= 8) };
     let mut bytes = [0; 8];
-    bytes[..N].copy_from_slice(text.as_bytes());
+    // A loop of a known length becomes one load; a copy of slices may stay a call.
+    for (to, from) in bytes.iter_mut().zip(text.as_bytes()) {
+        *to = *from;
+    }
     u64::from_le_bytes(bytes)
 }
 
