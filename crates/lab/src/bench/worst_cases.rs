@@ -25,6 +25,9 @@ const RESTING: u64 = 99_000;
 /// Commands of a kind that repeats, before division.
 const COMMANDS: u64 = 100_000;
 
+/// Mass cancels of nothing that a session may send at once, by default.
+const MASS_CANCELS: u64 = 1_000;
+
 /// Icebergs that an order meets, before division, and how often each shows its part.
 const ICEBERGS: u64 = 1_000;
 const PARTS: u64 = 100;
@@ -326,7 +329,8 @@ impl Attacked {
             }
             return measured;
         }
-        for nth in 0..commands {
+        let at_once = if kind == Kind::MassCancelOfNone { MASS_CANCELS } else { u64::MAX };
+        for nth in 0..commands.min(at_once) {
             let command = self.command(kind, nth);
             let timestamp = Timestamp(self.engine.timestamp().0 + 1);
             measure(self, timestamp, command);
