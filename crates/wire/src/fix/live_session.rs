@@ -44,12 +44,6 @@ impl LiveSession {
         }
     }
 
-    /// The version that the client speaks.
-    #[must_use]
-    pub const fn version(&self) -> Version {
-        self.version
-    }
-
     /// How often a resend was filled, because messages are not sent again.
     #[must_use]
     pub const fn fills(&self) -> u64 {
@@ -156,12 +150,6 @@ impl LiveSession {
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         self.acceptor.outgoing()
-    }
-
-    /// Bytes held in memory.
-    #[must_use]
-    pub const fn held(&self) -> usize {
-        self.acceptor.held()
     }
 
     /// The first `len` of [`outgoing`](Self::outgoing) were written.
