@@ -133,7 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                     print_line(&format!("{file}: {} as expected", counted(count as u64, "line")))?;
                     for (protocol, played) in &over {
                         print_line(&format!(
-                            "  over {:<10} {}, trades {:016x}, state {:016x}",
+                            "  over {:<11} {}, trades {:016x}, state {:016x}",
                             protocol.protocol().name(),
                             counted(played.trades as u64, "trade"),
                             played.trades_hash,
