@@ -118,6 +118,8 @@ counters! {
         strange,
         /// Of these dropped, because too much of their session waited to be read.
         inbox_full,
+        /// Of these logins dropped, because as many as may had opened a connection in the same turn.
+        put_off,
         /// Longer than a datagram may be, and not read.
         too_long,
         /// Sent to sessions.

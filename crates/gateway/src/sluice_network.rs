@@ -20,6 +20,9 @@ use crate::{ConnectionId, DatagramNetwork, NetworkEvent, SluiceCounters, StreamN
 
 /// Datagrams received in one call, one batch more at most.
 const DATAGRAMS_PER_POLL: usize = 4_096;
+/// Connections opened in one call at most. A login beyond that is dropped, and comes again: between two calls the agent
+/// decides which connections stay.
+const OPENED_PER_POLL: usize = 64;
 /// Bytes of a session that wait to be read; what comes beyond them is dropped and counted, as at a full socket. Their buffer
 /// may take twice as many.
 pub const INBOX_BYTES_MAX: usize = 64 * 1024;
@@ -42,6 +45,10 @@ struct Door {
     key: RandomState,
     by_token: BTreeMap<(SocketAddr, u64), u32>,
     peers: Vec<Place>,
+    /// Places without a peer.
+    free: Vec<u32>,
+    /// Connections opened in this call.
+    opened: usize,
     events: Vec<NetworkEvent>,
     /// Tokens to be sent.
     answers: Vec<(SocketAddr, u64, u64)>,
@@ -73,6 +80,8 @@ impl<D: DatagramNetwork> SluiceNetwork<D> {
             key: RandomState::new(),
             by_token: BTreeMap::new(),
             peers: Vec::new(),
+            free: Vec::new(),
+            opened: 0,
             events: Vec::new(),
             answers: Vec::new(),
             counters: Arc::default(),
@@ -106,20 +115,25 @@ impl Door {
         let known = self.by_token.get(&(from, token)).copied();
         let place = match (known, login_nonce) {
             (Some(place), _) => place,
-            (None, Some(nonce)) if self.token_of(from, nonce) == token => self.open(from, token),
+            (None, Some(nonce)) if self.token_of(from, nonce) == token => {
+                if self.opened == OPENED_PER_POLL {
+                    return self.counters.put_off.add(1);
+                }
+                self.open(from, token)
+            }
             _ => return self.counters.strange.add(1),
         };
         self.deliver(place, datagram);
     }
 
-    /// Opens a connection in the lowest place that is free.
+    /// Opens a connection in a place that is free.
     fn open(&mut self, address: SocketAddr, token: u64) -> u32 {
-        let free = self.peers.iter().position(|place| place.peer.is_none());
-        let index = free.unwrap_or_else(|| {
+        self.opened += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
             self.peers.push(Place::default());
-            self.peers.len() - 1
+            self.peers.len() as u32 - 1
         });
-        let place = &mut self.peers[index];
+        let place = &mut self.peers[index as usize];
         place.peer = Some(Peer {
             address,
             token,
@@ -128,7 +142,7 @@ impl Door {
             announced: false,
             finished: false,
         });
-        let id = ConnectionId { index: index as u32, generation: place.generation };
+        let id = ConnectionId { index, generation: place.generation };
         self.by_token.insert((address, token), id.index);
         self.events.push(NetworkEvent::Accepted(id, address));
         id.index
@@ -165,6 +179,7 @@ impl<D: DatagramNetwork> StreamNetwork for SluiceNetwork<D> {
         let Self { datagrams, door, blocked } = self;
         datagrams.flush()?;
         events.extend(blocked.drain(..).map(NetworkEvent::Writable));
+        door.opened = 0;
         let mut received = 0;
         while received < DATAGRAMS_PER_POLL {
             let count = datagrams.receive(&mut |from, datagram| door.take(from, datagram))?;
@@ -238,6 +253,7 @@ impl<D: DatagramNetwork> StreamNetwork for SluiceNetwork<D> {
         let place = &mut self.door.peers[connection.index as usize];
         place.peer = None;
         place.generation = place.generation.wrapping_add(1);
+        self.door.free.push(connection.index);
     }
 }
 
@@ -311,6 +327,30 @@ mod tests {
         let second = ConnectionId { index: 1, generation: 0 };
         assert_eq!(polled(&mut network)[0], NetworkEvent::Accepted(second, address(1)));
         assert!(datagrams.take().is_none());
+    }
+
+    /// So many logins of one call open a connection; the others do when they come again. Places are used again.
+    #[test]
+    fn a_call_opens_so_many_connections() {
+        let datagrams = FakeDatagram::new();
+        let mut network = SluiceNetwork::new(datagrams.clone());
+        let logins: Vec<_> = (0..OPENED_PER_POLL as u64 + 10)
+            .map(|nonce| asking(&mut network, &datagrams, address(1), nonce))
+            .collect();
+        logins.iter().for_each(|login| datagrams.deliver(address(1), login));
+        let accepted = |events: Vec<NetworkEvent>| -> Vec<ConnectionId> {
+            let id = |event: &NetworkEvent| match event {
+                NetworkEvent::Accepted(id, _) => Some(*id),
+                _ => None,
+            };
+            events.iter().filter_map(id).collect()
+        };
+        let first = accepted(polled(&mut network));
+        assert_eq!((first.len(), network.counters().read().put_off), (OPENED_PER_POLL, 10));
+        first.iter().for_each(|id| network.close(*id));
+        logins[OPENED_PER_POLL..].iter().for_each(|login| datagrams.deliver(address(1), login));
+        assert_eq!(accepted(polled(&mut network)).len(), 10);
+        assert_eq!(network.door.peers.len(), OPENED_PER_POLL);
     }
 
     /// What waits of a connection is bounded, and once it is read more comes; a datagram may be read in parts.
