@@ -101,6 +101,7 @@ fn one_run(
         order_entry_fix: venue.address("order_entry_fix")?,
         market_data_fix: venue.address("market_data_fix")?,
         order_entry_ouch42: venue.address("order_entry_ouch42")?,
+        order_entry_sluice: venue.address("order_entry_sluice")?,
         order_entry_udp: venue.address("order_entry_udp")?,
         re_request: venue.address("re_request")?,
         snapshot: venue.address("snapshot")?,
@@ -287,6 +288,7 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
          [order_entry_fix]\naddress = \"127.0.0.1:0\"\nreply_store = \"1MiB\"\n\
          [market_data_fix]\naddress = \"127.0.0.1:0\"\n\
          [order_entry_ouch42]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
+         [order_entry_sluice]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
          [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"1MiB\"\n\
          [admin]\naddress = \"127.0.0.1:0\"\n"
     );
@@ -301,6 +303,7 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
         ("evil3", "EVIL", "ouch"),
         ("fix1", "EVIL", "fix"),
         ("old1", "EVIL", "ouch42"),
+        ("slu1", "EVIL", "sluice"),
     ] {
         let password = target::password(user);
         text += &format!(

@@ -9,6 +9,7 @@ mod feed;
 mod fix;
 mod operators;
 mod ouch42;
+mod sluice;
 mod sessions;
 mod strangers;
 mod work;
@@ -58,6 +59,7 @@ pub fn attacks() -> impl Iterator<Item = &'static Attack> {
         datagrams::ROWS,
         fix::ROWS,
         ouch42::ROWS,
+        sluice::ROWS,
         feed::ROWS,
         operators::ROWS,
     ];

@@ -51,6 +51,7 @@ pub(super) struct Doors {
     pub(super) order_entry: SocketAddr,
     pub(super) order_entry_fix: SocketAddr,
     pub(super) order_entry_ouch42: SocketAddr,
+    pub(super) order_entry_sluice: SocketAddr,
     pub(super) order_entry_udp: SocketAddr,
     pub(super) re_request: SocketAddr,
     pub(super) snapshot: SocketAddr,
