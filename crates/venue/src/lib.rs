@@ -17,6 +17,7 @@ pub mod stage_times;
 pub mod layout;
 pub mod core;
 pub mod delta_streams;
+mod gateways;
 pub mod pipeline;
 pub mod sockets;
 pub mod resources;
