@@ -35,6 +35,7 @@ mod packets;
 mod requesters;
 mod streams;
 mod order_entry;
+mod order_entry_port;
 mod order_entry_udp;
 mod feed_message;
 mod stream_filter;
@@ -75,6 +76,7 @@ pub use order_entry::{
     PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionEvent, SessionReplies,
     SluiceSession, SoupBinTcp, SoupBinTcpOptions, past_reply_rings,
 };
+pub use order_entry_port::OrderEntryPort;
 pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
 pub use parker::SocketParker;
 pub use replay_store::{Missing, ReplayStore};

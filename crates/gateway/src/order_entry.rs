@@ -39,7 +39,7 @@ use self::{
 };
 use crate::{
     CloseReason, ConnectionId, Credentials, NetworkEvent, OperatorEvent, OperatorEventSink,
-    OrderEntryCounters, ReplayStore, StreamNetwork, Submission,
+    OrderEntryCounters, OrderEntryPort, ReplayStore, StreamNetwork, Submission,
     drain::DRAIN_REFUSES,
     faults::{FaultTable, Injector},
     gate::{self, Gate, Throttle},
@@ -230,56 +230,16 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
     }
 
-    /// Stops as that says; see [`DRAIN_REFUSES`].
-    pub fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
-        self.drain = drain;
-    }
-
     /// Has messages that the store no longer keeps read from the journal, by the other ends of
     /// [`past_reply_rings`].
     pub fn set_past(&mut self, past: PastReplies) {
         self.past = Some(past);
     }
 
-    /// Injects the faults that operators switch on there.
-    pub fn set_faults(&mut self, faults: &FaultTable) {
-        for (user, injector) in self.users.iter().zip(&mut self.injectors) {
-            if let Some(faults) = faults.of(user.username()) {
-                *injector = Injector::new(faults);
-            }
-        }
-    }
-
-    /// Sends operator events there from now on.
-    pub fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>) {
-        self.operator_events.go_to(sink);
-    }
-
     /// What it counts; may be read from any thread.
     #[must_use]
     pub fn counters(&self) -> Arc<OrderEntryCounters> {
         Arc::clone(&self.counters)
-    }
-
-    /// Takes an output of a replayed journal: replies are stored as they were, nothing is sent.
-    pub fn replay(&mut self, output: &Output) {
-        self.replies.take(output);
-        gate::learn(&mut self.gates, output, |session_id| self.replies.stream(session_id));
-        while self.replies.next_touched().is_some() {}
-        self.count_replies();
-    }
-
-    /// Takes up what was said before a snapshot, before the first output.
-    pub fn restore(&mut self, archive: &MessageArchive) {
-        self.replies.restore(archive);
-        self.count_replies();
-    }
-
-    /// Takes the last number that a session has used on a channel, as the engine has it at the start.
-    pub fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32) {
-        if let Some(user) = self.replies.stream(session_id) {
-            self.gates[user].know_used(channel, user_ref_num);
-        }
     }
 
     /// Stores the replies that are durable by now and wakes the connections they are for.
@@ -446,13 +406,57 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     }
 }
 
+impl<N, S> OrderEntryPort for OrderEntry<N, S>
+where
+    N: StreamNetwork + Send + 'static,
+    S: ClientSession<Options: Send, Memory: Send> + Send + 'static,
+{
+    fn component(&self) -> &'static str {
+        S::AGENT
+    }
+
+    fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>) {
+        self.operator_events.go_to(sink);
+    }
+
+    fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
+        self.drain = drain;
+    }
+
+    fn set_faults(&mut self, faults: &FaultTable) {
+        for (user, injector) in self.users.iter().zip(&mut self.injectors) {
+            if let Some(faults) = faults.of(user.username()) {
+                *injector = Injector::new(faults);
+            }
+        }
+    }
+
+    fn restore(&mut self, archive: &MessageArchive) {
+        self.replies.restore(archive);
+        self.count_replies();
+    }
+
+    fn replay(&mut self, output: &Output) {
+        self.replies.take(output);
+        gate::learn(&mut self.gates, output, |session_id| self.replies.stream(session_id));
+        while self.replies.next_touched().is_some() {}
+        self.count_replies();
+    }
+
+    fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32) {
+        if let Some(user) = self.replies.stream(session_id) {
+            self.gates[user].know_used(channel, user_ref_num);
+        }
+    }
+}
+
 impl<N, S> Agent for OrderEntry<N, S>
 where
     N: StreamNetwork + Send + 'static,
     S: ClientSession<Options: Send, Memory: Send> + Send + 'static,
 {
     fn name(&self) -> &str {
-        S::AGENT
+        self.component()
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {

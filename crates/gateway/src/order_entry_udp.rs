@@ -20,8 +20,8 @@ use self::{
     waiting::Waiting,
 };
 use crate::{
-    DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryUdpCounters, ReplayStore,
-    Submission,
+    DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryPort, OrderEntryUdpCounters,
+    ReplayStore, Submission,
     credentials::plain_username,
     drain::{DRAIN_ENDS, DRAIN_REFUSES, END_PACKETS},
     gate::{self, Gate, Throttle},
@@ -183,47 +183,10 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
     }
 
-    /// Stops as that says; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
-    pub fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
-        self.drain = drain;
-    }
-
-    /// Sends operator events there from now on.
-    pub fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>) {
-        self.intake.operator_events.go_to(sink);
-    }
-
     /// What it counts; may be read from any thread.
     #[must_use]
     pub fn counters(&self) -> Arc<OrderEntryUdpCounters> {
         Arc::clone(&self.counters)
-    }
-
-    /// Takes an output of a replayed journal: replies are stored as they were and count as sent.
-    /// Who missed one learns it from the next heartbeat.
-    pub fn replay(&mut self, output: &Output) {
-        self.replies.take(output);
-        gate::learn(&mut self.intake.gates, output, |session_id| self.replies.stream(session_id));
-        while let Some(user) = self.replies.next_touched() {
-            self.users[user].next_reply = self.replies.store().next(user);
-        }
-        self.count_replies();
-    }
-
-    /// Takes up what was said before a snapshot, before the first output: it counts as sent.
-    pub fn restore(&mut self, archive: &MessageArchive) {
-        self.replies.restore(archive);
-        for (index, user) in self.users.iter_mut().enumerate() {
-            user.next_reply = self.replies.store().next(index);
-        }
-        self.count_replies();
-    }
-
-    /// Takes the last number that a session has used on a channel, as the engine has it at the start.
-    pub fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32) {
-        if let Some(user) = self.replies.stream(session_id) {
-            self.intake.gates[user].know_used(channel, user_ref_num);
-        }
     }
 
     /// Stores the replies that are durable by now.
@@ -430,9 +393,46 @@ fn send(
     Ok(sent)
 }
 
+impl<N: DatagramNetwork + Send + 'static> OrderEntryPort for OrderEntryUdp<N> {
+    fn component(&self) -> &'static str {
+        "order entry udp"
+    }
+
+    fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>) {
+        self.intake.operator_events.go_to(sink);
+    }
+
+    fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
+        self.drain = drain;
+    }
+
+    fn restore(&mut self, archive: &MessageArchive) {
+        self.replies.restore(archive);
+        for (index, user) in self.users.iter_mut().enumerate() {
+            user.next_reply = self.replies.store().next(index);
+        }
+        self.count_replies();
+    }
+
+    fn replay(&mut self, output: &Output) {
+        self.replies.take(output);
+        gate::learn(&mut self.intake.gates, output, |session_id| self.replies.stream(session_id));
+        while let Some(user) = self.replies.next_touched() {
+            self.users[user].next_reply = self.replies.store().next(user);
+        }
+        self.count_replies();
+    }
+
+    fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32) {
+        if let Some(user) = self.replies.stream(session_id) {
+            self.intake.gates[user].know_used(channel, user_ref_num);
+        }
+    }
+}
+
 impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
     fn name(&self) -> &str {
-        "order entry udp"
+        self.component()
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use engine::Engine;
 use gateway::{
-    Credentials, DatagramNetwork, DerivedMirror, DerivedUpdate, FaultTable, FeedServer,
-    FeedServerOptions, FixSession, MarketData, MarketDataFix, MarketDataFixOptions,
-    MarketDataOptions, OrderEntry, OrderEntryLimits, OrderEntryOptions, OrderEntryUdp,
-    OrderEntryUdpOptions, Ouch42, PastEnds, PastReplyEnds, SluiceCounters, SluiceNetwork,
-    SluiceSession, SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant,
-    past_reply_rings, past_rings,
+    ClientSession, Credentials, DatagramNetwork, DerivedMirror, DerivedUpdate, FaultTable,
+    FeedServer, FeedServerOptions, FixSession, MarketData, MarketDataFix, MarketDataFixOptions,
+    MarketDataOptions, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
+    OrderEntryPort, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42, PastEnds,
+    PastReplyEnds, SluiceCounters, SluiceNetwork, SluiceSession, SoupBinTcp, SoupBinTcpOptions,
+    StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings, past_rings,
 };
 use ring::{AtomicGauge, LossyConsumer, Producer};
 use wire::{
@@ -22,8 +22,8 @@ use wire::{
 
 use crate::{
     config::{
-        Bytes, Config, MarketDataFixConfig, OrderEntryFixConfig, ParticipantConfig, ProtocolName,
-        Span,
+        Bytes, Config, MarketDataFixConfig, OrderEntryConfig, OrderEntryFixConfig,
+        ParticipantConfig, ProtocolName, Span,
     },
     core::Core,
     delta_streams::WiredStreams,
@@ -34,15 +34,23 @@ use crate::{
     recovery::Past,
 };
 
+/// What the ports of order entry count.
+#[derive(Clone)]
+pub(crate) struct PortCounters {
+    pub(crate) order_entry: Arc<OrderEntryCounters>,
+    pub(crate) order_entry_fix: Option<Arc<OrderEntryCounters>>,
+    pub(crate) order_entry_ouch42: Option<Arc<OrderEntryCounters>>,
+    pub(crate) order_entry_sluice: Option<Arc<OrderEntryCounters>>,
+    /// Of the datagrams of Sluice.
+    pub(crate) sluice: Option<Arc<SluiceCounters>>,
+    pub(crate) order_entry_udp: Arc<OrderEntryUdpCounters>,
+}
+
 /// The agents at the edges of a venue.
 pub(crate) struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
-    pub(crate) order_entry: OrderEntry<N>,
-    pub(crate) order_entry_fix: Option<OrderEntry<N, FixSession>>,
-    pub(crate) order_entry_ouch42: Option<OrderEntry<N, SoupBinTcp<Ouch42>>>,
-    pub(crate) order_entry_sluice: Option<OrderEntry<SluiceNetwork<D>, SluiceSession>>,
-    /// Counts the datagrams of Sluice.
-    pub(crate) sluice: Option<Arc<SluiceCounters>>,
-    pub(crate) order_entry_udp: OrderEntryUdp<D>,
+    /// Order entry by each protocol that is configured.
+    ports: Vec<(AgentName, Box<dyn OrderEntryPort>)>,
+    pub(crate) counters: PortCounters,
     pub(crate) market_data: MarketData<D>,
     pub(crate) feed_server: FeedServer<N, D>,
     pub(crate) market_data_fix: Option<MarketDataFix<N>>,
@@ -69,55 +77,94 @@ where
         session: [u8; 10],
         streams: Vec<StreamOptions>,
     ) -> Result<Self, Failure> {
-        let submissions = core.source("submissions", AgentName::OrderEntry);
-        let (outputs, durable) = core.reader(AgentName::OrderEntry);
-        let entry = order_entry_config(config, session)?;
-        let subscribers = feed_server_config(config, session, &entry, streams.clone())?;
+        let users = users(config)?;
+        let faults = FaultTable::new(users.iter().map(|(_, user)| user.username()));
+        let subscribers = feed_server_config(config, session, &users, streams.clone())?;
         let readers = subscribers.users.clone();
-        let mut names: Vec<_> = entry.users.iter().map(Credentials::username).collect();
-        let mut order_entry =
-            OrderEntry::new(networks.order_entry, entry, submissions, outputs, durable);
-        let mut order_entry_fix = None;
+        let speaking = |protocol| -> Vec<Credentials> {
+            let speak = users.iter().filter(|(speaks, _)| *speaks == protocol);
+            speak.map(|(_, user)| user.clone()).collect()
+        };
+        let mut ports: Vec<(AgentName, Box<dyn OrderEntryPort>)> = Vec::new();
+
+        let of_ouch = |protocol, connections_max, reply_store| {
+            let settings = &config.order_entry;
+            OrderEntryOptions {
+                protocol: soupbintcp_config(settings, session),
+                users: speaking(protocol),
+                limits: limits(connections_max, settings.slow_client_timeout, reply_store),
+                throttle: config.throttle.throttle(),
+            }
+        };
+        let settings = &config.order_entry;
+        let entry = of_ouch(ProtocolName::Ouch, settings.connections_max, settings.reply_store);
+        let agent = AgentName::OrderEntry;
+        let port: OrderEntry<N> =
+            wire_port(core, agent, "submissions", networks.order_entry, entry);
+        let order_entry = port.counters();
+        ports.push((agent, Box::new(port)));
+
+        let (mut order_entry_fix, mut past_replies) = (None, None);
         if let (Some(settings), Some(network)) = (&config.order_entry_fix, networks.order_entry_fix)
         {
-            let submissions = core.source("submissions fix", AgentName::OrderEntryFix);
-            let (outputs, durable) = core.reader(AgentName::OrderEntryFix);
-            let entry = order_entry_fix_config(config, settings)?;
-            order_entry_fix = Some(OrderEntry::new(network, entry, submissions, outputs, durable));
+            let (connections_max, reply_store) = (settings.connections_max, settings.reply_store);
+            let entry = OrderEntryOptions {
+                protocol: order_entry_fix_config(settings)?,
+                users: speaking(ProtocolName::Fix),
+                limits: limits(connections_max, settings.slow_client_timeout, reply_store),
+                throttle: config.throttle.throttle(),
+            };
+            let agent = AgentName::OrderEntryFix;
+            let mut port: OrderEntry<N, FixSession> =
+                wire_port(core, agent, "submissions fix", network, entry);
+            let (past, ends) = past_reply_rings();
+            port.set_past(past);
+            (order_entry_fix, past_replies) = (Some(port.counters()), Some(ends));
+            ports.push((agent, Box::new(port)));
         }
         let mut order_entry_ouch42 = None;
         if let (Some(settings), Some(network)) =
             (&config.order_entry_ouch42, networks.order_entry_ouch42)
         {
-            let submissions = core.source("submissions ouch42", AgentName::OrderEntryOuch42);
-            let (outputs, durable) = core.reader(AgentName::OrderEntryOuch42);
-            let mut entry = order_entry_config(config, session)?;
-            entry.users = users(config, ProtocolName::Ouch42)?;
-            entry.limits.connections_max = settings.connections_max;
-            entry.limits.store_bytes_max = settings.reply_store.0 as usize;
-            order_entry_ouch42 =
-                Some(OrderEntry::new(network, entry, submissions, outputs, durable));
+            let entry =
+                of_ouch(ProtocolName::Ouch42, settings.connections_max, settings.reply_store);
+            let agent = AgentName::OrderEntryOuch42;
+            let port: OrderEntry<N, SoupBinTcp<Ouch42>> =
+                wire_port(core, agent, "submissions ouch42", network, entry);
+            order_entry_ouch42 = Some(port.counters());
+            ports.push((agent, Box::new(port)));
         }
         let (mut order_entry_sluice, mut sluice) = (None, None);
         if let (Some(settings), Some(network)) =
             (&config.order_entry_sluice, networks.order_entry_sluice)
         {
-            let submissions = core.source("submissions sluice", AgentName::OrderEntrySluice);
-            let (outputs, durable) = core.reader(AgentName::OrderEntrySluice);
-            let mut entry = order_entry_config(config, session)?;
-            entry.users = users(config, ProtocolName::Sluice)?;
-            entry.limits.connections_max = settings.connections_max;
-            entry.limits.store_bytes_max = settings.reply_store.0 as usize;
+            let entry =
+                of_ouch(ProtocolName::Sluice, settings.connections_max, settings.reply_store);
             let network = SluiceNetwork::new(network);
             sluice = Some(network.counters());
-            order_entry_sluice =
-                Some(OrderEntry::new(network, entry, submissions, outputs, durable));
+            let agent = AgentName::OrderEntrySluice;
+            let port: OrderEntry<_, SluiceSession> =
+                wire_port(core, agent, "submissions sluice", network, entry);
+            order_entry_sluice = Some(port.counters());
+            ports.push((agent, Box::new(port)));
         }
-        let submissions = core.source("submissions udp", AgentName::OrderEntryUdp);
-        let (outputs, durable) = core.reader(AgentName::OrderEntryUdp);
+        let agent = AgentName::OrderEntryUdp;
+        let submissions = core.source("submissions udp", agent);
+        let (outputs, durable) = core.reader(agent);
         let entry = order_entry_udp_config(config, session)?;
-        let mut order_entry_udp =
+        let port =
             OrderEntryUdp::new(networks.order_entry_udp, entry, submissions, outputs, durable);
+        let order_entry_udp = port.counters();
+        ports.push((agent, Box::new(port)));
+        let counters = PortCounters {
+            order_entry,
+            order_entry_fix,
+            order_entry_ouch42,
+            order_entry_sluice,
+            sluice,
+            order_entry_udp,
+        };
+
         let (outputs, durable) = core.reader(AgentName::MarketData);
         let (to_server, messages) =
             core.ring("feed", FEED_SLOTS, AgentName::MarketData, AgentName::FeedServer);
@@ -144,14 +191,6 @@ where
             let options = market_data_fix_config(settings, readers)?;
             market_data_fix = Some(MarketDataFix::new(network, options, mirror));
         }
-        names.extend(users(config, ProtocolName::Fix)?.iter().map(Credentials::username));
-        names.extend(users(config, ProtocolName::Ouch42)?.iter().map(Credentials::username));
-        names.extend(users(config, ProtocolName::Sluice)?.iter().map(Credentials::username));
-        let faults = FaultTable::new(names);
-        order_entry.set_faults(&faults);
-        order_entry_fix.iter_mut().for_each(|fix| fix.set_faults(&faults));
-        order_entry_ouch42.iter_mut().for_each(|ouch42| ouch42.set_faults(&faults));
-        order_entry_sluice.iter_mut().for_each(|sluice| sluice.set_faults(&faults));
         let drain = Arc::new(AtomicGauge::new(0));
         if let Some(fix) = &mut market_data_fix {
             fix.set_drain(Arc::clone(&drain));
@@ -159,44 +198,17 @@ where
                 fix.set_operator_events(sink);
             }
         }
-        order_entry.set_drain(Arc::clone(&drain));
-        let mut past_replies = None;
-        if let Some(fix) = &mut order_entry_fix {
-            let (past, ends) = past_reply_rings();
-            fix.set_past(past);
-            past_replies = Some(ends);
-            fix.set_drain(Arc::clone(&drain));
-            if let Some(sink) = (edges.operator_events)("order entry fix") {
-                fix.set_operator_events(sink);
+        for (_, port) in &mut ports {
+            port.set_faults(&faults);
+            port.set_drain(Arc::clone(&drain));
+            if let Some(sink) = (edges.operator_events)(port.component()) {
+                port.set_operator_events(sink);
             }
-        }
-        if let Some(ouch42) = &mut order_entry_ouch42 {
-            ouch42.set_drain(Arc::clone(&drain));
-            if let Some(sink) = (edges.operator_events)("order entry ouch42") {
-                ouch42.set_operator_events(sink);
-            }
-        }
-        if let Some(sluice) = &mut order_entry_sluice {
-            sluice.set_drain(Arc::clone(&drain));
-            if let Some(sink) = (edges.operator_events)("order entry sluice") {
-                sluice.set_operator_events(sink);
-            }
-        }
-        order_entry_udp.set_drain(Arc::clone(&drain));
-        if let Some(sink) = (edges.operator_events)("order entry") {
-            order_entry.set_operator_events(sink);
-        }
-        if let Some(sink) = (edges.operator_events)("order entry udp") {
-            order_entry_udp.set_operator_events(sink);
         }
         let past = Some(past);
         Ok(Self {
-            order_entry,
-            order_entry_fix,
-            order_entry_ouch42,
-            order_entry_sluice,
-            sluice,
-            order_entry_udp,
+            ports,
+            counters,
             market_data,
             feed_server,
             market_data_fix,
@@ -213,17 +225,7 @@ where
     pub(crate) fn take(&mut self, past: Past<'_>) {
         match past {
             Past::Messages(archive) => {
-                self.order_entry.restore(archive);
-                if let Some(fix) = &mut self.order_entry_fix {
-                    fix.restore(archive);
-                }
-                if let Some(ouch42) = &mut self.order_entry_ouch42 {
-                    ouch42.restore(archive);
-                }
-                if let Some(sluice) = &mut self.order_entry_sluice {
-                    sluice.restore(archive);
-                }
-                self.order_entry_udp.restore(archive);
+                self.ports.iter_mut().for_each(|(_, port)| port.restore(archive));
                 self.market_data.restore(archive);
                 self.feed_server.restore(archive);
             }
@@ -232,17 +234,7 @@ where
                 self.feed_server.restore_books(now_ns, |each| public_state(engine, each));
             }
             Past::Output(output) => {
-                self.order_entry.replay(output);
-                if let Some(fix) = &mut self.order_entry_fix {
-                    fix.replay(output);
-                }
-                if let Some(ouch42) = &mut self.order_entry_ouch42 {
-                    ouch42.replay(output);
-                }
-                if let Some(sluice) = &mut self.order_entry_sluice {
-                    sluice.replay(output);
-                }
-                self.order_entry_udp.replay(output);
+                self.ports.iter_mut().for_each(|(_, port)| port.replay(output));
                 let Self { market_data, feed_server, .. } = self;
                 let now_ns = output.timestamp.0;
                 market_data.replay(output, &mut |number, message| {
@@ -257,33 +249,17 @@ where
         for session in engine.sessions() {
             let session_id = session.session_id();
             for (channel, last) in session.user_ref_nums_last() {
-                self.order_entry.know_used(session_id, channel, last);
-                if let Some(fix) = &mut self.order_entry_fix {
-                    fix.know_used(session_id, channel, last);
+                for (_, port) in &mut self.ports {
+                    port.know_used(session_id, channel, last);
                 }
-                if let Some(ouch42) = &mut self.order_entry_ouch42 {
-                    ouch42.know_used(session_id, channel, last);
-                }
-                if let Some(sluice) = &mut self.order_entry_sluice {
-                    sluice.know_used(session_id, channel, last);
-                }
-                self.order_entry_udp.know_used(session_id, channel, last);
             }
         }
     }
 
     pub(crate) fn join(self, agents: &mut Agents) {
-        agents.insert(AgentName::OrderEntry, Box::new(self.order_entry));
-        if let Some(fix) = self.order_entry_fix {
-            agents.insert(AgentName::OrderEntryFix, Box::new(fix));
+        for (name, port) in self.ports {
+            agents.insert(name, port);
         }
-        if let Some(ouch42) = self.order_entry_ouch42 {
-            agents.insert(AgentName::OrderEntryOuch42, Box::new(ouch42));
-        }
-        if let Some(sluice) = self.order_entry_sluice {
-            agents.insert(AgentName::OrderEntrySluice, Box::new(sluice));
-        }
-        agents.insert(AgentName::OrderEntryUdp, Box::new(self.order_entry_udp));
         agents.insert(AgentName::MarketData, Box::new(self.market_data));
         agents.insert(AgentName::FeedServer, Box::new(self.feed_server));
         if let Some(fix) = self.market_data_fix {
@@ -305,71 +281,56 @@ fn derive<N: StreamNetwork, D: DatagramNetwork>(
     DerivedMirror::new(from, wanted, trades)
 }
 
-fn order_entry_config(
-    config: &Config,
-    session: [u8; 10],
-) -> Result<OrderEntryOptions<SoupBinTcpOptions>, Failure> {
-    let settings = &config.order_entry;
-    Ok(OrderEntryOptions {
-        protocol: SoupBinTcpOptions {
-            session,
-            timers: Timers {
-                heartbeat_ns: settings.heartbeat.0.as_nanos() as u64,
-                receive_timeout_ns: settings.receive_timeout.0.as_nanos() as u64,
-                login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
-            },
+/// A port that takes its orders to the chain by a ring of this name.
+fn wire_port<N: StreamNetwork, S: ClientSession>(
+    core: &mut Core,
+    agent: AgentName,
+    ring: &'static str,
+    network: N,
+    options: OrderEntryOptions<S::Options>,
+) -> OrderEntry<N, S> {
+    let submissions = core.source(ring, agent);
+    let (outputs, durable) = core.reader(agent);
+    OrderEntry::new(network, options, submissions, outputs, durable)
+}
+
+fn soupbintcp_config(settings: &OrderEntryConfig, session: [u8; 10]) -> SoupBinTcpOptions {
+    SoupBinTcpOptions {
+        session,
+        timers: Timers {
+            heartbeat_ns: settings.heartbeat.0.as_nanos() as u64,
+            receive_timeout_ns: settings.receive_timeout.0.as_nanos() as u64,
+            login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
         },
-        users: users(config, ProtocolName::Ouch)?,
-        limits: limits(
-            settings.connections_max,
-            settings.slow_client_timeout,
-            settings.reply_store,
-        ),
-        throttle: config.throttle.throttle(),
-    })
+    }
 }
 
 /// Participants with a password and subscribers may log in, with the timers of order entry.
 fn feed_server_config(
     config: &Config,
     session: [u8; 10],
-    entry: &OrderEntryOptions<SoupBinTcpOptions>,
+    users: &[(ProtocolName, Credentials)],
     streams: Vec<StreamOptions>,
 ) -> Result<FeedServerOptions, Failure> {
-    let settings = &config.market_data;
-    let fix = users(config, ProtocolName::Fix)?;
-    let ouch42 = users(config, ProtocolName::Ouch42)?;
-    let sluice = users(config, ProtocolName::Sluice)?;
+    let (settings, entry) = (&config.market_data, &config.order_entry);
+    let participants = users.iter().map(|(_, user)| Ok(user.clone()));
     let subscribers = settings.subscribers.iter().map(|row| row.credentials());
-    let subscribers: Vec<_> = subscribers.collect::<Result<_, _>>().map_err(Failure::usage)?;
     Ok(FeedServerOptions {
         session,
-        users: [entry.users.clone(), fix, ouch42, sluice, subscribers].concat(),
-        timers: entry.protocol.timers,
-        slow_client_timeout_ns: entry.limits.slow_client_timeout_ns,
+        users: participants.chain(subscribers).collect::<Result<_, _>>().map_err(Failure::usage)?,
+        timers: soupbintcp_config(entry, session).timers,
+        slow_client_timeout_ns: entry.slow_client_timeout.0.as_nanos() as u64,
         store_bytes_max: settings.store.0 as usize,
         requests: settings.requests().map_err(Failure::usage)?,
         streams,
     })
 }
 
-fn order_entry_fix_config(
-    config: &Config,
-    settings: &OrderEntryFixConfig,
-) -> Result<OrderEntryOptions<FixTimers>, Failure> {
-    Ok(OrderEntryOptions {
-        protocol: FixTimers {
-            venue: settings.comp_id().map_err(Failure::usage)?,
-            login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
-            service: FixService::Orders,
-        },
-        users: users(config, ProtocolName::Fix)?,
-        limits: limits(
-            settings.connections_max,
-            settings.slow_client_timeout,
-            settings.reply_store,
-        ),
-        throttle: config.throttle.throttle(),
+fn order_entry_fix_config(settings: &OrderEntryFixConfig) -> Result<FixTimers, Failure> {
+    Ok(FixTimers {
+        venue: settings.comp_id().map_err(Failure::usage)?,
+        login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
+        service: FixService::Orders,
     })
 }
 
@@ -405,17 +366,18 @@ fn limits(
     }
 }
 
-/// The participants with a password that speak a protocol.
-fn users(config: &Config, protocol: ProtocolName) -> Result<Vec<Credentials>, Failure> {
-    let speak = config.participants.iter().filter(|it| it.protocol == protocol);
+/// The participants with a password, each with the protocol that it speaks.
+fn users(config: &Config) -> Result<Vec<(ProtocolName, Credentials)>, Failure> {
     let user = |participant: &ParticipantConfig| {
         let password = participant.password.as_deref()?;
         let user = Credentials::new(&participant.username, password).map_err(Failure::usage);
         let wanted = participant.cancel_on_disconnect;
         let firms = participant.firms().map_err(Failure::usage);
-        Some(user.and_then(|user| Ok(user.with_cancel_on_disconnect(wanted).with_firms(firms?))))
+        let user =
+            user.and_then(|user| Ok(user.with_cancel_on_disconnect(wanted).with_firms(firms?)));
+        Some(user.map(|user| (participant.protocol, user)))
     };
-    speak.filter_map(user).collect()
+    config.participants.iter().filter_map(user).collect()
 }
 
 fn order_entry_udp_config(

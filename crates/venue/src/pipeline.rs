@@ -13,7 +13,7 @@ use std::sync::Arc;
 use engine::Engine;
 use gateway::{
     DatagramNetwork, DerivedMirror, FaultTable, FeedServerCounters, FeedServerNetworks,
-    MarketDataCounters, MarketDataFix, MarketDataFixCounters, OperatorEventSink, OrderEntry,
+    MarketDataCounters, MarketDataFix, MarketDataFixCounters, OperatorEventSink,
     OrderEntryCounters, OrderEntryUdpCounters, SluiceCounters, StreamNetwork,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
@@ -296,6 +296,7 @@ where
     let Chain { mut agents, wiring, journal, journaled, applied, stage_times } = chain;
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
     let snapshots = plan.is_wanted().then(|| Snapshots::new(plan, last_snapshot));
+    let ports = gateways.counters.clone();
     let gauges = Gauges {
         rings: wiring.monitors().to_vec(),
         checkpoints,
@@ -306,12 +307,12 @@ where
         stage_times,
         journaled: Arc::clone(&journaled),
         applied,
-        order_entry: gateways.order_entry.counters(),
-        order_entry_fix: gateways.order_entry_fix.as_ref().map(OrderEntry::counters),
-        order_entry_ouch42: gateways.order_entry_ouch42.as_ref().map(OrderEntry::counters),
-        order_entry_sluice: gateways.order_entry_sluice.as_ref().map(OrderEntry::counters),
-        sluice: gateways.sluice.clone(),
-        order_entry_udp: gateways.order_entry_udp.counters(),
+        order_entry: ports.order_entry,
+        order_entry_fix: ports.order_entry_fix,
+        order_entry_ouch42: ports.order_entry_ouch42,
+        order_entry_sluice: ports.order_entry_sluice,
+        sluice: ports.sluice,
+        order_entry_udp: ports.order_entry_udp,
         market_data: gateways.market_data.counters(),
         feed_server: gateways.feed_server.counters(),
         market_data_fix: gateways.market_data_fix.as_ref().map(MarketDataFix::counters),

@@ -1,8 +1,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use gateway::{
-    DRAIN_ENDS, DRAIN_REFUSES, OperatorEvent, OrderEntryUdp, OrderEntryUdpCount,
-    OrderEntryUdpOptions, Throttle, UdpParticipant,
+    DRAIN_ENDS, DRAIN_REFUSES, OperatorEvent, OrderEntryPort as _, OrderEntryUdp,
+    OrderEntryUdpCount, OrderEntryUdpOptions, Throttle, UdpParticipant,
     fake::{FakeDatagram, Transit},
 };
 use market::{Command, SessionId, Text};

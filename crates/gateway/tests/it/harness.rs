@@ -7,7 +7,8 @@ use std::{
 
 use gateway::{
     ConnectionId, Credentials, OperatorEvent, OrderEntry, OrderEntryCount, OrderEntryLimits,
-    OrderEntryOptions, SoupBinTcpOptions, StreamNetwork, Submission, Throttle, fake::FakeStream,
+    OrderEntryOptions, OrderEntryPort as _, SoupBinTcpOptions, StreamNetwork, Submission, Throttle,
+    fake::FakeStream,
 };
 use market::{
     Accepted, Booked, Command, EnterOrder, Event, Firm, Instrument, InstrumentId, OrderId,

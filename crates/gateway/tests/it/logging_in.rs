@@ -1,4 +1,4 @@
-use gateway::{CloseReason, LoginFault, OperatorEvent, OrderEntryLimits};
+use gateway::{CloseReason, LoginFault, OperatorEvent, OrderEntryLimits, OrderEntryPort as _};
 use wire::soupbintcp::{
     LoginRejectReason::{NotAuthorized, SessionNotAvailable},
     LoginRequest,

@@ -1,4 +1,4 @@
-use gateway::Throttle;
+use gateway::{OrderEntryPort as _, Throttle};
 use market::{CancelOrder, Command, Firm, OrderKey, Quantity, RejectReason, SessionId};
 use wire::{
     ouch,

@@ -1,4 +1,4 @@
-use gateway::{CloseReason, OperatorEvent, fake::FakeStream};
+use gateway::{CloseReason, OperatorEvent, OrderEntryPort as _, fake::FakeStream};
 use market::{Event, SystemEvent};
 use wire::{
     ouch::{Outbound, decode_outbound},

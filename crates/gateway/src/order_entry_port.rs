@@ -1,0 +1,34 @@
+//! A port of order entry as the venue sees it that wires it, whatever protocol it speaks.
+//!
+//! Invariant: what was before the start is given before the first turn, in the order of the methods here.
+
+use std::sync::Arc;
+
+use market::{Output, SessionId};
+use ring::{Agent, AtomicGauge};
+
+use crate::{FaultTable, MessageArchive, OperatorEventSink};
+
+/// An agent that takes orders.
+pub trait OrderEntryPort: Agent {
+    /// The name of the agent, and of where its operator events come from.
+    fn component(&self) -> &'static str;
+
+    /// Sends operator events there from now on.
+    fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>);
+
+    /// Stops as that says; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
+    fn set_drain(&mut self, drain: Arc<AtomicGauge>);
+
+    /// Injects the faults that operators switch on there. Sessions without a login have none.
+    fn set_faults(&mut self, _faults: &FaultTable) {}
+
+    /// Takes up what was said before a snapshot, before the first output.
+    fn restore(&mut self, archive: &MessageArchive);
+
+    /// Takes an output of a replayed journal: replies are stored as they were, nothing is sent.
+    fn replay(&mut self, output: &Output);
+
+    /// Takes the last number that a session has used on a channel, as the engine has it at the start.
+    fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32);
+}
