@@ -19,6 +19,8 @@ use crate::attack::target::{
 const USER: &str = "slu1";
 /// Tokens that are fetched for an attack by many of one address.
 const TOKENS: u64 = 512;
+/// Random messages of a session before it is begun again: the venue ends it after 64.
+const UNREADABLE: u64 = 100;
 /// A hello that has no answer is sent again after this time.
 const STEP: Duration = Duration::from_millis(20);
 
@@ -40,32 +42,22 @@ pub(super) const ROWS: &[Attack] = &[
         "random datagrams, and random messages of a session",
         "what has no token is dropped; a session ends",
         |it| {
-            let mut me = Member::new(it);
-            it.begin();
-            for turn in 1.. {
-                if it.is_over() {
-                    return;
-                }
+            flood(it, |me, turn| {
                 let bytes = random(turn, 1 + (turn % 200) as usize);
                 send(it, &me.socket, &bytes);
                 me.send(&bytes[..bytes.len().min(60)], Nothing);
-            }
+                // The venue ends such a session without a word: another one begins.
+                if turn % UNREADABLE == 0 {
+                    me.client = None;
+                }
+            })
         },
     ),
     free(
         "sluice-orders",
         "immediate-or-cancel orders of a session, without a pause",
         "messages of a session; what waits in memory",
-        |it| {
-            let mut me = Member::new(it);
-            it.begin();
-            for turn in 1.. {
-                if it.is_over() {
-                    return;
-                }
-                me.send(&order(turn), Effective);
-            }
-        },
+        |it| flood(it, |me, turn| me.send(&order(turn), Effective)),
     ),
     free(
         "sluice-resends",
@@ -115,6 +107,16 @@ fn socket() -> UdpSocket {
     let socket = UdpSocket::bind(ANY).expect("a port is free");
     socket.set_read_timeout(Some(STEP)).expect("every system can");
     socket
+}
+
+/// The attacker's session, which sends something in each turn.
+fn flood<'a>(it: &'a Target, mut turn: impl FnMut(&mut Member<'a>, u64)) {
+    let mut me = Member::new(it);
+    it.begin();
+    let mut turns = 1..;
+    while !it.is_over() {
+        turn(&mut me, turns.next().expect("there is no end"));
+    }
 }
 
 /// Fetches tokens for one address, and logs in with all of them again and again.
