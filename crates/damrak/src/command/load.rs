@@ -1,5 +1,6 @@
 //! `damrak load`: open-loop load on a venue, by OUCH or FIX.
 
+mod content;
 mod stages;
 
 use std::{
@@ -15,26 +16,22 @@ use std::{
 };
 
 use clap::Args;
-use client::participant::{self, ClientError, DatagramBatching};
+use client::participant::{ClientError, DatagramBatching};
 use lab::{
     environment::{Environment, machine_line},
     latency::{Latency, Percentiles},
     load::{
-        FailureReason, FixLogin, LoadError, LoadMix, LoadOptions, LoadProgress, LoadReport,
-        LoadSession, LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, RecordedFlow,
-        ReplayPace, SessionFailure, Slo, SloResult, reject_name,
+        FailureReason, LoadError, LoadMix, LoadOptions, LoadProgress, LoadReport, LoadSession,
+        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, RecordedFlow, ReplayPace,
+        SessionFailure, Slo, SloResult, reject_name,
     },
-    order_file::InstrumentTable,
     schedule::Arrivals,
 };
-use market::{Price, Symbol, Text};
 use serde_json::{Value, json};
-use wire::{
-    fix::Version,
-    itch,
-    soupbintcp::{LoginRejectReason, LoginRequest},
-};
+use wire::{fix::Version, soupbintcp::LoginRejectReason};
 
+pub(super) use self::content::symbols;
+use self::content::{replay, sessions, stock_directory};
 use super::{
     command_line,
     output::{duration, grouped, print_json, print_line, table},
@@ -626,94 +623,6 @@ fn floor_figures(floor: &LoadReport) -> Value {
     })
 }
 
-/// The sessions by name.
-fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession)>, Failure> {
-    let default = ["user{}:password{}".to_owned()];
-    let has_other = !arguments.udp.is_empty() || !arguments.fix.is_empty();
-    let texts: &[String] = match &arguments.session[..] {
-        [] if !has_other => &default,
-        texts => texts,
-    };
-    if arguments.connections == 0 {
-        return Err(Failure::usage("--connections 0: at least 1"));
-    }
-    let mut sessions = Vec::new();
-    for (text, username, password) in logins("--session", texts, arguments.connections)? {
-        let login = LoginRequest::new(&username, &password).ok_or_else(|| {
-            Failure::usage(format!(
-                "--session {text:?}: a user has up to 6 characters, a password up to 10"
-            ))
-        })?;
-        sessions.push((username, LoadSession::Tcp { server: arguments.to, login }));
-    }
-    for first in &arguments.udp {
-        for offset in 0..arguments.connections {
-            let port = first.port().checked_add(offset).ok_or_else(|| {
-                Failure::usage(format!(
-                    "--udp {first}: no {} ports from there",
-                    arguments.connections
-                ))
-            })?;
-            let local = SocketAddr::new(first.ip(), port);
-            sessions
-                .push((local.to_string(), LoadSession::Udp { server: arguments.to_udp, local }));
-        }
-    }
-    for (text, username, password) in logins("--fix", &arguments.fix, arguments.connections)? {
-        let short = |text: &str| Text::new(text).filter(|text| !text.is_blank());
-        let login = short(&username).zip(Text::new(&password)).zip(short(&arguments.fix_venue));
-        let ((client, password), venue) = login.ok_or_else(|| {
-            Failure::usage(format!(
-                "--fix {text:?} to {:?}: a CompID has up to 16 characters, and so has a password",
-                arguments.fix_venue
-            ))
-        })?;
-        let login = FixLogin { version: arguments.fix_version, client, password, venue };
-        sessions.push((username, LoadSession::Fix { server: arguments.to_fix, login }));
-    }
-    Ok(sessions)
-}
-
-/// Each `USER:PASSWORD` with the number of each connection put in: the text, the user, the password.
-fn logins(
-    option: &str,
-    texts: &[String],
-    connections: u16,
-) -> Result<Vec<(String, String, String)>, Failure> {
-    let mut logins = Vec::new();
-    for text in texts {
-        if !text.contains("{}") && connections > 1 {
-            return Err(Failure::usage(format!(
-                "{option} {text:?} with --connections needs {{}} where the number goes"
-            )));
-        }
-        for number in 1..=connections {
-            let text = text.replace("{}", &format!("{number:02}"));
-            let (username, password) = text
-                .split_once(':')
-                .ok_or_else(|| Failure::usage(format!("{option} {text:?} is not USER:PASSWORD")))?;
-            let (username, password) = (username.to_owned(), password.to_owned());
-            logins.push((text, username, password));
-        }
-    }
-    Ok(logins)
-}
-
-/// The recorded flow to be sent, if there is one.
-fn replay(arguments: &Arguments) -> Result<Option<RecordedFlow>, Failure> {
-    let Arguments { replay: Some(orders), instruments: Some(instruments), .. } = arguments else {
-        return Ok(None);
-    };
-    let instruments = InstrumentTable::read(instruments)
-        .map_err(|error| Failure::usage(anyhow::Error::new(error)))?;
-    let is_paced = arguments.rate.is_some() || arguments.closed_loop.is_some();
-    let pace = match is_paced {
-        true => ReplayPace::Load,
-        false => ReplayPace::Recorded { speed: arguments.speed },
-    };
-    Ok(Some(RecordedFlow { orders: orders.clone(), instruments: Arc::new(instruments), pace }))
-}
-
 fn speed(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('x').parse::<f64>() {
         Ok(times) if times.is_finite() && times > 0.0 => Ok(times),
@@ -734,61 +643,6 @@ fn fix_version(text: &str) -> Result<Version, String> {
         "5.0sp1" => Ok(Version::Fix50Sp1),
         _ => Err(format!("{text:?} is none of 4.2, 4.4 and 5.0sp1")),
     }
-}
-
-/// The symbols of the stock directory in a snapshot of the books, taken by the first session over TCP.
-fn stock_directory(
-    address: SocketAddr,
-    sessions: &[(String, LoadSession)],
-    clock: SystemClock,
-) -> Result<Vec<String>, Failure> {
-    const QUIET_NS: u64 = 5_000_000_000;
-    let login = sessions.iter().find_map(|(_, session)| match session {
-        LoadSession::Tcp { login, .. } => Some(*login),
-        LoadSession::Udp { .. } | LoadSession::Fix { .. } => None,
-    });
-    let login =
-        login.ok_or_else(|| Failure::usage("--snapshot needs a --session to log in with"))?;
-    let messages =
-        participant::collect(address, login, 1, 1, QUIET_NS, &clock).map_err(|error| {
-            Failure::runtime(
-                anyhow::Error::new(error).context(format!("no snapshot from {address}")),
-            )
-            .hint("`damrak serve` prints the address of its snapshots; --symbols needs none")
-        })?;
-    let symbol = |message: &Vec<u8>| match itch::decode(message) {
-        Ok(itch::Message::StockDirectory(entry)) => {
-            Some(String::from_utf8_lossy(&entry.stock).trim().to_owned())
-        }
-        _ => None,
-    };
-    let names: Vec<String> = messages.iter().filter_map(symbol).collect();
-    if names.is_empty() {
-        return Err(Failure::runtime(format!("the venue at {address} has no instruments")));
-    }
-    Ok(names)
-}
-
-/// Symbols to trade around a price.
-///
-/// # Errors
-/// A name is not a valid symbol.
-pub(super) fn symbols(
-    names: &[String],
-    price: Decimal,
-    price_increment: Decimal,
-) -> Result<Vec<LoadSymbol>, Failure> {
-    names
-        .iter()
-        .map(|name| {
-            let symbol =
-                Symbol::new(name).filter(|symbol| !symbol.is_blank()).ok_or_else(|| {
-                    Failure::usage(format!("{name:?} is not a symbol of 1 to 8 characters"))
-                })?;
-            let (mid, price_increment) = (Price(price.0), Price(price_increment.0));
-            Ok(LoadSymbol { symbol, mid, price_increment })
-        })
-        .collect()
 }
 
 /// Writes `order-to-ack.hgrm` and `order-to-ack-sent.hgrm`.
