@@ -72,7 +72,7 @@ pub struct MarketDataFix<N> {
     options: MarketDataFixOptions,
     mirror: DerivedMirror,
     clients: Vec<Option<Box<Client>>>,
-    /// Places of those with something to do, each once, longest waiting first.
+    /// Places of those with something to do, each once: those without a Logon, then longest waiting first.
     queue: VecDeque<u32>,
     strangers: Strangers,
     failed_logins: FailedLogins,
@@ -220,7 +220,11 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             && !client.connection.queued
         {
             client.connection.queued = true;
-            self.queue.push_back(index);
+            // A Logon that has been sent is heard before its sender may have to make room for newcomers.
+            match client.connection.stage {
+                Stage::Pending => self.queue.push_front(index),
+                Stage::Live(_) | Stage::Closing { .. } => self.queue.push_back(index),
+            }
         }
     }
 
@@ -228,9 +232,10 @@ impl<N: StreamNetwork> MarketDataFix<N> {
     fn serve_all(&mut self, now_ns: u64) -> usize {
         let mut waiting = std::mem::take(&mut self.queue);
         let (mut written, mut work) = (0, 0);
-        while written < BYTES_PER_TURN
-            && let Some(index) = waiting.pop_front()
+        while let Some(index) = waiting.front().copied()
+            && (written < BYTES_PER_TURN || self.is_pending(index))
         {
+            waiting.pop_front();
             let Some(mut client) = self.clients[index as usize].take() else { continue };
             client.connection.queued = false;
             let before = written;
@@ -249,6 +254,12 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         self.queue = waiting;
         self.counters.bytes_out.add(written as u64);
         work
+    }
+
+    /// True if the connection at this place has not logged on.
+    fn is_pending(&self, index: u32) -> bool {
+        let client = self.clients[index as usize].as_ref();
+        client.is_some_and(|it| matches!(it.connection.stage, Stage::Pending))
     }
 
     fn serve(

@@ -67,7 +67,7 @@ pub(super) struct Door<N> {
     network: N,
     service: Service,
     subscribers: Vec<Option<Box<Subscriber>>>,
-    /// Places of those with something to do, each once, longest waiting first.
+    /// Places of those with something to do, each once: those without a login, then longest waiting first.
     queue: VecDeque<u32>,
     /// Places of those that have been given all there is, each once: news and time bring them back. One whose
     /// socket is full is not among them.
@@ -174,9 +174,10 @@ impl<N: StreamNetwork> Door<N> {
         }
         let mut waiting = std::mem::take(&mut self.queue);
         let mut written = 0;
-        while written < BYTES_PER_TURN
-            && let Some(index) = waiting.pop_front()
+        while let Some(index) = waiting.front().copied()
+            && (written < BYTES_PER_TURN || self.is_pending(index))
         {
+            waiting.pop_front();
             let Some(mut subscriber) = self.subscribers[index as usize].take() else { continue };
             subscriber.connection.queued = false;
             let before = written;
@@ -282,8 +283,18 @@ impl<N: StreamNetwork> Door<N> {
             && !subscriber.connection.queued
         {
             subscriber.connection.queued = true;
-            self.queue.push_back(index);
+            // A login that has been sent is heard before its sender may have to make room for newcomers.
+            match subscriber.connection.stage {
+                Stage::Pending => self.queue.push_front(index),
+                Stage::Live(_) | Stage::Closing { .. } => self.queue.push_back(index),
+            }
         }
+    }
+
+    /// True if the connection at this place has not logged in.
+    fn is_pending(&self, index: u32) -> bool {
+        let subscriber = self.subscribers[index as usize].as_ref();
+        subscriber.is_some_and(|it| matches!(it.connection.stage, Stage::Pending))
     }
 
     fn serve(
@@ -295,6 +306,7 @@ impl<N: StreamNetwork> Door<N> {
         now_ns: u64,
         written: &mut usize,
     ) -> Served {
+        let was_pending = matches!(subscriber.connection.stage, Stage::Pending);
         for _ in 0..READS_PER_TURN {
             match subscriber.connection.read(&mut self.network, &mut self.buffer) {
                 ReadOutcome::Bytes(count) => {
@@ -307,6 +319,8 @@ impl<N: StreamNetwork> Door<N> {
             }
         }
         let has_more = match subscriber.connection.stage {
+            // Only what answers its login: all logins are heard before anybody is sent more.
+            Stage::Live(_) if was_pending => true,
             Stage::Live(_) => fill(subscriber, stored, counters, now_ns),
             Stage::Pending | Stage::Closing { .. } => false,
         };

@@ -526,6 +526,40 @@ fn a_slow_snapshot_is_cut_off_and_holds_nothing_up() {
     assert_eq!(harness.served().messages, 6_003);
 }
 
+/// Joiners that come in bursts, each with its login already sent, all get their snapshot, though more bytes are to be
+/// sent than a turn writes and silent connections follow: a login is heard before its sender may have to make room.
+#[test]
+fn a_burst_of_joiners_is_let_in() {
+    // So many are accepted in a turn, and let in without a login from one address, and as one user.
+    const BURST: u16 = 32;
+    let mut harness = FeedBench::new();
+    for number in 1..=4_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let network = harness.snapshot.clone();
+    let mut clients = Vec::new();
+    for burst in 0..4 {
+        for port in 0..BURST {
+            let connection = network.connect(SocketAddr::from(([10, 0, 1, burst], 5000 + port)));
+            if burst < 3 {
+                let username = format!("USER0{}", burst + 1);
+                let login = LoginRequest::new(&username, "PASSWORD01").unwrap();
+                let mut client = TestClient::new(connection, login, harness.now_ns);
+                client.write(&network);
+                clients.push(client);
+            }
+        }
+        harness.server.do_work(harness.now_ns).unwrap();
+    }
+    for client in &mut clients {
+        harness.hear(&network, client);
+        assert_eq!(client.seen.last(), Some(&Seen::Ended));
+    }
+    let count = harness.served();
+    assert_eq!((count.snapshots_complete, count.turned_away), (clients.len() as u64, 0));
+}
+
 /// Times connections are looked at while a thousand messages come, each in a turn of its own and taken by a quick
 /// subscriber at once; beside two that are stalled, or alone. What was stalled is equal in the end.
 fn looks(has_stalled: bool) -> u64 {
