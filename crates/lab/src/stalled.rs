@@ -1,10 +1,10 @@
-//! Whether subscribers that stop reading change the throughput of a venue: pairs of runs, one with them and one
-//! without, in turns.
+//! Whether subscribers that stop reading change the throughput of a venue: pairs of periods, one with them and one
+//! without, in turns, all of them in one venue.
 //!
 //! Start at [`run`].
 //!
-//! Invariant: the runs of a pair differ in the subscribers and in nothing else. What is measured begins when all
-//! subscribers have stalled: what they were sent before is not their stalling.
+//! Invariant: the periods of a pair follow each other in one venue under one load, and differ in the subscribers alone.
+//! What is measured begins when all subscribers have stalled: what they were sent before is not their stalling.
 
 use std::{
     io::{Read, Write},
@@ -40,16 +40,18 @@ const PAUSE: Duration = Duration::from_millis(1);
 const STREAM_REQUEST: &[u8] =
     b"GET /market/stream?symbol=AAPL,MSFT&kind=top,levels,trades,statistics&depth=50 HTTP/1.1\r\n\
       Host: localhost\r\n\r\n";
-/// How long subscribers may take to stall; a bound of the harness too.
-const STALLED_WITHIN: Duration = Duration::from_secs(60);
+/// How long subscribers may take to stall, or to leave; a bound of the harness too.
+const WITHIN: Duration = Duration::from_secs(60);
 /// Packets after which a subscriber in datagrams that reads nothing has stalled: more than its system keeps.
 const PACKETS_STALLED: u64 = 2_000;
 /// How often subscribers that read do so.
 const READ_INTERVAL: Duration = Duration::from_millis(2);
 /// How often it is looked whether they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// The venue runs under load for this long at least before it is measured.
-const WARM_AFTER: Duration = Duration::from_secs(3);
+/// The venue runs under load for this long before it is measured.
+const WARM: Duration = Duration::from_secs(3);
+/// From when subscribers have stalled or left to what is measured.
+const SETTLE: Duration = Duration::from_millis(200);
 /// Millionths by which the throughput may change.
 pub const CHANGE_PPM_MAX: i64 = 20_000;
 
@@ -78,7 +80,7 @@ impl Stalled {
         }
     }
 
-    /// What a venue needs for them beside what it has: the same in the run without them. A stream goes to `sinks`.
+    /// What a venue needs for them beside what it has. A stream goes to `sinks`.
     fn sections(self, sinks: &[SocketAddr]) -> String {
         match self {
             Self::Feed | Self::Snapshot => String::new(),
@@ -97,19 +99,24 @@ impl Stalled {
         }
     }
 
-    /// Of so many subscribers those that take nothing any more, by the figures of the venue.
-    fn count(self, subscribers: u64, figures: &Value) -> u64 {
+    /// What the venue counts of those that stall, by its figures.
+    fn seen(self, figures: &Value) -> u64 {
         let figure = |name: &str| figures["feed_server"][name].as_u64().unwrap_or(0);
         match self {
             Self::Feed => figure("stalled"),
             // One whose system took the whole snapshot is through.
-            Self::Snapshot => figure("stalled").max(figure("snapshots_complete")),
-            // Packets to each that no buffer holds.
-            Self::Stream => {
-                let packets = figures["streams"][0]["packets"].as_u64().unwrap_or(0);
-                if packets >= subscribers * PACKETS_STALLED { subscribers } else { 0 }
-            }
+            Self::Snapshot => figure("stalled") + figure("snapshots_complete"),
+            Self::Stream => figures["streams"][0]["packets"].as_u64().unwrap_or(0),
             Self::Http => figures["derived_data"]["streams_stalled"].as_u64().unwrap_or(0),
+        }
+    }
+
+    /// By how much that has grown when so many subscribers take nothing any more.
+    const fn when_stalled(self, subscribers: u64) -> u64 {
+        match self {
+            Self::Feed | Self::Snapshot | Self::Http => subscribers,
+            // Packets to each that no buffer holds.
+            Self::Stream => subscribers * PACKETS_STALLED,
         }
     }
 
@@ -147,15 +154,15 @@ enum Held {
 #[derive(Clone, Debug)]
 pub struct StalledOptions {
     pub kinds: Vec<Stalled>,
-    /// Pairs of runs for each kind.
+    /// Pairs of periods for each kind.
     pub pairs: usize,
-    /// How long each run is measured.
+    /// How long each period is.
     pub duration: Duration,
     /// Subscribers that stop reading.
     pub subscribers: usize,
 }
 
-/// Requests a second in each run of one kind.
+/// Requests a second in each period of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StalledOutcome {
     pub stalled: Stalled,
@@ -190,7 +197,7 @@ impl StalledOutcome {
     }
 }
 
-/// Runs the pairs of each kind, in venues in `folder`.
+/// Runs the pairs of each kind, in a venue in `folder`.
 ///
 /// # Errors
 /// A venue does not start, or the load fails.
@@ -199,34 +206,20 @@ pub fn run(
     folder: &Path,
     clock: SystemClock,
 ) -> Result<Vec<StalledOutcome>, Failure> {
-    let kinds = options.kinds.iter();
-    let mut outcomes: Vec<_> =
-        kinds.map(|kind| StalledOutcome { stalled: *kind, pairs: Vec::new() }).collect();
-    for pair in 0..options.pairs {
-        for outcome in &mut outcomes {
-            let one = |with: bool| one(options, outcome.stalled, with, folder, clock);
-            // The first run of a pair is now the one, now the other: a machine that gets slower favors neither.
-            let (without, with) = if pair.is_multiple_of(2) {
-                let without = one(false)?;
-                (without, one(true)?)
-            } else {
-                let with = one(true)?;
-                (one(false)?, with)
-            };
-            outcome.pairs.push((without, with));
-        }
-    }
-    Ok(outcomes)
+    let one = |stalled: &Stalled| {
+        let pairs = pairs(options, *stalled, folder, clock)?;
+        Ok(StalledOutcome { stalled: *stalled, pairs })
+    };
+    options.kinds.iter().map(one).collect()
 }
 
-/// Requests a second of one run, measured after the subscribers have stalled.
-fn one(
+/// Requests a second without and with the subscribers, of each pair.
+fn pairs(
     options: &StalledOptions,
     stalled: Stalled,
-    has_subscribers: bool,
     folder: &Path,
     clock: SystemClock,
-) -> Result<u64, Failure> {
+) -> Result<Vec<(u64, u64)>, Failure> {
     let symbols = ["AAPL", "MSFT"].map(str::to_owned).to_vec();
     let count = if stalled == Stalled::Stream { options.subscribers } else { 0 };
     let (sinks, addresses) = sinks(count)?;
@@ -242,68 +235,116 @@ fn one(
     let mut load = venue.load(1)?;
     load.pacing = Loop::Closed { outstanding: OUTSTANDING };
     load.live_orders_max = 10_000;
-    let stop = AtomicBool::new(false);
-    let (report, requests) = thread::scope(|scope| {
+    let (stop, reads) = (AtomicBool::new(false), AtomicBool::new(true));
+    let (report, pairs) = thread::scope(|scope| {
         let report = scope.spawn(|| load::run(&load, &clock, &stop, &mut |_| {}));
-        if !has_subscribers && !sinks.is_empty() {
-            // Datagrams are sent in any case; in this run they are read.
-            scope.spawn(|| read_until(&sinks, &stop));
+        if !sinks.is_empty() {
+            scope.spawn(|| read_until(&sinks, &reads, &stop));
         }
-        let stalled = has_subscribers.then_some(stalled);
-        let measured = measure(options, stalled, &mut venue, clock);
+        let mut trial = Trial { options, stalled, venue: &mut venue, reads: &reads, clock };
+        let measured = trial.run();
         stop.store(true, Ordering::Relaxed);
         (report.join().unwrap_or_else(|it| std::panic::resume_unwind(it)), measured)
     });
-    let requests = requests?;
+    let pairs = pairs?;
     venue.stop_and_remove()?;
     let report = report.map_err(|error| Failure::runtime(causes(&error)))?;
     match report.failures.first() {
         Some(failure) => Err(Failure::runtime(format!("the load ended early: {failure}"))),
-        None => Ok(requests),
+        None => Ok(pairs),
     }
 }
 
-/// Lets the load run for a while, with subscribers that log in and stop reading; then counts the requests that the
-/// venue takes in the time of the run. Nothing but the load and the venue has anything to do in that time.
-fn measure(
-    options: &StalledOptions,
-    stalled: Option<Stalled>,
-    venue: &mut OwnVenue,
+/// A venue under load, to which subscribers come and go.
+struct Trial<'a> {
+    options: &'a StalledOptions,
+    stalled: Stalled,
+    venue: &'a mut OwnVenue,
+    /// False if subscribers in datagrams are to read nothing.
+    reads: &'a AtomicBool,
     clock: SystemClock,
-) -> Result<u64, Failure> {
-    let begun = clock.since_start();
-    let mut held = Vec::new();
-    if let Some(stalled) = stalled {
-        if let Some(name) = stalled.address() {
-            let address = venue.address(name)?;
-            for _ in 0..options.subscribers {
-                held.push(match stalled {
+}
+
+impl Trial<'_> {
+    /// Measures all pairs.
+    fn run(&mut self) -> Result<Vec<(u64, u64)>, Failure> {
+        thread::sleep(WARM);
+        let mut pairs = Vec::new();
+        let mut held = Vec::new();
+        for pair in 0..self.options.pairs {
+            let (mut without, mut with) = (0, 0);
+            // The first period of a pair is now the one, now the other: a venue that gets slower favors neither, and
+            // subscribers come and go once in two pairs.
+            for stalls in [!pair.is_multiple_of(2), pair.is_multiple_of(2)] {
+                if stalls {
+                    if self.reads.load(Ordering::Relaxed) {
+                        held = self.stall()?;
+                    }
+                    with = self.requests_per_second();
+                } else {
+                    self.leave(std::mem::take(&mut held))?;
+                    without = self.requests_per_second();
+                }
+            }
+            pairs.push((without, with));
+        }
+        Ok(pairs)
+    }
+
+    /// Requests that the venue takes in a second, over a period in which nothing but the load has anything to do.
+    fn requests_per_second(&self) -> u64 {
+        thread::sleep(SETTLE);
+        let (requests, from) = (self.venue.requests(), self.clock.since_start());
+        thread::sleep(self.options.duration);
+        let requests = self.venue.requests() - requests;
+        (requests as f64 / (self.clock.since_start() - from).as_secs_f64()) as u64
+    }
+
+    /// Subscribers come and stop reading; returns when all have stalled.
+    fn stall(&mut self) -> Result<Vec<Held>, Failure> {
+        let before = self.stalled.seen(&self.venue.figures());
+        self.reads.store(false, Ordering::Relaxed);
+        let mut held = Vec::new();
+        if let Some(name) = self.stalled.address() {
+            let address = self.venue.address(name)?;
+            for _ in 0..self.options.subscribers {
+                held.push(match self.stalled {
                     Stalled::Http => Held::Stream(open_stream(address)?),
-                    _ => Held::Subscriber(Box::new(log_in(address, clock)?)),
+                    _ => Held::Subscriber(Box::new(log_in(address, self.clock)?)),
                 });
             }
         }
-        let count = options.subscribers as u64;
-        while stalled.count(count, &venue.figures()) < count {
-            if clock.since_start() - begun > STALLED_WITHIN {
+        let wanted = before + self.stalled.when_stalled(self.options.subscribers as u64);
+        self.wait(|seen| seen >= wanted, "stalled")?;
+        Ok(held)
+    }
+
+    /// They leave; returns when the venue has noticed.
+    fn leave(&mut self, held: Vec<Held>) -> Result<(), Failure> {
+        self.reads.store(true, Ordering::Relaxed);
+        drop(held);
+        match self.stalled {
+            Stalled::Feed | Stalled::Http => self.wait(|seen| seen == 0, "left"),
+            // Those that were sent a snapshot are counted for good, and the reader of datagrams is a thread of our own.
+            Stalled::Snapshot | Stalled::Stream => Ok(()),
+        }
+    }
+
+    fn wait(&mut self, holds: impl Fn(u64) -> bool, what: &str) -> Result<(), Failure> {
+        let begun = self.clock.since_start();
+        while !holds(self.stalled.seen(&self.venue.figures())) {
+            if self.clock.since_start() - begun > WITHIN {
                 return Err(Failure::runtime(format!(
-                    "{} of {} subscribers of {} have stalled after {} s",
-                    stalled.count(count, &venue.figures()),
-                    options.subscribers,
-                    stalled.as_str(),
-                    STALLED_WITHIN.as_secs()
+                    "not all {} subscribers of {} have {what} after {} s",
+                    self.options.subscribers,
+                    self.stalled.as_str(),
+                    WITHIN.as_secs()
                 )));
             }
             thread::sleep(LOOK_INTERVAL);
         }
+        Ok(())
     }
-    // The venue is equally warm in both runs.
-    thread::sleep(WARM_AFTER.saturating_sub(clock.since_start() - begun));
-    let (requests, from) = (venue.requests(), clock.since_start());
-    thread::sleep(options.duration);
-    let (requests, took) = (venue.requests() - requests, clock.since_start() - from);
-    drop(held);
-    Ok((requests as f64 / took.as_secs_f64()) as u64)
 }
 
 /// So many sockets that a stream may go to, and their addresses.
@@ -320,12 +361,12 @@ fn sinks(count: usize) -> Result<(Vec<UdpSocket>, Vec<SocketAddr>), Failure> {
     Ok(bound.into_iter().unzip())
 }
 
-/// Takes what comes, now and then, until the end.
-fn read_until(sinks: &[UdpSocket], stop: &AtomicBool) {
+/// Takes what comes, now and then, while `reads` holds, until the end.
+fn read_until(sinks: &[UdpSocket], reads: &AtomicBool, stop: &AtomicBool) {
     let mut buffer = [0; 2_048];
     while !stop.load(Ordering::Relaxed) {
         for sink in sinks {
-            while sink.recv(&mut buffer).is_ok() {}
+            while reads.load(Ordering::Relaxed) && sink.recv(&mut buffer).is_ok() {}
         }
         thread::sleep(READ_INTERVAL);
     }

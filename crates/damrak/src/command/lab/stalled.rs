@@ -1,6 +1,6 @@
 //! `damrak lab stalled`: the throughput of a venue with and without subscribers that stop reading.
 //!
-//! Invariant: each figure is that of a pair of runs in turns.
+//! Invariant: each figure is that of a pair of periods in turns.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use super::super::output::{grouped, print_json, print_line};
 
 /// Compare the throughput of a venue with and without subscribers that stop reading.
 ///
-/// Pairs of runs in turns, each on a venue of its own under a load that waits for its answers: one run alone, one beside
+/// Pairs of periods in turns, in one venue under a load that waits for its answers: one period alone, one beside
 /// subscribers of the feed over TCP, of snapshots, of a delta stream, or of derived data by HTTP, that read nothing after their
 /// login. Requests are counted from the moment at which all of them have stalled. The median of the changes counts. Load, venue
 /// and subscribers share the machine, so the figures mean something only where nothing else runs.
@@ -27,13 +27,13 @@ use super::super::output::{grouped, print_json, print_line};
     after_help = "Examples:\n  damrak lab stalled\n  damrak lab stalled --of stream --pairs 9 --for 5s --strict --json"
 )]
 pub(super) struct Arguments {
-    /// Pairs of runs for each kind of subscriber.
+    /// Pairs of periods for each kind of subscriber.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
     pairs: u8,
     /// Subscribers of this kind alone: feed, snapshot, stream, http; more than once for several.
     #[arg(long = "of", value_name = "KIND")]
     kinds: Vec<Stalled>,
-    /// How long each run is measured, after the subscribers have stalled.
+    /// How long each period is, after the subscribers have stalled or left.
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     duration: Span,
     /// Subscribers that stop reading.
