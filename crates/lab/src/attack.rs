@@ -34,6 +34,7 @@ use crate::{
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol},
     own_venue::free_udp_addresses,
+    profile::Usage,
 };
 
 pub use kinds::{Attack, attacks};
@@ -150,6 +151,7 @@ fn one_run(
         });
         outcome.prepared = wait(clock, options.prepare_max, || target.has_begun());
         begin(Stage::Attacked);
+        let used_before = usage(&venue);
         let begun = clock.since_start();
         while clock.since_start() - begun < options.stage {
             outcome.newcomer_tries += 1;
@@ -157,6 +159,9 @@ fn one_run(
             thread::sleep(NEWCOMER_EVERY.min(options.stage));
         }
         begin(Stage::After);
+        // The busiest thread comes first.
+        let used = usage(&venue).since(&used_before);
+        outcome.core_wait_ns = used.threads.first().map_or(0, |thread| thread.core_wait_ns);
         let ended = clock.since_start();
         target.end();
         while outcome.served_again_ns.is_none() && clock.since_start() - ended < PATIENCE {
@@ -324,6 +329,12 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
 fn memory(venue: &VenueProcess, name: &str) -> u64 {
     let process = venue.started["pid"].to_string();
     SystemFiles::of_this_machine().memory(&process, name).unwrap_or(0)
+}
+
+/// What the venue has used so far; nothing if it has ended.
+fn usage(venue: &VenueProcess) -> Usage {
+    let process = venue.started["pid"].as_u64().unwrap_or(0) as u32;
+    Usage::of(&SystemFiles::of_this_machine(), process).unwrap_or_default()
 }
 
 /// Bytes that records take in the journal, headers included.

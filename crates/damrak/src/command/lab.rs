@@ -118,13 +118,14 @@ fn attack_venues(arguments: &AttackArguments) -> Result<(), Failure> {
     let mut outcomes = Vec::new();
     if !arguments.json {
         print_line(&format!(
-            "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}{:>9}",
+            "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}{:>9}",
             "attack (quiet>attacked)",
             "tcp p50",
             "tcp p99",
             "udp p50",
             "udp p99",
             "tcp max",
+            "no core",
             "lost",
             "newcomer",
             "again",
@@ -191,13 +192,14 @@ fn row(outcome: &AttackOutcome) -> String {
     let [udp_p50, udp_p99, _] = &outcome.udp.latency;
     let served = outcome.newcomer_tries - outcome.newcomer_failures;
     format!(
-        "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}{:>9}",
+        "{:<24}{:>20}{:>20}{:>20}{:>20}{:>9}{:>9}{:>6}{:>9}{:>9}{:>11}{:>11}{:>9}",
         outcome.name,
         pair(tcp_p50),
         pair(tcp_p99),
         pair(udp_p50),
         pair(udp_p99),
         duration(tcp_max.attacked_ns),
+        duration(outcome.core_wait_ns),
         outcome.tcp.unanswered,
         format!("{served}/{}", outcome.newcomer_tries),
         outcome.served_again_ns.map_or("never".into(), duration),

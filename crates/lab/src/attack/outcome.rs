@@ -111,6 +111,9 @@ pub struct AttackOutcome {
     pub venue_ended: Option<String>,
     /// False if the attacker could not place all of its orders in time.
     pub prepared: bool,
+    /// Time in which the venue's busiest thread was ready to run during the attack and had no core: what the machine
+    /// adds to latencies.
+    pub core_wait_ns: u64,
 }
 
 /// What an attack may cost.
@@ -247,6 +250,7 @@ impl AttackOutcome {
             all.sent = all.sent.max(run.sent);
             all.venue_ended = all.venue_ended.or_else(|| run.venue_ended.clone());
             all.prepared &= run.prepared;
+            all.core_wait_ns = all.core_wait_ns.max(run.core_wait_ns);
         }
         for index in 0..3 {
             let median = |of: fn(&Self) -> &Honest| {
@@ -290,6 +294,7 @@ impl AttackOutcome {
             "sent": self.sent,
             "effective": self.effective,
             "prepared": self.prepared,
+            "core_wait_ns": self.core_wait_ns,
             "venue_ended": self.venue_ended,
             "excesses": excesses.collect::<Vec<_>>(),
         })
