@@ -220,7 +220,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             && !client.connection.queued
         {
             client.connection.queued = true;
-            // A Logon that has been sent is heard before its sender may have to make room for newcomers.
+            // A Logon that has been sent is read before its sender may have to make room for newcomers.
             match client.connection.stage {
                 Stage::Pending => self.queue.push_front(index),
                 Stage::Live(_) | Stage::Closing { .. } => self.queue.push_back(index),

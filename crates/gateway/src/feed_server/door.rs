@@ -283,7 +283,7 @@ impl<N: StreamNetwork> Door<N> {
             && !subscriber.connection.queued
         {
             subscriber.connection.queued = true;
-            // A login that has been sent is heard before its sender may have to make room for newcomers.
+            // A login that has been sent is read before its sender may have to make room for newcomers.
             match subscriber.connection.stage {
                 Stage::Pending => self.queue.push_front(index),
                 Stage::Live(_) | Stage::Closing { .. } => self.queue.push_back(index),

@@ -527,7 +527,7 @@ fn a_slow_snapshot_is_cut_off_and_holds_nothing_up() {
 }
 
 /// Joiners that come in bursts, each with its login already sent, all get their snapshot, though more bytes are to be
-/// sent than a turn writes and silent connections follow: a login is heard before its sender may have to make room.
+/// sent than a turn writes and silent connections follow: a login is read before its sender may have to make room.
 #[test]
 fn a_burst_of_joiners_is_let_in() {
     // So many are accepted in a turn, and let in without a login from one address, and as one user.
