@@ -1,37 +1,33 @@
 //! The published tables of the systems that Damrak takes up, repeated here in a small form: ours beside theirs, with what
 //! differs in words.
 //!
-//! Start at [`Origins::run`]. Each row is an experiment that exists elsewhere in the laboratory; only the ladder of
-//! packets a second is measured here.
+//! Start at [`Origins::run`]. Each row is an experiment that exists elsewhere in the laboratory.
 //!
 //! Invariant: a row that this machine cannot run says why; a figure of theirs is never computed from ours.
 
 use std::{
     fs,
-    net::{Ipv4Addr, UdpSocket},
-    os::fd::AsFd,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
 use market::{Price, Symbol, Text};
-use os::{DatagramBatch, SendQueue};
 use serde_json::{Value, json};
 use venue::{clock::SystemClock, failure::Failure};
 use wire::fix::{CompId, Version};
 
 use crate::{
     crash_trial::unusable,
+    datagram_ladder::{LADDER_DIFFERENCES, Ladder, LadderPath, Rung, RungFigures},
     load::{self, FixLogin, LoadOptions, LoadSession, LoadSymbol},
+    netns::{Cores, VethPairs},
     own_venue::{OwnVenue, OwnVenueOptions},
     profile::{ProfileStep, Subject, VenueProfile},
 };
 
-/// Bytes of a datagram of the ladder: as long as an order of theirs.
-const DATAGRAM_LEN: usize = 48;
 /// Background rates of the latency matrix, each with its connections, and rates of the stream that is measured.
 const BACKGROUND: [(u64, usize); 4] = [(0, 0), (1_000, 1), (2_000, 4), (5_000, 8)];
 const MEASURED: [u64; 6] = [50, 100, 500, 1_000, 2_000, 5_000];
@@ -89,61 +85,28 @@ impl Origins {
         Ok(())
     }
 
-    /// A: datagrams a second through the kernel, one way.
+    /// A: datagrams a second through the kernel, one way, over loopback and between two network namespaces.
     fn packets(
         &self,
         done: &mut dyn FnMut(&OriginRow) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        const DIFFERENCES: &str = "theirs: a veth pair between two network namespaces, cores of their own for sender and \
-                                   receiver, up to two senders; ours: loopback, one sender, no pinned core";
-        let ways: [(&str, Way, &str); 5] = [
-            (
-                "one datagram a system call",
-                Way { sent: 1, received: 1, segments: false },
-                "152 k/s sent, 80 % received (4 cores of a laptop, unpinned)",
-            ),
-            (
-                "2 a call",
-                Way { sent: 2, received: 2, segments: false },
-                "1.0 to 1.02 M/s (bare metal, two senders, receive batches of 2 to 4)",
-            ),
-            (
-                "4 a call",
-                Way { sent: 4, received: 4, segments: false },
-                "1.0 to 1.02 M/s (the same)",
-            ),
-            (
-                "64 a call",
-                Way { sent: 64, received: 64, segments: false },
-                "360 to 370 k/s (veth); 480 k/s with RPS; 730 k/s (bare metal)",
-            ),
-            (
-                "64 a call, segmented by the kernel (GSO, GRO)",
-                Way { sent: 64, received: 16, segments: true },
-                "not tried by them",
-            ),
-        ];
-        for (case, way, theirs) in ways {
-            let ours = datagrams(way, self.duration);
-            let differences = DIFFERENCES;
-            done(&OriginRow { origin: 'A', case: case.into(), ours, theirs, differences })?;
+        let mut tell = |rung: &Rung, ours: RungFigures| {
+            let (case, theirs, differences) = (rung.case.into(), rung.theirs, LADDER_DIFFERENCES);
+            done(&OriginRow { origin: 'A', case, ours, theirs, differences })
+        };
+        Ladder { path: LadderPath::Loopback, duration: self.duration }.climb(&mut tell)?;
+        // What fails in the telling is no reason to call the pair impossible.
+        let mut told = Ok(());
+        let climbed = VethPairs::of_this_machine().with_temporary(Cores::one_each(), |pair| {
+            let ladder = Ladder { path: LadderPath::Veth(pair), duration: self.duration };
+            told = ladder.climb(&mut tell);
+            Ok(())
+        });
+        told?;
+        match climbed {
+            Ok(()) => Ok(()),
+            Err(failure) => tell(&Rung::THROUGH_VETH, Err(failure.to_string())),
         }
-        for (case, reason, theirs) in [
-            (
-                "through a veth pair",
-                "needs two network namespaces: `damrak load` in one against `damrak serve` in the other",
-                "360 k/s, more than 99 % received",
-            ),
-            (
-                "io_uring",
-                "Damrak receives no datagrams by io_uring; `network.udp` is recvmmsg(2), with or without joined datagrams",
-                "rejected: it introduced more overhead and took a core",
-            ),
-        ] {
-            let (ours, differences) = (Err(reason.to_owned()), DIFFERENCES);
-            done(&OriginRow { origin: 'A', case: case.into(), ours, theirs, differences })?;
-        }
-        Ok(())
     }
 
     /// B: the largest batches of delta streams in several layouts.
@@ -356,91 +319,6 @@ impl Origins {
     }
 }
 
-/// How datagrams cross into the kernel and out of it.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    /// Datagrams a system call of the sender.
-    sent: usize,
-    /// Messages a system call of the receiver.
-    received: usize,
-    segments: bool,
-}
-
-/// Sends datagrams over loopback as fast as one thread can, and counts those that another receives.
-fn datagrams(way: Way, duration: Duration) -> Result<Value, String> {
-    const RECEIVE_BUFFER: usize = 4 << 20;
-    let io = |error: std::io::Error| error.to_string();
-    let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-    let (near, far) = (bind().map_err(io)?, bind().map_err(io)?);
-    near.connect(far.local_addr().map_err(io)?).map_err(io)?;
-    far.set_nonblocking(true).map_err(io)?;
-    socket2::SockRef::from(&far).set_recv_buffer_size(RECEIVE_BUFFER).map_err(io)?;
-    if way.segments {
-        if !os::sends_segments(near.as_fd()) {
-            return Err("this kernel has no UDP_SEGMENT".into());
-        }
-        os::join_datagrams(far.as_fd()).map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
-    }
-    let (is_over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (received, reading) = thread::scope(|scope| {
-        let sender = scope.spawn(|| send(&near, way, &is_over, &sent));
-        let receiver = scope.spawn(|| {
-            let mut batch = DatagramBatch::for_joined(way.received);
-            let mut received = 0_u64;
-            loop {
-                // Read before the socket: what was sent before it is there by then.
-                let is_last = is_over.load(Ordering::Acquire);
-                let count = batch.receive(far.as_fd())?;
-                received +=
-                    (0..count).map(|at| batch.received(at).datagrams().count() as u64).sum::<u64>();
-                if count == 0 {
-                    if is_last {
-                        return Ok(received);
-                    }
-                    std::hint::spin_loop();
-                }
-            }
-        });
-        thread::sleep(duration);
-        is_over.store(true, Ordering::Release);
-        let sending = sender.join().expect("the sender does not panic");
-        let received: std::io::Result<u64> = receiver.join().expect("the receiver does not panic");
-        (received, sending)
-    });
-    reading.map_err(io)?;
-    let (received, sent) = (received.map_err(io)?, sent.load(Ordering::Relaxed));
-    let per_second = |count: u64| (count as f64 / duration.as_secs_f64()) as u64;
-    Ok(json!({
-        "sent_per_second": per_second(sent),
-        "received_per_second": per_second(received),
-        "received_percent": 100.0 * received as f64 / sent.max(1) as f64,
-    }))
-}
-
-fn send(
-    socket: &UdpSocket,
-    way: Way,
-    is_over: &AtomicBool,
-    sent: &AtomicU64,
-) -> std::io::Result<()> {
-    let mut queue = SendQueue::new(way.segments);
-    let datagram = [b'O'; DATAGRAM_LEN];
-    while !is_over.load(Ordering::Relaxed) {
-        for _ in 0..way.sent {
-            queue.append(&datagram);
-            queue.close(0);
-        }
-        while !queue.is_empty() {
-            match queue.send(socket.as_fd()) {
-                Err(error) if !os::is_not_now(&error) => return Err(error),
-                _ => {}
-            }
-        }
-        sent.fetch_add(way.sent as u64, Ordering::Relaxed);
-    }
-    Ok(())
-}
-
 /// Runs a verb of this program, and gives what it prints as JSON.
 fn own_program(arguments: &[&str], codes: &[i32]) -> Result<Value, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -459,22 +337,6 @@ fn own_program(arguments: &[&str], codes: &[i32]) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Every datagram that is received was sent, in each way, and each way sends.
-    #[test]
-    fn datagrams_are_counted_on_both_sides() {
-        for segments in [false, true] {
-            let way = Way { sent: 4, received: 4, segments };
-            match datagrams(way, Duration::from_millis(30)) {
-                Ok(found) => {
-                    let percent = found["received_percent"].as_f64().unwrap();
-                    assert!(found["sent_per_second"].as_u64() > Some(0), "{found}");
-                    assert!(0.0 < percent && percent <= 100.0, "{found}");
-                }
-                Err(reason) => println!("skipped: {reason}"),
-            }
-        }
-    }
 
     /// Without the files of system D its rows say so, by name.
     #[test]

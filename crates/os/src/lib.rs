@@ -16,6 +16,7 @@ mod uring;
 mod stream_ring;
 mod readiness;
 mod thread;
+mod network_namespace;
 mod power;
 mod free_space;
 mod random;
@@ -29,6 +30,7 @@ pub use datagrams::{
 };
 pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use free_space::free_bytes;
+pub use network_namespace::enter_network_namespace;
 pub use power::cut_power;
 pub use random::random_u64;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};
@@ -36,8 +38,8 @@ pub use send_queue::{SendQueue, sends_segments};
 pub use stream_ring::{ReceivedBytes, STREAM_TOKEN_MAX, StreamEnd, StreamEvent, StreamRing};
 pub use system_files::{ProcessorTicks, SystemFiles};
 pub use thread::{
-    InstructionCounter, lower_priority, pin_to_core, process_cpu_ns, thread_core_wait_ns,
-    thread_cpu_ns, thread_page_faults, wake_promptly,
+    InstructionCounter, allowed_cores, lower_priority, pin_to_core, pin_to_cores, process_cpu_ns,
+    thread_core_wait_ns, thread_cpu_ns, thread_page_faults, wake_promptly,
 };
 pub use uring::Uring;
 

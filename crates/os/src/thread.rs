@@ -17,11 +17,7 @@ pub(crate) fn thread_id() -> libc::pid_t {
 
 /// Takes these cores from those that a thread of this process may use, unless none would be left.
 pub(crate) fn move_off(thread: libc::pid_t, cores: &[usize]) -> io::Result<()> {
-    // SAFETY: a set of cores is bits, for which all zeros is a value.
-    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    let len = size_of_val(&allowed);
-    // SAFETY: the kernel writes at most `len` bytes to the set, which is live.
-    check(unsafe { libc::sched_getaffinity(thread, len, &raw mut allowed) })?;
+    let mut allowed = cores_of(thread)?;
     let cores = cores.iter().filter(|core| **core < libc::CPU_SETSIZE as usize);
     // SAFETY: the core is one that the set has a bit for.
     cores.for_each(|core| unsafe { libc::CPU_CLR(*core, &mut allowed) });
@@ -29,8 +25,10 @@ pub(crate) fn move_off(thread: libc::pid_t, cores: &[usize]) -> io::Result<()> {
     if unsafe { libc::CPU_COUNT(&allowed) } == 0 {
         return Ok(());
     }
-    // SAFETY: the kernel reads `len` bytes of the set, which is live.
-    check(unsafe { libc::sched_setaffinity(thread, len, &raw const allowed) }).map(drop)
+    // SAFETY: the pointer is to a live set of the length given.
+    let result =
+        unsafe { libc::sched_setaffinity(thread, size_of_val(&allowed), &raw const allowed) };
+    check(result).map(drop)
 }
 
 /// Restricts the calling thread to one core, counted from 0.
@@ -38,17 +36,46 @@ pub(crate) fn move_off(thread: libc::pid_t, cores: &[usize]) -> io::Result<()> {
 /// # Errors
 /// There is no such core, or this process may not use it.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    }
+    pin_to_cores(&[core])
+}
+
+/// Restricts the calling thread to these cores, counted from 0; threads and processes that it starts inherit them.
+///
+/// # Errors
+/// One of them cannot exist, there is none, or this process may not use any of them.
+pub fn pin_to_cores(cores: &[usize]) -> io::Result<()> {
     // SAFETY: a `cpu_set_t` is an array of integers, for which all zeros is a value.
-    let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `core` is below CPU_SETSIZE, the number of bits in the set.
-    unsafe { libc::CPU_SET(core, &mut cores) };
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for core in cores {
+        if *core >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        // SAFETY: the core is below CPU_SETSIZE, the number of bits in the set.
+        unsafe { libc::CPU_SET(*core, &mut set) };
+    }
     // SAFETY: the pointer is to a live set of the length given; thread 0 is the calling one.
-    let result =
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cores) };
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     check(result).map(drop)
+}
+
+/// The cores that the calling thread may use, in order.
+///
+/// # Errors
+/// The system has more cores than a set of them has bits.
+pub fn allowed_cores() -> io::Result<Vec<usize>> {
+    let set = cores_of(0)?;
+    // SAFETY: the core is one that the set has a bit for.
+    let is_allowed = |core: &usize| unsafe { libc::CPU_ISSET(*core, &set) };
+    Ok((0..libc::CPU_SETSIZE as usize).filter(is_allowed).collect())
+}
+
+/// The cores that a thread of this process may use; 0 is the calling one.
+fn cores_of(thread: libc::pid_t) -> io::Result<libc::cpu_set_t> {
+    // SAFETY: a set of cores is bits, for which all zeros is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most the length of the set to it, and it is live.
+    check(unsafe { libc::sched_getaffinity(thread, size_of_val(&set), &raw mut set) })?;
+    Ok(set)
 }
 
 /// Lets other threads go before the calling one where there are not enough cores for all.
@@ -203,5 +230,21 @@ mod tests {
     fn pinning_to_a_core_that_cannot_exist_is_an_error() {
         assert!(pin_to_core(libc::CPU_SETSIZE as usize).is_err());
         assert!(pin_to_core(usize::MAX).is_err());
+    }
+
+    /// A thread that is restricted to cores may use these, and so may those that it starts; no core at all is an error.
+    #[test]
+    fn cores_are_inherited() {
+        let all = allowed_cores().unwrap();
+        std::thread::spawn(move || {
+            assert!(pin_to_cores(&[]).is_err());
+            assert_eq!(allowed_cores().unwrap(), all);
+            let last = *all.last().unwrap();
+            pin_to_cores(&[last]).unwrap();
+            let inherited = std::thread::spawn(|| allowed_cores().unwrap()).join().unwrap();
+            assert_eq!(inherited, [last]);
+        })
+        .join()
+        .unwrap();
     }
 }

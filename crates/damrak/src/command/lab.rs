@@ -1,9 +1,10 @@
 //! `damrak lab`: experiments on venues of their own.
 //!
-//! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`origins`] published tables beside ours, [`regression`] the delta streams in
+//! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`netns`] two network namespaces, [`origins`] published tables beside ours, [`regression`] the delta streams in
 //! several layouts, [`stalled`] subscribers that stop reading, [`sweep`] a matrix of load runs.
 
 mod feed;
+mod netns;
 mod origins;
 mod regression;
 mod stalled;
@@ -38,6 +39,7 @@ pub struct Arguments {
 enum What {
     Attack(AttackArguments),
     Feed(feed::Arguments),
+    Netns(netns::Arguments),
     Origins(origins::Arguments),
     Regression(regression::Arguments),
     Stalled(stalled::Arguments),
@@ -87,6 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Attack(arguments) => attack_venues(arguments),
         What::Feed(arguments) => feed::run(arguments),
+        What::Netns(arguments) => netns::run(arguments),
         What::Origins(arguments) => origins::run(arguments),
         What::Regression(arguments) => regression::run(arguments),
         What::Stalled(arguments) => stalled::run(arguments),

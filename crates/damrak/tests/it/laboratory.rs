@@ -44,7 +44,12 @@ fn origins_have_both_sides() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let origins: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = origins["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 9, "{origins}");
+    let of = |letter: &str| rows.iter().filter(|row| row["origin"] == letter).count();
+    assert_eq!(of("D"), 2, "{origins}");
+    let through_veth = |row: &&Value| row["case"].as_str().unwrap().starts_with("through a veth");
+    let through_veth: Vec<_> = rows.iter().filter(through_veth).collect();
+    // One row says why there are no others.
+    assert!(through_veth.len() == 6 || through_veth[0]["skipped"].is_string(), "{origins}");
     for row in rows {
         assert!(row["ours"].is_object() != row["skipped"].is_string(), "{row}");
         for key in ["case", "theirs", "differences"] {

@@ -10,6 +10,7 @@ mod late_join;
 mod layouts;
 mod ledger;
 mod load;
+mod netns;
 mod operator;
 mod order_run;
 mod patience;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lab::{
     environment::{Environment, machine_line},
-    origins::{OriginRow, Origins},
+    origins::Origins,
 };
 use serde_json::{Value, json};
 use venue::{config::Span, failure::Failure};
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 last = Some(row.origin);
                 print_line(&format!("{}: {}", row.origin, row.differences))?;
             }
-            print_line(&text(row))?;
+            print_line(&side_by_side(&row.case, &row.ours, row.theirs))?;
         }
         rows.push(json!({
             "origin": row.origin.to_string(),
@@ -94,12 +94,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print_line(&machine_line(&environment))
 }
 
-fn text(row: &OriginRow) -> String {
-    let ours = match &row.ours {
+/// A case, with ours and theirs below each other.
+pub(super) fn side_by_side(case: &str, ours: &Result<Value, String>, theirs: &str) -> String {
+    let ours = match ours {
         Err(reason) => format!("skipped: {reason}"),
         Ok(figures) => in_words(figures),
     };
-    format!("  {}\n    ours:   {ours}\n    theirs: {}", row.case, row.theirs)
+    format!("  {case}\n    ours:   {ours}\n    theirs: {theirs}")
 }
 
 /// The figures of a row that say most.

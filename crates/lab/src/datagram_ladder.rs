@@ -1,0 +1,296 @@
+//! Datagrams a second through the kernel, one way, by more and more of them in a system call: the ladder of system A.
+//!
+//! Start at [`Ladder::climb`]. A rung sends from one thread to another, over loopback or between two network namespaces.
+//!
+//! Invariant: what is received was sent in the same rung; the receiver stops when it finds nothing after the sender has
+//! stopped.
+
+use std::{
+    io,
+    net::{Ipv4Addr, UdpSocket},
+    os::fd::AsFd,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+use os::{DatagramBatch, SendQueue, system_files};
+use serde_json::{Value, json};
+use venue::failure::Failure;
+
+use crate::netns::{Cores, PairSide, VethPair, use_cores};
+
+/// Bytes of a datagram: as long as an order of theirs.
+const DATAGRAM_LEN: usize = 48;
+/// Asked of the system for the receiving socket.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// How long what was sent may take to the socket, where another core carries it.
+const ON_THE_WAY: Duration = Duration::from_millis(10);
+
+/// How the workloads of the two sides differ.
+pub const LADDER_DIFFERENCES: &str = "theirs: a veth pair between two network namespaces, isolated cores for sender and receiver, up to \
+                                      two senders; ours: one sender; over loopback no pinned core, through a veth pair a core for each \
+                                      side where there are two";
+
+/// Where the datagrams go.
+#[derive(Clone, Copy)]
+pub enum LadderPath<'a> {
+    Loopback,
+    /// From the side of the load to that of the venue, each on its cores.
+    Veth(&'a VethPair),
+}
+
+/// Rungs of the ladder, over one path.
+pub struct Ladder<'a> {
+    pub path: LadderPath<'a>,
+    /// How long each rung is measured.
+    pub duration: Duration,
+}
+
+/// A way through the kernel, with what they measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Rung {
+    pub case: &'static str,
+    pub theirs: &'static str,
+    way: Way,
+    /// The cores of the venue take what arrives (RPS), and not the core that sends.
+    is_steered: bool,
+}
+
+/// The figures of a rung, or why there are none.
+pub type RungFigures = Result<Value, String>;
+
+/// How datagrams cross into the kernel and out of it.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Datagrams a system call of the sender.
+    sent: usize,
+    /// Messages a system call of the receiver.
+    received: usize,
+    segments: bool,
+}
+
+impl Way {
+    const fn of(batch: usize) -> Self {
+        Self { sent: batch, received: batch, segments: false }
+    }
+
+    const SEGMENTS: Self = Self { sent: 64, received: 16, segments: true };
+}
+
+impl Rung {
+    const fn new(case: &'static str, way: Way, theirs: &'static str) -> Self {
+        Self { case, theirs, way, is_steered: false }
+    }
+
+    /// The first through a veth pair, which stands for all of them where there is none.
+    pub const THROUGH_VETH: Self = Self::new(
+        "through a veth pair: one datagram a system call",
+        Way::of(1),
+        "360 k/s, more than 99 % received (SO_BINDTODEVICE)",
+    );
+
+    const OVER_LOOPBACK: [Self; 5] = [
+        Self::new(
+            "one datagram a system call",
+            Way::of(1),
+            "152 k/s sent, 80 % received (4 cores of a laptop, unpinned)",
+        ),
+        Self::new(
+            "2 a call",
+            Way::of(2),
+            "1.0 to 1.02 M/s (bare metal, two senders, receive batches of 2 to 4)",
+        ),
+        Self::new("4 a call", Way::of(4), "1.0 to 1.02 M/s (the same)"),
+        Self::new("64 a call", Way::of(64), "730 k/s (bare metal)"),
+        Self::new(
+            "64 a call, segmented by the kernel (GSO, GRO)",
+            Way::SEGMENTS,
+            "not tried by them",
+        ),
+    ];
+
+    const OVER_VETH: [Self; 6] = [
+        Self::THROUGH_VETH,
+        Self::new(
+            "through a veth pair: 2 a call",
+            Way::of(2),
+            "1.0 to 1.02 M/s (bare metal, two senders)",
+        ),
+        Self::new("through a veth pair: 4 a call", Way::of(4), "1.0 to 1.02 M/s (the same)"),
+        Self::new("through a veth pair: 64 a call", Way::of(64), "360 to 370 k/s"),
+        Self {
+            is_steered: true,
+            ..Self::new(
+                "through a veth pair: 64 a call, softirqs on the receiver's cores (RPS)",
+                Way::of(64),
+                "480 k/s received of 530 k/s sent (RPS over 10 cores)",
+            )
+        },
+        Self::new(
+            "through a veth pair: 64 a call, segmented by the kernel (GSO, GRO)",
+            Way::SEGMENTS,
+            "not tried by them",
+        ),
+    ];
+}
+
+impl Ladder<'_> {
+    /// Measures each rung and tells its figures, or why there are none.
+    ///
+    /// # Errors
+    /// Those of `tell`.
+    pub fn climb(
+        &self,
+        tell: &mut dyn FnMut(&Rung, RungFigures) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let rungs = match self.path {
+            LadderPath::Loopback => &Rung::OVER_LOOPBACK[..],
+            LadderPath::Veth(_) => &Rung::OVER_VETH,
+        };
+        rungs.iter().try_for_each(|rung| tell(rung, self.measure(rung)))
+    }
+
+    fn measure(&self, rung: &Rung) -> RungFigures {
+        let LadderPath::Veth(pair) = self.path else { return self.datagrams(rung.way) };
+        if !rung.is_steered {
+            return self.datagrams(rung.way);
+        }
+        if pair.cores.venue.is_empty() {
+            return Err("needs cores of its own for each side: this process may use one".into());
+        }
+        let said = |failure: Failure| failure.to_string();
+        pair.steer(&pair.cores.venue).map_err(said)?;
+        let found = self.datagrams(rung.way);
+        pair.steer(&pair.cores.softirqs).map_err(said)?;
+        found
+    }
+
+    /// Binds a socket on a side, and has it ready to be used from any thread.
+    fn bind(&self, side: PairSide) -> Result<UdpSocket, String> {
+        let bound = match self.path {
+            LadderPath::Loopback => UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)),
+            LadderPath::Veth(pair) => pair
+                .on(side, || UdpSocket::bind((side.address(), 0)))
+                .map_err(|failure| failure.to_string())?,
+        };
+        bound.map_err(|error| error.to_string())
+    }
+
+    fn cores(&self) -> Cores {
+        match self.path {
+            LadderPath::Loopback => Cores::default(),
+            LadderPath::Veth(pair) => pair.cores.clone(),
+        }
+    }
+
+    /// Sends as fast as one thread can, and counts what another receives.
+    fn datagrams(&self, way: Way) -> RungFigures {
+        let io = |error: io::Error| error.to_string();
+        let (near, far) = (self.bind(PairSide::Load)?, self.bind(PairSide::Venue)?);
+        near.connect(far.local_addr().map_err(io)?).map_err(io)?;
+        far.set_nonblocking(true).map_err(io)?;
+        socket2::SockRef::from(&far).set_recv_buffer_size(RECEIVE_BUFFER).map_err(io)?;
+        if way.segments {
+            if !os::sends_segments(near.as_fd()) {
+                return Err("this kernel has no UDP_SEGMENT".into());
+            }
+            os::join_datagrams(far.as_fd()).map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
+        }
+        let cores = self.cores();
+        let on = |side: PairSide| use_cores(cores.of(side)).map_err(|failure| failure.to_string());
+        let (stop, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (sent, received) = thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                on(PairSide::Load)?;
+                send(&near, way, &stop).map_err(io)
+            });
+            let receiver = scope.spawn(|| {
+                on(PairSide::Venue)?;
+                receive(&far, way, &is_over).map_err(io)
+            });
+            thread::sleep(self.duration);
+            stop.store(true, Ordering::Relaxed);
+            let sent = sender.join().expect("the sender does not panic");
+            thread::sleep(ON_THE_WAY);
+            is_over.store(true, Ordering::Release);
+            (sent, receiver.join().expect("the receiver does not panic"))
+        });
+        let (sent, received) = (sent?, received?);
+        let per_second = |count: u64| (count as f64 / self.duration.as_secs_f64()) as u64;
+        let list = |side: PairSide| system_files::list(cores.of(side));
+        Ok(json!({
+            "sent_per_second": per_second(sent),
+            "received_per_second": per_second(received),
+            "received_percent": 100.0 * received as f64 / sent.max(1) as f64,
+            "sender_cores": list(PairSide::Load),
+            "receiver_cores": list(PairSide::Venue),
+        }))
+    }
+}
+
+/// Sends until it is to stop, and says how many.
+fn send(socket: &UdpSocket, way: Way, stop: &AtomicBool) -> io::Result<u64> {
+    let mut queue = SendQueue::new(way.segments);
+    let datagram = [b'O'; DATAGRAM_LEN];
+    let mut sent = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..way.sent {
+            queue.append(&datagram);
+            queue.close(0);
+        }
+        while !queue.is_empty() {
+            match queue.send(socket.as_fd()) {
+                Err(error) if !os::is_not_now(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        sent += way.sent as u64;
+    }
+    Ok(sent)
+}
+
+/// Receives until nothing is there and nothing more comes, and says how many.
+fn receive(socket: &UdpSocket, way: Way, is_over: &AtomicBool) -> io::Result<u64> {
+    let mut batch = DatagramBatch::for_joined(way.received);
+    let mut received = 0;
+    loop {
+        // Read before the socket: what was sent before it is there by then.
+        let is_last = is_over.load(Ordering::Acquire);
+        let count = batch.receive(socket.as_fd())?;
+        received += (0..count).map(|at| batch.received(at).datagrams().count() as u64).sum::<u64>();
+        if count == 0 {
+            if is_last {
+                return Ok(received);
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every datagram that is received was sent, in each way, and each way sends.
+    #[test]
+    fn datagrams_are_counted_on_both_sides() {
+        let ladder = Ladder { path: LadderPath::Loopback, duration: Duration::from_millis(30) };
+        let mut rungs = 0;
+        ladder
+            .climb(&mut |rung, found| {
+                rungs += 1;
+                match found {
+                    Ok(found) => {
+                        let percent = found["received_percent"].as_f64().unwrap();
+                        assert!(found["sent_per_second"].as_u64() > Some(0), "{rung:?}: {found}");
+                        assert!(0.0 < percent && percent <= 100.0, "{rung:?}: {found}");
+                    }
+                    Err(reason) => println!("skipped: {}: {reason}", rung.case),
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(rungs, Rung::OVER_LOOPBACK.len());
+    }
+}
