@@ -161,6 +161,10 @@ const CHANNELS_AND_LOCKS: &[(&str, &str)] = &[
     ("crates/venue/src/admin", "requests over HTTP"),
     ("crates/venue/src/operator.rs", "commands of operators, from the admin API to the sequencer"),
     ("crates/venue/src/ledger/", "the store of the ledger"),
+    (
+        "crates/venue/src/reply_files.rs",
+        "places on disk, between two threads that no order waits for",
+    ),
     ("crates/venue/src/notices.rs", "lines on their way to standard error, and none waits"),
 ];
 

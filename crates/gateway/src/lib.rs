@@ -72,9 +72,10 @@ pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
 pub use order_entry::{
     CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Known, Login,
-    OrderEntry, OrderEntryLimits, OrderEntryOptions, Ouch42, Ouch50, OuchVersion, PastReplies,
-    PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionEvent, SessionReplies,
-    SluiceSession, SoupBinTcp, SoupBinTcpOptions, past_reply_rings,
+    OrderEntry, OrderEntryLimits, OrderEntryOptions, Ouch42, Ouch50, OuchVersion, PAST_BLOCK_LEN,
+    PAST_REPLIES_BYTES_MAX, PastReplies, PastReplyAnswer, PastReplyBlock, PastReplyEnds,
+    PastReplyRange, SessionEvent, SessionReplies, SluiceSession, SoupBinTcp, SoupBinTcpOptions,
+    past_reply_rings,
 };
 pub use order_entry_port::OrderEntryPort;
 pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};

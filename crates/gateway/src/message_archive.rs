@@ -4,7 +4,7 @@
 //! Invariant: a message has the same number here as in the gateway that sent it, and messages that
 //! were given up are still counted.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use market::{DecodeError, Instrument, InstrumentId, Output, Phase, SessionId, SystemEvent, Text};
 
@@ -12,7 +12,7 @@ use wire::fix::Directory;
 
 use crate::{
     replay_store::ReplayStore,
-    streams::{FeedStream, MessageStore, ReplyStreams},
+    streams::{FeedStream, MessageStore, ReplyStreams, upper_case},
 };
 
 /// The code of a section with replies of one session.
@@ -194,6 +194,27 @@ impl MessageArchive {
             FEED => restore(self.feed.store_mut(), FEED_STREAM, bytes),
             code => Err(MessageArchiveError::Code(code)),
         }
+    }
+
+    /// The streams of sessions by FIX, with their usernames in upper case.
+    pub fn fix_streams(&self) -> impl Iterator<Item = (usize, Text<6>)> {
+        let sessions = self.replies.sessions().enumerate();
+        sessions.filter_map(|(stream, (_, username))| {
+            self.replies.reports(stream).map(|_| (stream, upper_case(*username)))
+        })
+    }
+
+    /// The numbers of the replies of a stream that are kept.
+    #[must_use]
+    pub fn reply_numbers(&self, stream: usize) -> Range<u64> {
+        let store = self.replies.store();
+        store.first(stream)..store.next(stream)
+    }
+
+    /// A reply by its number, if it is kept.
+    #[must_use]
+    pub fn reply(&self, stream: usize, number: u64) -> Option<&[u8]> {
+        self.replies.store().get(stream, number).ok()
     }
 
     /// How many messages of the feed there were, and the number of the first that is kept.

@@ -11,6 +11,7 @@ pub(crate) mod fix_session;
 mod sluice_session;
 mod serving;
 mod past_replies;
+mod resend_turns;
 mod login;
 mod closing;
 
@@ -21,8 +22,8 @@ use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 pub use self::fix_session::FixSession;
 pub use self::past_replies::{
-    PastReplies, PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionReplies,
-    past_reply_rings,
+    PAST_BLOCK_LEN, PAST_REPLIES_BYTES_MAX, PastReplies, PastReplyAnswer, PastReplyBlock,
+    PastReplyEnds, PastReplyRange, SessionReplies, past_reply_rings,
 };
 pub use self::sluice_session::SluiceSession;
 pub use self::{
@@ -36,6 +37,7 @@ pub use self::{
 use self::{
     admission::{FailedLogins, Strangers},
     connection::{Connection, READ_BYTES, Stage},
+    resend_turns::ResendTurns,
 };
 use crate::{
     CloseReason, ConnectionId, Credentials, NetworkEvent, OperatorEvent, OperatorEventSink,
@@ -128,6 +130,8 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     connections: Vec<Option<Box<Connection<S>>>>,
     /// Where older messages are read, if they are.
     past: Option<PastReplies>,
+    /// Whose turn it is to be sent messages again.
+    resend_turns: ResendTurns,
     /// What each user may send.
     gates: Vec<Gate>,
     /// What an operator wants to be wrong with each user.
@@ -199,6 +203,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             ),
             live: vec![None; users.len()],
             past: None,
+            resend_turns: ResendTurns::default(),
             memories: users.iter().map(|_| S::Memory::default()).collect(),
             commands: Vec::with_capacity(S::COMMANDS_MAX),
             injectors: users.iter().map(|_| Injector::default()).collect(),
@@ -273,11 +278,13 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
 
     /// Takes older messages that were read, and wakes the connection they are for.
     fn take_past(&mut self) -> usize {
-        let Self { past, live, connections, .. } = self;
+        let Self { past, live, connections, replies, .. } = self;
         let Some(past) = past else { return 0 };
         let wanted = |user: usize| {
             let connection = connections[live[user]?.index as usize].as_ref()?;
-            connection.session.resend_next()
+            let wanted = connection.session.resend_range()?;
+            let end = wanted.end.min(replies.store().first(user));
+            (wanted.start < end).then_some(wanted.start..end)
         };
         let served = past.poll(wanted);
         for user in &served {
@@ -462,7 +469,9 @@ where
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         self.operator_events.turn(now_ns);
-        let mut work = self.take_outputs() + self.take_past();
+        let outputs = self.take_outputs();
+        self.resend_turns.begin(outputs > 0);
+        let mut work = outputs + self.take_past();
         if self.drain.get() < DRAIN_REFUSES {
             work += self.cancel_for_cut_off(now_ns);
         }

@@ -528,7 +528,7 @@ pub(crate) fn pull_durable(
     })
 }
 
-fn upper_case(username: Text<6>) -> Text<6> {
+pub(crate) fn upper_case(username: Text<6>) -> Text<6> {
     let mut name = *username.as_bytes();
     name.make_ascii_uppercase();
     Text::from_bytes(name).expect("upper case of printable ASCII is printable")

@@ -298,6 +298,11 @@ impl Config {
         self.layout.threads.check(&agents(self)).map_err(|what| format!("layout.threads: {what}"))
     }
 
+    /// True if messages to FIX sessions are kept on disk.
+    pub fn has_reply_files(&self) -> bool {
+        self.order_entry_fix.as_ref().is_some_and(|fix| fix.reply_files.0 > 0)
+    }
+
     /// The most connections of market data by FIX at a time.
     pub fn market_data_fix_connections(&self) -> usize {
         let users = self.participants.iter().filter(|it| it.password.is_some()).count()

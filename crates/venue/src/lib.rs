@@ -28,6 +28,7 @@ pub mod checkpoint;
 pub mod recovery;
 pub mod snapshot;
 pub mod follower;
+pub mod reply_files;
 pub mod public_state;
 pub mod ledger;
 pub mod operator;

@@ -4,8 +4,8 @@
 //! order entry ─────▶ submissions ─────▶ ┌───────┐ ─▶ outputs ─▶ order entry
 //! order entry udp ─▶ submissions udp ─▶ │ chain │            ├▶ order entry udp
 //! operators ───────▶ submissions venue ▶└───────┘            └▶ market data ─▶ feed ─▶ feed server
-//!                                           ├─▶ journal ─▶ follower ─▶ snapshots, ledger
-//!                                           └─▶ journal ─▶ feed history ─▶ feed server
+//!                                           ├─▶ journal ─▶ follower ─▶ snapshots, ledger, replies of FIX on disk
+//!                                           └─▶ journal ─▶ history ─▶ feed server, order entry fix
 //! ```
 
 use std::sync::Arc;
@@ -18,7 +18,9 @@ use gateway::{
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
-use ring::{Agent, AgentError, AtomicGauge, Cursor, LossyConsumer, Monitor, Producer, RingReport};
+use ring::{
+    Agent, AgentError, AtomicGauge, Cursor, LossyConsumer, Monitor, Parker, Producer, RingReport,
+};
 
 use crate::{
     admin::Sources,
@@ -35,6 +37,7 @@ use crate::{
     operator::{self, Answered, DeskEnds, Directory},
     public_state::public_state,
     recovery::{self, Past, Recovery},
+    reply_files::{ReplyFileFigures, ReplyFileWriter, ReplyFilesPlan},
     stage::{
         Checkpoint, FeedHistory, Following, JournalFigures, Perturbations, ReplyHistory, Schedule,
         SnapshotFigures, SnapshotPlan, Snapshots,
@@ -60,9 +63,9 @@ pub(crate) const FEED_SLOTS: usize = 16_384;
 /// Slots of the ring to the readers of derived data, which nothing waits for.
 pub(crate) const DERIVED_SLOTS: usize = 65_536;
 
-/// True if a second engine follows the journal, for snapshots or the ledger.
+/// True if a second engine follows the journal, for snapshots, the ledger or the replies on disk.
 pub(crate) fn follows(config: &Config) -> bool {
-    snapshot_plan(config).is_wanted() || config.ledger.is_kept()
+    snapshot_plan(config).is_wanted() || config.ledger.is_kept() || config.has_reply_files()
 }
 
 /// The agents of a venue with this configuration, in the order in which an order passes them.
@@ -130,11 +133,13 @@ pub struct Venue {
     pub gauges: Gauges,
     /// Where operators switch faults of sessions on.
     pub faults: FaultTable,
-    /// Follows the journal for snapshots and the ledger, if the configuration asks for one of them. It is not
+    /// Follows the journal for snapshots, the ledger and the replies on disk, if the configuration asks for one of them. It is not
     /// part of a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
     /// Reads older messages of the feed, and of FIX sessions, from the journal. Not part of a layout either.
     pub feed_history: Box<dyn Agent>,
+    /// What wakes that, where the gateways do.
+    pub history_parker: Option<Box<dyn Parker>>,
     /// Where the commands of operators go in, and their results come out.
     pub desk: DeskEnds,
     pub recovered: Recovered,
@@ -188,6 +193,8 @@ pub struct Gauges {
     pub streams: Vec<StreamGauges>,
     /// Of the snapshots, if some are made.
     pub snapshots: Option<Arc<SnapshotFigures>>,
+    /// Of the messages to FIX sessions on disk, if they are kept.
+    pub reply_files: Option<Arc<ReplyFileFigures>>,
     /// Of the ledger, where one is kept.
     pub ledger: Option<Arc<LedgerGauges>>,
 }
@@ -296,6 +303,8 @@ where
     let Chain { mut agents, wiring, journal, journaled, applied, stage_times } = chain;
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
     let snapshots = plan.is_wanted().then(|| Snapshots::new(plan, last_snapshot));
+    let reply_files =
+        reply_files_plan(config, journal_id).map(|plan| ReplyFileWriter::new(files.second(), plan));
     let ports = gateways.counters.clone();
     let gauges = Gauges {
         rings: wiring.monitors().to_vec(),
@@ -318,17 +327,24 @@ where
         market_data_fix: gateways.market_data_fix.as_ref().map(MarketDataFix::counters),
         streams: gateways.streams.gauges.clone(),
         snapshots: snapshots.as_ref().map(Snapshots::figures),
+        reply_files: reply_files.as_ref().map(ReplyFileWriter::figures),
         ledger: ledger.as_ref().map(LedgerWriter::gauges),
     };
     let past = gateways.past.take().expect("it is taken once");
     let feed = FeedHistory::new(files.second(), Arc::clone(&journaled), past);
     let past = gateways.past_replies.take();
-    let replies = past.map(|past| ReplyHistory::new(files.second(), Arc::clone(&journaled), past));
+    let (mut history_parker, mut replies) = (None, None);
+    if let Some(mut past) = past {
+        history_parker = past.parker.take();
+        let reader = reply_files.as_ref().map(ReplyFileWriter::reader);
+        replies = Some(ReplyHistory::new(files.second(), Arc::clone(&journaled), past, reader));
+    }
     let feed_history = Box::new(History { feed, replies });
     let admin = access.zip(gauges.ledger.clone());
     let admin = admin.map(|(ledger, gauges)| Sources { ledger, gauges });
-    let follower = (snapshots.is_some() || ledger.is_some()).then(|| -> Box<dyn Agent> {
-        let follower = Following::new(files, journaled, snapshots, ledger);
+    let follower = follows(config).then(|| -> Box<dyn Agent> {
+        let follower =
+            Following::new(files, journaled, snapshots, ledger).with_replies(reply_files);
         Box::new(follower.with_perturbations(edges.perturbations.clone()))
     });
     let derived = gateways.derived.take();
@@ -341,6 +357,7 @@ where
         wiring,
         follower,
         feed_history,
+        history_parker,
         admin,
         derived,
         gauges,
@@ -406,6 +423,12 @@ fn ledger(
         Failure::usage(format!("ledger: {error}"))
             .hint(format!("move {access} away, or name another: it is rebuilt from the journal"))
     })
+}
+
+fn reply_files_plan(config: &Config, journal_id: u64) -> Option<ReplyFilesPlan> {
+    let settings = config.order_entry_fix.as_ref().filter(|_| config.has_reply_files())?;
+    let (bytes_max, free_min) = (settings.reply_files.0, config.journal.free_min.0);
+    Some(ReplyFilesPlan { bytes_max, free_min, journal_id })
 }
 
 pub(crate) fn snapshot_plan(config: &Config) -> SnapshotPlan {

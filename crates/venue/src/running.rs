@@ -143,7 +143,10 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let threads = layout::launch(agents, &venue.wiring, &groups, wait, clock_of_threads, parker)?;
     let park_max = if config.ledger.is_kept() { LEDGER_PARK_MAX } else { PARK_MAX };
     let follower = venue.follower.map(|agent| aside("damrak-follower", agent, park_max));
-    let history = aside("damrak-history", venue.feed_history, PARK_MAX);
+    let mut history = aside("damrak-history", venue.feed_history, PARK_MAX);
+    if let Some(parker) = venue.history_parker {
+        history.parker = parker;
+    }
     let aside = ring::launch(follower.into_iter().chain([history]).collect(), clock_of_agents);
     let durable = Arc::clone(&venue.desk.durable);
     let desk = Desk::new(venue.desk, clock, config.journal.directory.clone());
@@ -349,6 +352,12 @@ impl Running {
                 "made": figures.made.get(),
                 "failed": figures.failed.get(),
                 "segments_removed": figures.segments_removed.get(),
+            })),
+            "reply_files": self.gauges.reply_files.as_deref().map(|figures| json!({
+                "sequence": figures.sequence.get(),
+                "bytes": figures.bytes.get(),
+                "blocks": figures.blocks.get(),
+                "failed": figures.failed.get(),
             })),
             "ledger": self.gauges.ledger.as_ref().map(|ledger| json!({
                 "sequence": ledger.position.get(),

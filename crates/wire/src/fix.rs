@@ -6,6 +6,7 @@
 //! Invariant: reading and writing a message allocates nothing, and no bytes make this module panic.
 
 pub mod dictionary;
+mod again;
 mod builder;
 mod directory;
 mod live_session;

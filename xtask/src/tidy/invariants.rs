@@ -19,8 +19,16 @@ const AGENTS: &[&str] = &[
 ];
 
 /// Calls that wait for another thread, for time or for a disk.
-const WAITS: &[&str] =
-    &["sleep(", "park(", "park_timeout(", ".recv()", ".recv_timeout(", ".join()", ".wait("];
+const WAITS: &[&str] = &[
+    "sleep(",
+    ".park(",
+    "::park(",
+    "park_timeout(",
+    ".recv()",
+    ".recv_timeout(",
+    ".join()",
+    ".wait(",
+];
 
 /// Crates whose code may not calculate with floats.
 const NO_FLOATS: &[&str] = &["crates/market/src/lib.rs", "crates/engine/src/lib.rs"];

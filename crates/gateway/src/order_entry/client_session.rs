@@ -3,7 +3,7 @@
 //!
 //! Invariant: a session has no socket, no clock and no users.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Range};
 
 use market::{Command, SessionId, Text, Timestamp};
 use wire::{
@@ -81,12 +81,12 @@ pub trait ClientSession: Sized {
     /// Sends the next reply, as it is in the store under this number.
     fn send_reply(&mut self, reply: &[u8], number: u64, now_ns: u64);
 
-    /// The number of the reply that the client wants to be sent again next.
-    fn resend_next(&self) -> Option<u64> {
+    /// The numbers of the replies that the client wants to be sent again next.
+    fn resend_range(&self) -> Option<Range<u64>> {
         None
     }
 
-    /// Sends that reply again; `None` if it is no longer kept. False if that is enough for one turn.
+    /// Sends the first of them again; `None` if it is no longer kept. False if that is enough for one turn.
     fn resend(&mut self, _reply: Option<&[u8]>, _now_ns: u64) -> bool {
         false
     }

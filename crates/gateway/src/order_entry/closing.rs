@@ -182,6 +182,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             }
             Stage::Live(user) => {
                 self.live[user] = None;
+                self.resend_turns.leave(user);
                 connection.session.leave(&mut self.memories[user]);
                 if self.users[user].cancel_on_disconnect && !self.cut_off.contains(&user) {
                     self.cut_off.push_back(user);

@@ -2,7 +2,7 @@
 //!
 //! Invariant: it holds no replies of its own beyond what its outgoing buffer has room for.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, ops::Range};
 
 use market::Text;
 
@@ -160,7 +160,8 @@ impl<S> Connection<S> {
 
 impl<S: ClientSession> Connection<S> {
     /// Copies replies below `end` from the store to what waits for the socket, as far as there is
-    /// room, and says how many.
+    /// room, and says how many. Before them come those that are to be sent again: as long as `again`, which they use up,
+    /// is not 0.
     ///
     /// # Errors
     /// The next one is no longer kept.
@@ -169,16 +170,20 @@ impl<S: ClientSession> Connection<S> {
         store: &ReplayStore,
         past: Option<&mut PastReplies>,
         (user, username): (usize, Text<6>),
+        again: &mut usize,
         end: u64,
         now_ns: u64,
     ) -> Result<u64, Missing> {
         let mut past = past;
         self.awaits_past = false;
-        while let Some(number) = self.session.resend_next() {
+        while let Some(Range { start: number, end: wanted_end }) = self.session.resend_range() {
+            if *again == 0 {
+                return Ok(0);
+            }
             let reply = match (store.get(user, number), &mut past) {
                 (Ok(reply), _) => Some(reply),
                 (Err(Missing::Dropped(first)), Some(past)) => {
-                    match past.get(user, username, number, first) {
+                    match past.get(user, username, number, first.min(wanted_end)) {
                         PastMessage::Here(message) => Some(message),
                         PastMessage::Gone => None,
                         PastMessage::Awaited => {
@@ -191,7 +196,12 @@ impl<S: ClientSession> Connection<S> {
             };
             let waiting = self.session.outgoing().len();
             let len = reply.map_or(0, <[u8]>::len) + RESEND_BYTES;
-            if waiting + len > OUTGOING_BYTES_MAX || !self.session.resend(reply, now_ns) {
+            if waiting + len > OUTGOING_BYTES_MAX {
+                return Ok(0);
+            }
+            let is_short = self.session.resend(reply, now_ns);
+            *again = again.saturating_sub(self.session.outgoing().len() - waiting);
+            if !is_short {
                 return Ok(0);
             }
         }
@@ -265,11 +275,17 @@ mod tests {
             matches!(session.next(), Ok(Some(SessionEvent::Message(_)))),
             "the note of the answer"
         );
+        let fill = |connection: &mut Connection<FixSession>| {
+            let mut again = usize::MAX;
+            connection
+                .fill(&store, None, (0, Text::BLANK), &mut again, store.next(0), NOW)
+                .unwrap();
+        };
         // All is sent once, as the client reads.
         connection.next_reply = 1;
         let mut turns = 0;
         while connection.next_reply <= MESSAGES {
-            connection.fill(&store, None, (0, Text::BLANK), store.next(0), NOW).unwrap();
+            fill(&mut connection);
             let waiting = connection.session.outgoing().len();
             assert!(0 < waiting && waiting <= OUTGOING_BYTES_MAX, "{waiting}");
             connection.session.sent(waiting);
@@ -280,9 +296,9 @@ mod tests {
         connection.session.receive(&message("C", "V", "2", 2, "7=1|16=0|"), NOW).unwrap();
         assert!(matches!(connection.session.next(), Ok(Some(SessionEvent::Taken))));
         let (mut turns, mut bytes) = (0, 0);
-        while connection.session.resend_next().is_some() {
+        while connection.session.resend_range().is_some() {
             for _ in 0..100 {
-                connection.fill(&store, None, (0, Text::BLANK), store.next(0), NOW).unwrap();
+                fill(&mut connection);
             }
             let waiting = connection.session.outgoing().len();
             assert!(0 < waiting && waiting <= OUTGOING_BYTES_MAX, "{waiting}");

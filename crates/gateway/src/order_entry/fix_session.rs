@@ -2,6 +2,8 @@
 //!
 //! Invariant: it sends only what the reply stream has, so every MsgSeqNum is a function of the log.
 
+use std::ops::Range;
+
 use market::{AccountQuery, Command, Note, SessionId, Text, Timestamp};
 use wire::{
     fix::{
@@ -103,8 +105,8 @@ impl ClientSession for FixSession {
         self.acceptor.send(reply, number, now_ns);
     }
 
-    fn resend_next(&self) -> Option<u64> {
-        self.acceptor.resend_next()
+    fn resend_range(&self) -> Option<Range<u64>> {
+        self.acceptor.resend_range()
     }
 
     fn resend(&mut self, reply: Option<&[u8]>, now_ns: u64) -> bool {

@@ -1,11 +1,12 @@
 //! Older messages of sessions, a page at a time, from a reader of the journal on another thread.
 //!
-//! Invariant: memory has a bound of one page; sessions have pages by turns; the gateway never waits for the disk.
+//! Invariant: memory has a bound of two pages, one that is sent while the next is read; sessions have pages by
+//! turns; the gateway never waits for the disk.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use market::{Output, Text};
-use ring::{Builder, Consumer, Flow, Producer};
+use ring::{Builder, Consumer, Flow, Parker, Producer, ThreadParker, Unparker};
 use wire::fix::BUILDER_LEN_MAX;
 
 use crate::{
@@ -14,12 +15,23 @@ use crate::{
     streams::ReplyStreams,
 };
 
-/// Messages of a page: at 1 KiB each, 2 MiB.
-const PAGE_MESSAGES: u64 = 2048;
-const ANSWER_SLOTS: usize = PAGE_MESSAGES as usize;
-const WANTED_SLOTS: usize = 2;
+/// Messages of a page: 4 MiB of the longest that there are, 1 MiB of plain reports.
+const PAGE_MESSAGES: u64 = 4096;
+const PAGES: usize = 2;
+/// Bytes of messages that travel together.
+pub const PAST_BLOCK_LEN: usize = 32 << 10;
+/// Of both sides together: 512 KiB.
+const BLOCK_SLOTS: usize = 16;
+/// Blocks that the gateway takes in a turn: more than it may send in one.
+const BLOCKS_PER_TURN: usize = 1;
+/// Bytes before each message, which say how long it is: big-endian, as in a [`ReplayStore`].
+const LENGTH_BYTES: usize = 2;
 /// Bytes of messages that a reader keeps: more than those of one input.
 const READER_BYTES: usize = 16 << 20;
+/// Bytes of two pages at most, with the places of their messages, and of the blocks on their way.
+pub const PAST_REPLIES_BYTES_MAX: usize =
+    PAGES * PAGE_MESSAGES as usize * (LENGTH_BYTES + BUILDER_LEN_MAX + size_of::<u32>())
+        + BLOCK_SLOTS * size_of::<PastReplyAnswer>();
 
 /// Messages `first` to `end`, `end` excluded, of the stream of a session, to be read from the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,38 +41,61 @@ pub struct PastReplyRange {
     pub end: u64,
 }
 
-/// A message of a session with its number in the stream.
+/// Messages of a session that follow each other, each after its length in two bytes, big-endian.
 #[derive(Clone, Copy)]
-pub struct PastReply {
-    pub number: u64,
+pub struct PastReplyBlock {
+    /// The number of the first in the stream.
+    pub first: u64,
+    pub count: u16,
     len: u16,
-    bytes: [u8; BUILDER_LEN_MAX],
+    bytes: [u8; PAST_BLOCK_LEN],
 }
 
-impl PastReply {
-    /// `None` for a message that is longer than any of FIX.
+impl PastReplyBlock {
+    /// `None` if the bytes are more than a block has room for, or are not `count` messages.
     #[must_use]
-    pub fn new(number: u64, message: &[u8]) -> Option<Self> {
-        let mut bytes = [0; BUILDER_LEN_MAX];
-        bytes.get_mut(..message.len())?.copy_from_slice(message);
-        Some(Self { number, len: message.len() as u16, bytes })
+    pub fn new(first: u64, count: u16, messages: &[u8]) -> Option<Self> {
+        let mut bytes = [0; PAST_BLOCK_LEN];
+        bytes.get_mut(..messages.len())?.copy_from_slice(messages);
+        let mut rest = messages;
+        for _ in 0..count {
+            rest = split(rest)?.1;
+        }
+        rest.is_empty().then_some(Self { first, count, len: messages.len() as u16, bytes })
     }
 
+    /// The numbers of its messages.
     #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+    pub fn numbers(&self) -> Range<u64> {
+        self.first..self.first + u64::from(self.count)
     }
+
+    /// Its messages, in order.
+    pub fn messages(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.bytes[..usize::from(self.len)];
+        std::iter::from_fn(move || {
+            let (message, after) = split(rest)?;
+            rest = after;
+            Some(message)
+        })
+    }
+}
+
+/// The first message, and what follows it.
+fn split(messages: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = messages.split_first_chunk()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
 }
 
 /// What the reader of the journal answers.
 #[derive(Clone, Copy)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a slot of a ring has room for a message, and most have one"
+    reason = "a slot of a ring has room for a block, and most have one"
 )]
 pub enum PastReplyAnswer {
-    /// The next message of the range.
-    Message(PastReply),
+    /// The next messages of the range; some before and some behind it may be among them.
+    Messages(PastReplyBlock),
     /// The messages before this one cannot be had.
     Gone { first_kept: u64 },
 }
@@ -69,6 +104,8 @@ pub enum PastReplyAnswer {
 pub struct PastReplyEnds {
     pub wanted: Consumer<PastReplyRange>,
     pub answers: Producer<PastReplyAnswer>,
+    /// What a request wakes, where the reader has a thread of its own.
+    pub parker: Option<Box<dyn Parker>>,
 }
 
 /// The replies to one session, derived anew from the journal.
@@ -96,33 +133,52 @@ impl SessionReplies {
         self.0.store().next(0)
     }
 
-    /// A message by its number.
+    /// True if a message is kept.
+    #[must_use]
+    pub fn has(&self, number: u64) -> bool {
+        self.0.store().get(0, number).is_ok()
+    }
+
+    /// Messages from a number on, as many as a block has room for, at least one.
     ///
     /// # Errors
-    /// It is not there any more, or not yet.
-    pub fn get(&self, number: u64) -> Result<&[u8], Missing> {
-        self.0.store().get(0, number)
+    /// The first is not there any more, or not yet.
+    ///
+    /// # Panics
+    /// The first is longer than a block.
+    pub fn block(&self, first: u64) -> Result<PastReplyBlock, Missing> {
+        let (count, messages) = self.0.store().run(0, first, PAST_BLOCK_LEN)?;
+        Ok(PastReplyBlock::new(first, count, messages).expect("a run is of whole messages"))
     }
 }
 
 /// The rings between an order entry gateway and a reader of the journal.
 #[must_use]
 pub fn past_reply_rings() -> (PastReplies, PastReplyEnds) {
-    let mut builder = Builder::new("past replies wanted", WANTED_SLOTS);
+    let mut builder = Builder::new("past replies wanted", PAGES);
     let to_reader = builder.gating("history");
     let (wanted, _) = builder.build();
-    let mut builder = Builder::new("past replies", ANSWER_SLOTS);
+    let mut builder = Builder::new("past replies", BLOCK_SLOTS);
     let from_reader = builder.gating("order entry");
     let (answers, _) = builder.build();
-    let past = PastReplies { wanted, answers: from_reader, page: None, waiting: VecDeque::new() };
-    (past, PastReplyEnds { wanted: to_reader, answers })
+    let parker = ThreadParker::default();
+    let past = PastReplies {
+        wanted,
+        answers: from_reader,
+        reader: parker.unparker(),
+        pages: VecDeque::with_capacity(PAGES),
+        waiting: VecDeque::new(),
+    };
+    (past, PastReplyEnds { wanted: to_reader, answers, parker: Some(Box::new(parker)) })
 }
 
-/// The gateway's ends, and the page that is read.
+/// The gateway's ends, and the pages that are read.
 pub struct PastReplies {
     wanted: Producer<PastReplyRange>,
     answers: Consumer<PastReplyAnswer>,
-    page: Option<Page>,
+    reader: Arc<dyn Unparker>,
+    /// Those that are sent or read, in the order of their requests.
+    pages: VecDeque<Page>,
     /// Users that wait for a page, each once.
     waiting: VecDeque<(usize, PastReplyRange)>,
 }
@@ -132,16 +188,53 @@ struct Page {
     range: PastReplyRange,
     /// Number of the first message that can be had.
     first_kept: u64,
-    messages: Vec<PastReply>,
+    /// Messages, each after its length, and where each begins.
+    bytes: Vec<u8>,
+    places: Vec<u32>,
 }
 
 impl Page {
+    fn new(user: usize, range: PastReplyRange) -> Self {
+        Self { user, range, first_kept: range.first, bytes: Vec::new(), places: Vec::new() }
+    }
+
     fn has(&self, user: usize, number: u64) -> bool {
         self.user == user && (self.range.first..self.range.end).contains(&number)
     }
 
     fn is_whole(&self) -> bool {
-        self.first_kept + self.messages.len() as u64 >= self.range.end
+        self.next() >= self.range.end
+    }
+
+    /// The number of the next message that is read.
+    fn next(&self) -> u64 {
+        self.first_kept + self.places.len() as u64
+    }
+
+    /// Takes those messages of a block that follow.
+    fn take(&mut self, block: &PastReplyBlock) {
+        for (number, message) in block.numbers().zip(block.messages()) {
+            if number == self.next() && number < self.range.end {
+                self.places.push(self.bytes.len() as u32);
+                self.bytes.extend_from_slice(&(message.len() as u16).to_be_bytes());
+                self.bytes.extend_from_slice(message);
+            }
+        }
+    }
+
+    /// What was read of it stays, and the page ends there: the next one says what is gone.
+    fn lose_before(&mut self, first_kept: u64) {
+        if !self.places.is_empty() {
+            self.range.end = self.next();
+            return;
+        }
+        self.first_kept = first_kept.max(self.range.first + 1);
+        self.range.end = self.range.end.min(self.first_kept);
+    }
+
+    fn message(&self, number: u64) -> Option<&[u8]> {
+        let place = *self.places.get((number - self.first_kept) as usize)? as usize;
+        Some(split(&self.bytes[place..]).expect("a place is that of a whole message").0)
     }
 }
 
@@ -155,7 +248,7 @@ pub(super) enum PastMessage<'a> {
 }
 
 impl PastReplies {
-    /// A message of a user from before `end`, the first that the store keeps; has it read if it is not here.
+    /// A message of a user from before `end`, which is not wanted or kept elsewhere; has it read if it is not here.
     pub(super) fn get(
         &mut self,
         user: usize,
@@ -163,67 +256,87 @@ impl PastReplies {
         number: u64,
         end: u64,
     ) -> PastMessage<'_> {
-        if !self.page.as_ref().is_some_and(|page| page.has(user, number)) {
+        let Some(page) = self.pages.iter().position(|page| page.has(user, number)) else {
             if self.waiting.iter().all(|(waits, _)| *waits != user) {
                 let end = end.min(number + PAGE_MESSAGES);
                 self.waiting.push_back((user, PastReplyRange { username, first: number, end }));
             }
             return PastMessage::Awaited;
+        };
+        let page = &self.pages[page];
+        if number < page.first_kept {
+            return PastMessage::Gone;
         }
-        let page = self.page.as_ref().expect("it is here");
-        let Some(index) = number.checked_sub(page.first_kept) else { return PastMessage::Gone };
-        page.messages
-            .get(index as usize)
-            .map_or(PastMessage::Awaited, |message| PastMessage::Here(message.as_bytes()))
+        page.message(number).map_or(PastMessage::Awaited, PastMessage::Here)
     }
 
-    /// Takes what the reader has read, and asks for the next page once nobody needs this one: `wanted` is the
-    /// number that a user wants next. Returns the users that are to be served now.
-    pub(super) fn poll(&mut self, wanted: impl Fn(usize) -> Option<u64>) -> Vec<usize> {
-        let Self { answers, page, .. } = self;
-        let mut taken = false;
-        if let Some(page) = page {
-            answers.poll(ANSWER_SLOTS, |answer, _end_of_batch| {
-                match answer {
-                    PastReplyAnswer::Message(message) => page.messages.push(*message),
-                    PastReplyAnswer::Gone { first_kept } => {
-                        // What was read of it before is given up too: it cannot be had twice.
-                        page.messages.clear();
-                        page.first_kept = (*first_kept).max(page.range.first + 1);
-                        page.range.end = page.range.end.min(page.first_kept);
-                    }
-                }
-                taken = true;
-                Flow::Continue
-            });
+    /// Takes what the reader has read, and asks for the next pages where there is room: `wanted` gives the numbers that
+    /// a user wants and that are kept nowhere else. Returns the users that are to be served now.
+    pub(super) fn poll(&mut self, wanted: impl Fn(usize) -> Option<Range<u64>>) -> Vec<usize> {
+        if self.pages.is_empty() && self.waiting.is_empty() {
+            return Vec::new();
         }
-        let is_done = |page: &mut Page| {
-            page.is_whole() && wanted(page.user).is_none_or(|number| !page.has(page.user, number))
-        };
         // Mostly empty, and then it takes no memory.
         let mut served = Vec::new();
-        served.extend(self.page.as_ref().filter(|_| taken).map(|page| page.user));
-        if self.page.take_if(is_done).is_some() || self.page.is_none() {
-            // A user that has left has no use for a page; one that wants another asks for that.
-            while let Some((user, range)) = self.waiting.pop_front() {
-                match wanted(user) {
-                    Some(number) if number == range.first => {}
-                    Some(_) => {
-                        served.push(user);
-                        continue;
-                    }
-                    None => continue,
-                }
-                if self.wanted.try_publish(range).is_err() {
-                    self.waiting.push_front((user, range));
-                    break;
-                }
-                let (first_kept, messages) = (range.first, Vec::new());
-                self.page = Some(Page { user, range, first_kept, messages });
+        let Self { answers, pages, .. } = self;
+        answers.poll(BLOCKS_PER_TURN, |answer, _end_of_batch| {
+            let page = pages.iter_mut().find(|page| !page.is_whole());
+            let page = page.expect("what is answered was asked for");
+            match answer {
+                PastReplyAnswer::Messages(block) => page.take(block),
+                PastReplyAnswer::Gone { first_kept } => page.lose_before(*first_kept),
+            }
+            if !served.contains(&page.user) {
+                served.push(page.user);
+            }
+            Flow::Continue
+        });
+        self.drop_pages(&wanted);
+        while self.pages.len() < PAGES {
+            let Some((user, range)) = self.next_page(&wanted, &mut served) else { break };
+            if self.wanted.try_publish(range).is_err() {
+                self.waiting.push_front((user, range));
                 break;
             }
+            self.reader.unpark();
+            self.pages.push_back(Page::new(user, range));
         }
         served
+    }
+
+    /// Drops whole pages that nobody needs: their user has left, or wants other numbers.
+    fn drop_pages(&mut self, wanted: &impl Fn(usize) -> Option<Range<u64>>) {
+        // The user, and the number, for which the page before was read.
+        let mut continues = None;
+        self.pages.retain(|page| {
+            let is_first = wanted(page.user).is_some_and(|it| page.has(page.user, it.start));
+            let is_needed = is_first || continues == Some((page.user, page.range.first));
+            if is_needed {
+                continues = Some((page.user, page.range.end));
+            }
+            is_needed || !page.is_whole()
+        });
+    }
+
+    /// The page to be read next: that of the user who has waited longest, or else the one behind the last page.
+    fn next_page(
+        &mut self,
+        wanted: &impl Fn(usize) -> Option<Range<u64>>,
+        served: &mut Vec<usize>,
+    ) -> Option<(usize, PastReplyRange)> {
+        // A user that has left has no use for a page; one that wants another asks for that.
+        while let Some((user, range)) = self.waiting.pop_front() {
+            match wanted(user) {
+                Some(numbers) if numbers.start == range.first => return Some((user, range)),
+                Some(_) => served.push(user),
+                None => {}
+            }
+        }
+        let last = self.pages.back()?;
+        let PastReplyRange { username, end: first, .. } = last.range;
+        let numbers = wanted(last.user).filter(|it| last.has(last.user, it.start))?;
+        let end = numbers.end.min(first + PAGE_MESSAGES);
+        (first < end).then_some((last.user, PastReplyRange { username, first, end }))
     }
 }
 
@@ -232,33 +345,54 @@ mod tests {
     use super::*;
 
     const NAME: Text<6> = Text::BLANK;
+    /// Messages of a block on disk.
+    const BLOCK: u64 = 64;
 
-    /// Answers what is wanted, all of it or as if the journal began with `first_kept`.
-    fn read(ends: &mut PastReplyEnds, first_kept: Option<u64>) -> Option<PastReplyRange> {
-        let mut wanted = None;
-        ends.wanted.poll(1, |range, _| {
-            wanted = Some(*range);
-            Flow::Continue
-        });
-        let range = wanted?;
-        match first_kept {
-            Some(first_kept) => {
-                ends.answers.try_publish(PastReplyAnswer::Gone { first_kept }).ok().unwrap();
-            }
-            None => {
-                for number in range.first..range.end {
-                    let reply = PastReply::new(number, &number.to_le_bytes()).unwrap();
-                    ends.answers.try_publish(PastReplyAnswer::Message(reply)).ok().unwrap();
+    /// A reader of the journal, and what it has not handed over yet.
+    struct Reader {
+        ends: PastReplyEnds,
+        blocks: VecDeque<PastReplyBlock>,
+        /// What it was asked for, all of it.
+        asked: Vec<Range<u64>>,
+    }
+
+    impl Reader {
+        fn new(ends: PastReplyEnds) -> Self {
+            Self { ends, blocks: VecDeque::new(), asked: Vec::new() }
+        }
+
+        /// Answers what is wanted, or that the journal begins with `first_kept`.
+        fn turn(&mut self, first_kept: Option<u64>) {
+            let Self { ends, blocks, asked } = self;
+            if blocks.is_empty() {
+                ends.wanted.poll(1, |range, _| {
+                    asked.push(range.first..range.end);
+                    // As they lie on disk: the first begins before the range, the last ends behind it.
+                    let begin = range.first - range.first % BLOCK;
+                    blocks.extend((begin..range.end).step_by(BLOCK as usize).map(|first| {
+                        let message = |number: u64| [&[0, 8], &number.to_be_bytes()[..]].concat();
+                        let messages: Vec<u8> = (first..first + BLOCK).flat_map(message).collect();
+                        PastReplyBlock::new(first, BLOCK as u16, &messages).unwrap()
+                    }));
+                    Flow::Continue
+                });
+                if let Some(first_kept) = first_kept.filter(|_| !blocks.is_empty()) {
+                    blocks.clear();
+                    assert!(ends.answers.try_publish(PastReplyAnswer::Gone { first_kept }).is_ok());
                 }
             }
+            while let Some(block) = blocks.front()
+                && ends.answers.try_publish(PastReplyAnswer::Messages(*block)).is_ok()
+            {
+                blocks.pop_front();
+            }
         }
-        Some(range)
     }
 
     fn is_here(past: &mut PastReplies, user: usize, number: u64, end: u64) -> bool {
         match past.get(user, NAME, number, end) {
             PastMessage::Here(message) => {
-                assert_eq!(message, number.to_le_bytes());
+                assert_eq!(message, number.to_be_bytes());
                 true
             }
             PastMessage::Awaited => false,
@@ -266,57 +400,108 @@ mod tests {
         }
     }
 
-    /// Two users that want many messages have a page each by turns; one that has left has none.
+    /// Two users that want many messages have a page each by turns; one that has left has none. Memory keeps its bound.
     #[test]
     fn pages_are_given_by_turns() {
-        let (mut past, mut ends) = past_reply_rings();
+        let (mut past, ends) = past_reply_rings();
+        let mut reader = Reader::new(ends);
         let mut next = [1, 1, 1];
-        let end = 3 * PAGE_MESSAGES;
-        let mut turns = Vec::new();
+        let end = 3 * PAGE_MESSAGES + 1;
         for user in [0, 1, 2] {
             assert!(!is_here(&mut past, user, 1, end));
         }
+        let mut turns = 0;
         while next[0] < end || next[1] < end {
             // User 2 has left.
-            past.poll(|user| (user < 2).then(|| next[user]));
-            let Some(range) = read(&mut ends, None) else { panic!("nothing is read: {next:?}") };
-            let served = past.poll(|user| (user < 2).then(|| next[user]));
-            let [user] = served[..] else { panic!("{served:?}") };
-            turns.push(user);
-            assert_eq!(range.first, next[user]);
-            while next[user] < end && is_here(&mut past, user, next[user], end) {
-                next[user] += 1;
+            let served = past.poll(|user| (user < 2).then(|| next[user]..end));
+            reader.turn(None);
+            for user in served {
+                while next[user] < end && is_here(&mut past, user, next[user], end) {
+                    next[user] += 1;
+                }
             }
+            let bytes = past.pages.iter().map(|it| it.bytes.len() + 4 * it.places.len());
+            assert!(bytes.sum::<usize>() <= PAST_REPLIES_BYTES_MAX);
+            turns += 1;
+            assert!(turns < 10_000, "{next:?}");
         }
-        assert_eq!(turns, [0, 1, 0, 1, 0, 1]);
+        let pages = [0, 1, 2].map(|it| it * PAGE_MESSAGES + 1..(it + 1) * PAGE_MESSAGES + 1);
+        let expected = pages.iter().flat_map(|page| [page.clone(), page.clone()]);
+        assert_eq!(reader.asked, expected.collect::<Vec<_>>());
+    }
+
+    /// While a page is sent the next one is read, and no third; the last ends where the messages do that are wanted.
+    #[test]
+    fn the_next_page_is_read_ahead() {
+        let (mut past, ends) = past_reply_rings();
+        let mut reader = Reader::new(ends);
+        let end = 3 * PAGE_MESSAGES - 100;
+        assert!(!is_here(&mut past, 0, 1, end));
+        for _ in 0..1000 {
+            past.poll(|_| Some(1..end));
+            reader.turn(None);
+        }
+        let pages = [1..PAGE_MESSAGES + 1, PAGE_MESSAGES + 1..2 * PAGE_MESSAGES + 1];
+        assert_eq!(reader.asked, pages);
+        assert!((1..=2 * PAGE_MESSAGES).all(|number| is_here(&mut past, 0, number, end)));
+        for _ in 0..1000 {
+            past.poll(|_| Some(PAGE_MESSAGES + 1..end));
+            reader.turn(None);
+        }
+        assert_eq!(reader.asked.len(), 3);
+        assert_eq!(reader.asked[2], 2 * PAGE_MESSAGES + 1..end);
+        assert!((PAGE_MESSAGES + 1..end).all(|number| is_here(&mut past, 0, number, end)));
+        // What it wants now is before both pages: they make room.
+        assert!(!is_here(&mut past, 0, 5, end));
+        for _ in 0..1000 {
+            past.poll(|_| Some(5..7));
+            reader.turn(None);
+        }
+        assert!(is_here(&mut past, 0, 5, 7) && is_here(&mut past, 0, 6, 7));
     }
 
     /// What the journal no longer has is gone, and what comes after it is asked for.
     #[test]
     fn what_is_gone_is_said() {
-        let (mut past, mut ends) = past_reply_rings();
+        let (mut past, ends) = past_reply_rings();
+        let mut reader = Reader::new(ends);
         assert!(!is_here(&mut past, 0, 10, 100));
-        past.poll(|_| Some(10));
-        read(&mut ends, Some(40)).unwrap();
-        assert_eq!(past.poll(|_| Some(10)), [0]);
+        past.poll(|_| Some(10..100));
+        reader.turn(Some(40));
+        assert_eq!(past.poll(|_| Some(10..100)), [0]);
         for number in 10..40 {
             assert!(matches!(past.get(0, NAME, number, 100), PastMessage::Gone), "{number}");
         }
         assert!(!is_here(&mut past, 0, 40, 100));
-        past.poll(|_| Some(40));
-        assert_eq!(read(&mut ends, None).map(|range| (range.first, range.end)), Some((40, 100)));
-        past.poll(|_| Some(40));
+        for _ in 0..10 {
+            past.poll(|_| Some(40..100));
+            reader.turn(None);
+        }
         assert!((40..100).all(|number| is_here(&mut past, 0, number, 100)));
     }
 
     /// A user that has come back and wants another message is served, so that it asks for that.
     #[test]
     fn another_wish_takes_the_place_of_the_first() {
-        let (mut past, mut ends) = past_reply_rings();
+        let (mut past, ends) = past_reply_rings();
+        let mut reader = Reader::new(ends);
         assert!(!is_here(&mut past, 0, 10, 100));
-        assert_eq!(past.poll(|_| Some(50)), [0]);
+        assert_eq!(past.poll(|_| Some(50..100)), [0]);
         assert!(!is_here(&mut past, 0, 50, 100));
-        past.poll(|_| Some(50));
-        assert_eq!(read(&mut ends, None).map(|range| range.first), Some(50));
+        past.poll(|_| Some(50..100));
+        reader.turn(None);
+        assert_eq!((reader.asked.len(), &reader.asked[0]), (1, &(50..100)));
+    }
+
+    /// A block is of whole messages, and has its bound.
+    #[test]
+    fn a_block_has_its_bound() {
+        let mut messages = vec![0; PAST_BLOCK_LEN];
+        messages[..2].copy_from_slice(&(PAST_BLOCK_LEN as u16 - 2).to_be_bytes());
+        assert!(PastReplyBlock::new(1, 1, &messages).is_some());
+        assert!(PastReplyBlock::new(1, 2, &messages).is_none());
+        assert!(PastReplyBlock::new(1, 1, &messages[..100]).is_none());
+        messages.push(0);
+        assert!(PastReplyBlock::new(1, 1, &messages).is_none());
     }
 }

@@ -300,8 +300,18 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                 connection.next_reply += 1;
                 self.counters.injected_gaps.add(1);
             }
+            let wants_again = connection.session.resend_range().is_some();
+            let room = if wants_again { self.resend_turns.room(user) } else { 0 };
+            // One that has to wait for its turn is not idle.
+            *work += usize::from(wants_again && room == 0);
             let (store, past) = (self.replies.store(), self.past.as_mut());
-            match connection.fill(store, past, named, end, now_ns) {
+            let mut again = room;
+            let outcome = connection.fill(store, past, named, &mut again, end, now_ns);
+            self.resend_turns.used(room - again);
+            if wants_again && connection.session.resend_range().is_none() {
+                self.resend_turns.leave(user);
+            }
+            match outcome {
                 Ok(count) => filled = count,
                 Err(Missing::Dropped(first)) => {
                     let text = format!("replies before {first} are no longer kept");
@@ -325,7 +335,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             Stage::Live(_)
                 if !connection.awaits_past
                     && (connection.next_reply < end
-                        || connection.session.resend_next().is_some()) =>
+                        || connection.session.resend_range().is_some()) =>
             {
                 Served::Again
             }

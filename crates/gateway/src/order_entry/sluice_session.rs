@@ -2,6 +2,8 @@
 //!
 //! Invariant: what it is given has the token of its login; [`SluiceNetwork`](crate::SluiceNetwork) has looked.
 
+use std::ops::Range;
+
 use market::{Command, SessionId, Timestamp};
 use wire::{
     fix::Reports,
@@ -86,8 +88,8 @@ impl ClientSession for SluiceSession {
         self.server.send_reply(reply, number, now_ns);
     }
 
-    fn resend_next(&self) -> Option<u64> {
-        self.server.resend_next()
+    fn resend_range(&self) -> Option<Range<u64>> {
+        self.server.resend_next().map(|number| number..number + 1)
     }
 
     fn resend(&mut self, reply: Option<&[u8]>, now_ns: u64) -> bool {

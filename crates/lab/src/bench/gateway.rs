@@ -11,12 +11,12 @@ mod bare_echo;
 mod bare_exchange;
 mod datagrams;
 mod prepared;
+mod resend;
 mod stream;
 
 use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
-    ops::Range,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -33,6 +33,7 @@ use crate::{
 
 use datagrams::DatagramDrive;
 use prepared::Prepared;
+pub use resend::{OrderTimes, ResendFigures};
 use stream::{Framing, StreamDrive};
 
 /// Live orders of the session: a request cancels the oldest once there are so many, and enters one otherwise.
@@ -141,6 +142,8 @@ pub struct GatewayOptions {
     pub runs: usize,
     /// Divides the requests of a run; from 1.
     pub divisor: usize,
+    /// Reports that a resend is asked for, in place of those of its path; before the divisor.
+    pub reports: Option<usize>,
     /// Core of the client; `None` leaves it to the system.
     pub client_core: Option<usize>,
     /// Core of the venue, and of the bare program.
@@ -164,6 +167,8 @@ pub struct GatewayRow {
     pub path: GatewayPath,
     pub venue: GatewaySide,
     pub bare: GatewaySide,
+    /// Of a resend.
+    pub resend: Option<ResendFigures>,
 }
 
 impl GatewayPath {
@@ -211,6 +216,7 @@ impl GatewayRow {
             "venue": self.venue.json(),
             "bare": self.bare.json(),
             "bare_is": self.path.bare,
+            "resend": self.resend.as_ref().map(ResendFigures::json),
         })
     }
 }
@@ -273,13 +279,19 @@ fn measure_path(
     let of_path = |what: &str| format!("path {}, {what}", path.name);
     let failed =
         |what: &str, error: &DriveError| Failure::runtime(format!("{}: {error}", of_path(what)));
-    let mut row = GatewayRow { path, venue: GatewaySide::default(), bare: GatewaySide::default() };
+    let (venue, bare) = (GatewaySide::default(), GatewaySide::default());
+    let mut row = GatewayRow { path, venue, bare, resend: None };
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Failure::runtime)?;
     let local = socket.local_addr().map_err(Failure::runtime)?;
     let folder = options.scratch.join(path.name);
-    let venue = OwnVenue::start(&folder, &venue_options(&path, local, options), clock)?;
+    let mut venue = OwnVenue::start(&folder, &venue_options(&path, local, options), clock)?;
     let count = (path.requests / options.divisor).max(path.outstanding).max(1);
-    let at = |name| venue.address(name);
+    let addresses = ["order_entry", "order_entry_fix", "order_entry_udp"];
+    let addresses = addresses.map(|name| (name, venue.address(name).ok()));
+    let at = |name: &str| {
+        let found = addresses.iter().find(|(it, _)| *it == name).and_then(|(_, address)| *address);
+        found.ok_or_else(|| Failure::runtime(format!("the venue has no address {name}")))
+    };
     let outcome = (|| {
         match path.carrier {
             Carrier::Datagrams { requests, joined } => {
@@ -295,24 +307,29 @@ fn measure_path(
                     row.bare.push(&driven.map_err(|error| failed("the bare exchange", &error))?);
                 }
             }
-            Carrier::FixResend { .. } => {
-                let mut prepared = Prepared::of(Framing::Fix, LIVE_ORDERS, clock);
-                let mut drive = StreamDrive::log_in(at("order_entry_fix")?, &mut prepared, clock)
+            Carrier::FixResend { from_disk } => {
+                let (entry, fix) = (at("order_entry")?, at("order_entry_fix")?);
+                let asked = resend::ResendOptions {
+                    count: (options.reports.unwrap_or(path.requests) / options.divisor).max(1),
+                    outstanding: path.outstanding,
+                    runs: options.runs,
+                    from_disk,
+                };
+                let mut drives = resend::ResendDrives::log_in(fix, entry, clock)
                     .map_err(|error| failed("the login", &error))?;
-                prepared.fill(count);
-                drive
-                    .run(&prepared, path.outstanding)
+                let mut status = || venue.figures();
+                drives
+                    .make_reports(&asked, &mut status)
                     .map_err(|error| failed("the reports", &error))?;
-                // The first message is the answer to the Logon.
-                let numbers = 2..count as u64 + 2;
-                for _ in 0..options.runs {
-                    let request = prepared.resend_request(&numbers);
-                    let driven = drive.resend(&request, numbers.clone());
+                let mut figures = ResendFigures::new(asked.count, drives.waited_ns);
+                for _ in 0..asked.runs {
+                    let driven = drives.run(&asked, &mut figures);
                     let driven = driven.map_err(|error| failed("the resend", &error))?;
                     row.venue.push(&driven);
-                    let driven = beside_sender(numbers.clone(), driven.answer_len, options, clock);
+                    let driven = beside_sender(&asked, driven.answer_len, options, clock);
                     row.bare.push(&driven.map_err(|error| failed("the bare sender", &error))?);
                 }
+                row.resend = Some(figures);
             }
             Carrier::SoupBinTcp | Carrier::Fix => {
                 let framing = match path.carrier {
@@ -402,20 +419,23 @@ fn beside_echo(
     )
 }
 
-/// One run of the same client with a program that answers a request with as many bytes.
+/// One run of the same client with a program that answers a request with as many bytes. It has a bound: the program
+/// makes them all before.
 fn beside_sender(
-    numbers: Range<u64>,
+    asked: &resend::ResendOptions,
     answer_len: usize,
     options: &GatewayOptions,
     clock: SystemClock,
 ) -> Result<Driven, DriveError> {
+    const COUNT_MAX: usize = 100_000;
+    let numbers = 2..asked.count.min(COUNT_MAX) as u64 + 2;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut drive = StreamDrive::connect(listener.local_addr()?, Framing::Fix, clock)?;
     let (stream, _) = listener.accept()?;
     let bytes = bare_echo::resent(numbers.clone(), answer_len);
     beside(
         |_| pin_io(options.venue_core).and_then(|()| bare_echo::send_all(stream, &bytes)),
-        || drive.resend(b"any", numbers),
+        || drive.resend(b"any", numbers, asked.from_disk),
     )
 }
 
@@ -506,6 +526,7 @@ mod tests {
                 paths: vec![path],
                 runs: 2,
                 divisor: path.requests / 300,
+                reports: None,
                 client_core: None,
                 venue_core: None,
                 scratch: scratch.clone(),
@@ -516,6 +537,10 @@ mod tests {
                 assert_eq!(side.p50_ns.all().len(), 2, "{}", path.name);
                 assert!(side.p50_ns.all().iter().all(|it| 0.0 < *it), "{}", path.name);
             }
+            let of_resend =
+                rows[0].resend.as_ref().map(|it| it.orders_meanwhile.p50_ns.all().len());
+            let is_resend = matches!(path.carrier, Carrier::FixResend { .. });
+            assert_eq!(of_resend, is_resend.then_some(2), "{}", path.name);
         }
         fs::remove_dir_all(&scratch).unwrap();
     }

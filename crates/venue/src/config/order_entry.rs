@@ -6,11 +6,16 @@ use gateway::Throttle;
 use serde::Deserialize;
 use wire::fix::CompId;
 
+use crate::reply_files::REPLY_FILES_BYTES_MIN;
+
 use super::{Bytes, ParticipantConfig, ProtocolName, Span, loopback, units};
 
 /// Memory that is written the first time costs more than the reply it is for, so the stores are soon used up, and then
 /// used again. This one has some 800,000 replies.
 pub(super) const REPLY_STORE_DEFAULT: Bytes = Bytes(64 << 20);
+
+/// Some 17 million execution reports.
+const REPLY_FILES_DEFAULT: Bytes = Bytes(4 << 30);
 
 /// `[order_entry]`
 #[derive(Clone, Debug, Deserialize)]
@@ -87,13 +92,23 @@ pub struct OrderEntryFixConfig {
     /// As `order_entry.slow_client_timeout`. Default `10s`.
     pub slow_client_timeout: Span,
     /// Memory for the messages to all sessions; the oldest of the longest stream are dropped first, and a
-    /// resend reads them from the journal. Default `64MiB`.
+    /// resend reads them from the disk. Default `64MiB`.
     pub reply_store: Bytes,
+    /// Room in `journal.directory` for the messages to all sessions as they were sent, 128 MiB at least; the oldest are
+    /// removed first, and a resend derives them from the journal, which is slower. 0 keeps none. Default `4GiB`.
+    pub reply_files: Bytes,
 }
 
 impl OrderEntryFixConfig {
     pub(super) fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
         self.comp_id()?;
+        if (1..REPLY_FILES_BYTES_MIN).contains(&self.reply_files.0) {
+            return Err(format!(
+                "order_entry_fix.reply_files is {}: it must be {} at least, or 0 for none",
+                self.reply_files,
+                Bytes(REPLY_FILES_BYTES_MIN)
+            ));
+        }
         check_timers(
             "order_entry_fix",
             &[
@@ -122,6 +137,7 @@ impl Default for OrderEntryFixConfig {
             login_timeout: Span(Duration::from_secs(5)),
             slow_client_timeout: Span(Duration::from_secs(10)),
             reply_store: REPLY_STORE_DEFAULT,
+            reply_files: REPLY_FILES_DEFAULT,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, fmt::Write as _, path::Path};
 
 use gateway::{
     CONNECTION_BYTES_MAX, DerivedTrade, DerivedUpdate, FIX_LEVELS_MAX, FeedMessage,
-    INBOX_BYTES_MAX, PriceLevel, SUBSCRIBERS_MAX, Submission,
+    INBOX_BYTES_MAX, PAST_REPLIES_BYTES_MAX, PriceLevel, SUBSCRIBERS_MAX, Submission,
 };
 use market::{Input, Output};
 use os::SystemFiles;
@@ -33,8 +33,12 @@ const FIX_SESSION_BYTES: u64 = 32 << 20;
 /// Tokens that are kept of a session by OUCH 4.2, once in its gateway and once for snapshots.
 const OUCH42_SESSION_BYTES: u64 = 8 << 20;
 
-/// Older messages that were read from the journal: 16 MiB of the feed, 16 MiB for FIX, and their rings.
-const HISTORY_BYTES: u64 = 36 << 20;
+/// Older messages that were read from the journal: 16 MiB of the feed, 16 MiB for FIX, its two pages, and the rings.
+const HISTORY_BYTES: u64 = (34 << 20) + PAST_REPLIES_BYTES_MAX as u64;
+
+/// The place of a block of messages on disk, of at least so many bytes, while the list of places grows.
+const REPLY_PLACE_BYTES: u64 = 48;
+const REPLY_BLOCK_BYTES_MIN: u64 = 31 << 10;
 
 /// A stream of derived data: the levels its client has, a batch of events, and what the system holds of it.
 const STREAM_BYTES: u64 = 2 << 20;
@@ -114,6 +118,8 @@ impl MemoryNeeds {
         if let Some(fix) = &config.order_entry_fix {
             let sessions = users(ProtocolName::Fix);
             in_time("order_entry_fix.reply_store", store(fix.reply_store, sessions));
+            let places = fix.reply_files.0 / REPLY_BLOCK_BYTES_MIN * REPLY_PLACE_BYTES;
+            in_time("order_entry_fix.reply_files", places);
             let rows = &config.participants;
             let copies = rows.iter().filter_map(|row| row.drop_copy.as_ref());
             let copies =
@@ -331,7 +337,18 @@ mod tests {
             ("[snapshots]\ninputs = 0\ntime = \"0s\"", 0_u64.wrapping_sub(128 << 20)),
             ("[rings]\nsubmissions = 8192", 2 * 4096 * 128),
             // Its store, its ring, and the places of 256 connections without a login.
-            ("[order_entry_fix]", (64 << 20) + 4096 * 128 + 256 * CONNECTION_BYTES_MAX as u64),
+            (
+                "[order_entry_fix]\nreply_files = \"0KiB\"",
+                (64 << 20) + 4096 * 128 + 256 * CONNECTION_BYTES_MAX as u64,
+            ),
+            // And the places of 4 GiB of messages on disk.
+            (
+                "[order_entry_fix]",
+                (64 << 20)
+                    + 4096 * 128
+                    + 256 * CONNECTION_BYTES_MAX as u64
+                    + 4 * GIB / (31 << 10) * 48,
+            ),
         ] {
             assert_eq!(worst(changes).wrapping_sub(default), more, "{changes}");
         }

@@ -1,4 +1,4 @@
-//! The follower's thread: reads the journal, and feeds snapshots and the ledger.
+//! The follower's thread: reads the journal, and feeds snapshots, the ledger and the replies on disk.
 //!
 //! Invariant: it uses only records of the journal, and the venue never waits for it. A record
 //! that does not verify, or that does not lead to the state that the journal names, stops the venue.
@@ -13,6 +13,7 @@ use super::{Perturbation, Perturbations, Snapshots};
 use crate::{
     follower::Follower,
     ledger::{LedgerWriter, store::StoreError},
+    reply_files::ReplyFileWriter,
 };
 
 /// Records read in a turn at most, so that a stop need not wait.
@@ -20,6 +21,9 @@ const TURN_LIMIT: usize = 8192;
 
 /// Turns that a stop takes at most, so that the next start has less to read for the ledger.
 const CLOSE_TURNS: usize = 8;
+
+/// Bytes of replies that are kept for the disk where there are no snapshots: more than those of a turn.
+const ARCHIVE_BYTES: usize = 16 << 20;
 
 pub struct Following {
     storage: Box<dyn Storage>,
@@ -29,6 +33,7 @@ pub struct Following {
     follower: Option<Follower>,
     snapshots: Option<Snapshots>,
     ledger: Option<LedgerWriter>,
+    replies: Option<ReplyFileWriter>,
     perturbations: Perturbations,
 }
 
@@ -41,7 +46,14 @@ impl Following {
         ledger: Option<LedgerWriter>,
     ) -> Self {
         let perturbations = Perturbations::default();
-        Self { storage, journaled, follower: None, snapshots, ledger, perturbations }
+        let (follower, replies) = (None, None);
+        Self { storage, journaled, follower, snapshots, ledger, replies, perturbations }
+    }
+
+    /// Writes the messages to FIX sessions to disk as well.
+    pub fn with_replies(mut self, replies: Option<ReplyFileWriter>) -> Self {
+        self.replies = replies;
+        self
     }
 
     pub fn with_perturbations(mut self, perturbations: Perturbations) -> Self {
@@ -67,6 +79,8 @@ impl Following {
                 let storage = self.storage.second();
                 let at_most = position.map_or(until, |position| position.0);
                 let archive_bytes = self.snapshots.as_ref().map(Snapshots::archive_bytes);
+                let of_replies = self.replies.as_ref().map(|_| ARCHIVE_BYTES);
+                let archive_bytes = archive_bytes.or(of_replies);
                 match Follower::begin(&*storage, &mut *self.storage, at_most, archive_bytes) {
                     Ok(follower) => none.insert(follower),
                     Err(failure) => match self.ledger.as_mut().filter(|_| position.is_some()) {
@@ -82,6 +96,9 @@ impl Following {
         };
         let mut ledger = self.ledger.as_mut().filter(|_| position.is_some());
         let limit = self.perturbations.at_most(Perturbation::ShortSnapshotTurn, TURN_LIMIT);
+        // What a turn leads to is written before the archive gives it up.
+        let kept = self.snapshots.as_ref().map_or(ARCHIVE_BYTES, Snapshots::archive_bytes);
+        let limit = self.replies.as_ref().map_or(limit, |_| limit.min((kept >> 12).max(16)));
         let taken = follower.poll(limit, until, &mut |output| {
             if let Some(ledger) = &mut ledger {
                 ledger.take(output);
@@ -91,7 +108,11 @@ impl Following {
             let sequence = follower.engine().sequence();
             ledger.complete(sequence, now_ns)
         });
-        Ok(taken + usize::from(committed))
+        let blocks = match (&mut self.replies, follower.archive()) {
+            (Some(replies), Some(archive)) => replies.take(archive, follower.sequence(), now_ns),
+            _ => 0,
+        };
+        Ok(taken + blocks + usize::from(committed))
     }
 }
 
@@ -106,9 +127,10 @@ impl Agent for Following {
         let perturbations = &self.perturbations;
         let target =
             self.snapshots.as_mut().and_then(|it| it.target(journaled, now_ns, perturbations));
-        // A ledger takes every input; a snapshot alone only the inputs that it needs.
+        // A ledger and replies take every input; a snapshot alone only the inputs that it needs.
         let until = match (position, target) {
             (Some(_), _) => journaled,
+            _ if self.replies.is_some() => journaled,
             (None, Some(target)) => target,
             (None, None) => return Ok(0),
         };

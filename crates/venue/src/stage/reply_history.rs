@@ -1,19 +1,24 @@
-//! Reads older messages of sessions from the journal, for order entry: on the thread of the feed's history.
+//! Reads older messages of sessions for order entry, on the thread of the feed's history: from the reply files, or else
+//! from the journal, whose inputs it applies again.
 //!
 //! Invariant: nothing waits for it, and it changes nothing. Memory has a bound: one state, and the newest
 //! messages of one session.
 
 use std::sync::Arc;
 
-use gateway::{PastReply, PastReplyAnswer, PastReplyEnds, PastReplyRange, SessionReplies};
+use gateway::{PastReplyAnswer, PastReplyBlock, PastReplyEnds, PastReplyRange, SessionReplies};
 use journal::Storage;
 use market::Text;
 use ring::{Agent, AgentError, AtomicGauge, Flow};
 
-use crate::follower::Follower;
+use crate::{follower::Follower, reply_files::ReplyFileReader};
 
-/// Records read in a turn at most.
-const TURN_LIMIT: usize = 256;
+/// Records applied in a turn at most.
+const TURN_LIMIT: usize = 2048;
+/// Records applied before it looks whether the messages are there: what those lead to is kept.
+const STEP_LIMIT: usize = 32;
+/// Messages that are derived in a row, some 32 KiB.
+const BLOCK_MESSAGES: u64 = 128;
 
 pub struct ReplyHistory {
     /// The folder of journal and snapshots.
@@ -21,7 +26,8 @@ pub struct ReplyHistory {
     /// The journal has all inputs up to here.
     journaled: Arc<AtomicGauge>,
     ends: PastReplyEnds,
-    /// Where the last range ended.
+    files: Option<ReplyFileReader>,
+    /// A state near the messages that were derived last.
     reader: Option<ReplyReader>,
     /// What is being read.
     range: Option<PastReplyRange>,
@@ -43,18 +49,19 @@ impl ReplyReader {
 
     /// True if it has this message, or derives it from a later input.
     fn reaches(&self, number: u64) -> bool {
-        self.replies.next() <= number || self.replies.get(number).is_ok()
+        self.replies.next() <= number || self.replies.has(number)
     }
 }
 
 impl ReplyHistory {
-    /// Reads the journal in `storage`, where the snapshots are as well.
+    /// Reads the journal in `storage`, where the snapshots are as well, and `files` if there are any.
     pub fn new(
         storage: Box<dyn Storage>,
         journaled: Arc<AtomicGauge>,
         ends: PastReplyEnds,
+        files: Option<ReplyFileReader>,
     ) -> Self {
-        Self { storage, journaled, ends, reader: None, range: None }
+        Self { storage, journaled, ends, files, reader: None, range: None }
     }
 
     /// A reader from the newest snapshot that has this message or is before it, or from the first record.
@@ -75,34 +82,55 @@ impl ReplyHistory {
         }
     }
 
-    /// Reads on, and hands over what is wanted.
+    /// Hands over what is wanted, as far as it is known and the gateway has room for it; derives what is not known.
     fn read_on(&mut self, range: &mut PastReplyRange) -> Result<usize, (u64, String)> {
+        let mut work = 0;
+        while range.first < range.end && self.ends.answers.free() > 0 {
+            let Some(block) = self.block(*range) else {
+                // What this leads to is for the next turn.
+                work += self.derive(*range)?;
+                break;
+            };
+            range.first = block.numbers().end;
+            let published = self.ends.answers.try_publish(PastReplyAnswer::Messages(block));
+            assert!(published.is_ok(), "there was a free slot");
+            work += 1;
+        }
+        Ok(work)
+    }
+
+    /// The next messages of a range, if they are on disk, or were derived.
+    fn block(&mut self, range: PastReplyRange) -> Option<PastReplyBlock> {
+        let files = self.files.as_mut();
+        files.and_then(|files| files.block(range.username, range.first)).or_else(|| {
+            let reader = self.reader.as_ref().filter(|reader| reader.username == range.username)?;
+            reader.replies.block(range.first).ok()
+        })
+    }
+
+    /// Applies inputs up to those that lead to the first messages of a range, and returns how many it applied.
+    fn derive(&mut self, range: PastReplyRange) -> Result<usize, (u64, String)> {
         let is_near =
             |reader: &ReplyReader| reader.username == range.username && reader.reaches(range.first);
         let mut reader = match self.reader.take().filter(is_near) {
             Some(reader) => reader,
-            None => self.begin(range)?,
+            None => self.begin(&range)?,
         };
-        let mut work = 0;
-        if reader.replies.next() <= range.first {
-            let ReplyReader { follower, replies, .. } = &mut reader;
-            work += follower
-                .poll(TURN_LIMIT, self.journaled.get(), &mut |output| replies.take(output))
+        let ReplyReader { follower, replies, .. } = &mut reader;
+        let end = range.end.min(range.first + BLOCK_MESSAGES);
+        // The state that it began with may have it.
+        let mut applied = usize::from(replies.has(range.first));
+        while applied < TURN_LIMIT && replies.next() < end {
+            let count = follower
+                .poll(STEP_LIMIT, self.journaled.get(), &mut |output| replies.take(output))
                 .map_err(|failure| (range.end, failure.to_string()))?;
-        }
-        while range.first < range.end
-            && let Ok(message) = reader.replies.get(range.first)
-        {
-            let reply = PastReply::new(range.first, message)
-                .ok_or_else(|| (range.first + 1, format!("{} bytes", message.len())))?;
-            if self.ends.answers.try_publish(PastReplyAnswer::Message(reply)).is_err() {
+            if count == 0 {
                 break;
             }
-            range.first += 1;
-            work += 1;
+            applied += count;
         }
         self.reader = Some(reader);
-        Ok(work)
+        Ok(applied)
     }
 }
 

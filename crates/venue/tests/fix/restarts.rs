@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     net::{TcpStream, UdpSocket},
     path::Path,
+    thread,
     time::Duration,
 };
 
@@ -141,45 +142,73 @@ fn a_session_goes_on_from_a_snapshot() {
     }
 }
 
-/// Messages that memory no longer has come again from the journal, the same bytes under the same numbers, also
-/// after a start from a snapshot; what the session sends meanwhile comes behind them.
+/// Messages that memory no longer has come again from the disk, the same bytes under the same numbers, also
+/// after a start from a snapshot; what the session sends meanwhile comes behind them. They are read as they were written,
+/// or derived from the journal where they were not, or the file is damaged.
 #[test]
-fn older_messages_are_read_from_the_journal() {
-    const ORDERS: u64 = 6_000;
-    let folder = tempfile::tempdir().unwrap();
-    let small = config(folder.path(), "reply_store = \"1MiB\"\n");
-    let running = venue::start(&small, SystemClock::start()).unwrap();
-    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
-    let mut reports = Vec::new();
-    for number in 1..=ORDERS {
-        alice.send("D", &format!("11=A{number}|55=AAPL|54=1|38=10|40=2|44=1|59=3|"));
-        reports.extend([alice.read(), alice.read()]);
-    }
-    let again = |client: &mut FixClient, from: usize| {
-        client.send("2", &format!("7={}|16={}|", from + 2, reports.len() + 1));
-        client.send("1", "112=LIVE|");
-        for (report, number) in reports.iter().zip(2..).skip(from) {
-            let expected =
-                report.replacen(&format!("34={number}|"), &format!("34={number}|43=Y|"), 1);
-            assert_eq!(client.read(), expected);
+fn older_messages_are_read_from_the_disk() {
+    for has_files in [true, false] {
+        const ORDERS: u64 = 6_000;
+        let folder = tempfile::tempdir().unwrap();
+        let files = if has_files { "" } else { "reply_files = \"0B\"\n" };
+        let small = config(folder.path(), &format!("reply_store = \"1MiB\"\n{files}"));
+        let mut running = venue::start(&small, SystemClock::start()).unwrap();
+        let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+        let mut reports = Vec::new();
+        for number in 1..=ORDERS {
+            alice.send("D", &format!("11=A{number}|55=AAPL|54=1|38=10|40=2|44=1|59=3|"));
+            reports.extend([alice.read(), alice.read()]);
         }
-        assert!(client.read().contains("112=LIVE|"));
-    };
-    again(&mut alice, 0);
-    again(&mut alice, 5_000);
-    again(&mut alice, 100);
-    let next = alice.next;
-    drop(alice);
-    running.stop().unwrap();
+        let again = |client: &mut FixClient, from: usize| {
+            client.send("2", &format!("7={}|16={}|", from + 2, reports.len() + 1));
+            client.send("1", "112=LIVE|");
+            for (report, number) in reports.iter().zip(2..).skip(from) {
+                let expected =
+                    report.replacen(&format!("34={number}|"), &format!("34={number}|43=Y|"), 1);
+                assert_eq!(client.read(), expected);
+            }
+            assert!(client.read().contains("112=LIVE|"));
+        };
+        again(&mut alice, 0);
+        wait_for_files(&mut running, has_files);
+        again(&mut alice, 0);
+        again(&mut alice, 5_000);
+        again(&mut alice, 100);
+        let next = alice.next;
+        drop(alice);
+        running.stop().unwrap();
 
-    snapshot(&small.journal.directory);
-    let running = venue::start(&small, SystemClock::start()).unwrap();
-    assert!(running.started()["recovered"]["snapshot"].is_object());
-    let (mut alice, answer) = FixClient::log_on(&running, Version::Fix44, "ALICE", next, "");
-    assert!(answer.starts_with("35=A|"), "{answer}");
-    again(&mut alice, 0);
-    alice.log_out();
-    running.stop().unwrap();
+        snapshot(&small.journal.directory);
+        let file = small.journal.directory.join("0000000001.replies");
+        assert_eq!(file.exists(), has_files);
+        if has_files {
+            let mut bytes = fs::read(&file).unwrap();
+            bytes[100_000] ^= 1;
+            fs::write(&file, bytes).unwrap();
+        }
+        let mut running = venue::start(&small, SystemClock::start()).unwrap();
+        assert!(running.started()["recovered"]["snapshot"].is_object());
+        wait_for_files(&mut running, has_files);
+        let (mut alice, answer) = FixClient::log_on(&running, Version::Fix44, "ALICE", next, "");
+        assert!(answer.starts_with("35=A|"), "{answer}");
+        again(&mut alice, 0);
+        alice.log_out();
+        running.stop().unwrap();
+    }
+}
+
+/// Waits until the messages of all inputs are in files, if they are kept.
+fn wait_for_files(running: &mut Running, has_files: bool) {
+    loop {
+        let status = running.status();
+        let files = &status["reply_files"];
+        assert_eq!(files.is_object(), has_files, "{files}");
+        let behind = files["sequence"].as_u64() < status["sequence"].as_u64();
+        if !has_files || !behind && files["blocks"].as_u64().unwrap() > 50 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The files of a folder, as they are now.

@@ -4,16 +4,18 @@
 //! sent again is made of messages that were sent before.
 
 use alloc::{collections::VecDeque, vec::Vec};
+use core::ops::Range;
 
 use market::{Note, SessionId, Timestamp};
 
 use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH,
-    SessionReject, Version,
+    SessionReject, TIME_LEN, Version,
+    again::Again,
     dictionary::{self, Direction},
     frame,
     note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote},
-    time::read_time,
+    time::{read_time, write_time},
 };
 
 /// How much may wait to be taken.
@@ -86,6 +88,19 @@ struct Resend {
     end: u64,
     /// The first of the numbers that are filled, if some are.
     fill_from: Option<u64>,
+    /// A SendingTime, with the milliseconds that it is the text of.
+    time: (u64, [u8; TIME_LEN]),
+}
+
+impl Resend {
+    /// The SendingTime of now: many messages have the same.
+    fn now_text(&mut self, now_ns: u64) -> [u8; TIME_LEN] {
+        let milliseconds = now_ns / 1_000_000;
+        if self.time.0 != milliseconds {
+            self.time = (milliseconds, write_time(Timestamp(now_ns)));
+        }
+        self.time.1
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +256,7 @@ impl Acceptor {
     }
 
     /// Reads the first message.
-    fn first(&mut self, whole: core::ops::Range<usize>) -> Result<FixHappening<'_>, &'static str> {
+    fn first(&mut self, whole: Range<usize>) -> Result<FixHappening<'_>, &'static str> {
         let message = Message::read(&self.incoming[whole]);
         let version = Version::from_begin_string(message.begin_string())
             .ok_or("BeginString is none of FIX.4.2, FIX.4.4 and FIXT.1.1")?;
@@ -546,7 +561,8 @@ impl Acceptor {
             return self.reject(message, fault, counted);
         }
         let end = if end == 0 { self.sent_last } else { end.min(self.sent_last) };
-        self.resend = Some(Resend { next: begin, end, fill_from: None });
+        let time = (0, write_time(Timestamp(0)));
+        self.resend = Some(Resend { next: begin, end, fill_from: None, time });
     }
 
     fn request_resend(&mut self, number: u64) {
@@ -634,7 +650,13 @@ impl Acceptor {
     /// The number in the reply stream of the message that is to be sent again next.
     #[must_use]
     pub fn resend_next(&self) -> Option<u64> {
-        self.resend.map(|resend| self.base + resend.next)
+        self.resend_range().map(|range| range.start)
+    }
+
+    /// The numbers in the reply stream of the messages that are to be sent again.
+    #[must_use]
+    pub fn resend_range(&self) -> Option<Range<u64>> {
+        self.resend.map(|resend| self.base + resend.next..self.base + resend.end + 1)
     }
 
     /// Sends that message again, or fills its number if it is one of the session or no longer kept (`None`).
@@ -643,16 +665,18 @@ impl Acceptor {
         let Some(mut resend) = self.resend else { return false };
         let number = resend.next;
         resend.next += 1;
-        let again = message.filter(|message| {
-            let kind = head(message).and_then(|(kind, _)| dictionary::message(kind, self.version));
+        let again = message.and_then(Again::of).filter(|again| {
+            let kind = dictionary::message(again.msg_type(), self.version);
             kind.is_some_and(|row| !row.is_of_session())
         });
         let mut is_short = true;
-        if let Some(message) = again {
+        if let Some(again) = again {
             if let Some(from) = resend.fill_from.take() {
                 self.fill_gap(from, number, now_ns);
             }
-            self.send_again(message, now_ns);
+            self.make_room();
+            again.put(&resend.now_text(now_ns), &mut self.outgoing);
+            self.put_ns = now_ns;
         } else {
             let from = *resend.fill_from.get_or_insert(number);
             is_short = !(number - from + 1).is_multiple_of(FILLED_MAX);
@@ -686,34 +710,18 @@ impl Acceptor {
         self.put(builder.finish(self.version), now_ns);
     }
 
-    /// A message as it was, with PossDupFlag and the time of its first sending.
-    fn send_again(&mut self, message: &[u8], now_ns: u64) {
-        let mut buffer = [0; BUILDER_LEN_MAX + 64];
-        let mut builder = Builder::new(&mut buffer);
-        for (tag, value) in Message::read(message).fields() {
-            match tag {
-                8..=10 => {}
-                34 => {
-                    builder.bytes(34, value).char(43, b'Y');
-                }
-                52 => {
-                    builder.time(52, Timestamp(now_ns)).bytes(122, value);
-                }
-                tag => {
-                    builder.bytes(tag, value);
-                }
-            }
-        }
-        self.put(builder.finish(self.version), now_ns);
+    fn put(&mut self, message: &[u8], now_ns: u64) {
+        self.make_room();
+        self.outgoing.extend_from_slice(message);
+        self.put_ns = now_ns;
     }
 
-    fn put(&mut self, message: &[u8], now_ns: u64) {
+    /// Removes what was written, once it is most.
+    fn make_room(&mut self) {
         if self.written > 4096 && self.written * 2 > self.outgoing.len() {
             self.outgoing.drain(..self.written);
             self.written = 0;
         }
-        self.outgoing.extend_from_slice(message);
-        self.put_ns = now_ns;
     }
 
     /// Asks for the next page of a list, of which the client was sent all that there is.

@@ -10,7 +10,9 @@ use super::{
     machine,
 };
 use lab::{
-    bench::gateway::{self, GatewayOptions, GatewayPath, GatewayRow, GatewaySide, PATHS},
+    bench::gateway::{
+        self, GatewayOptions, GatewayPath, GatewayRow, GatewaySide, OrderTimes, PATHS,
+    },
     environment::Environment,
 };
 use venue::{clock::SystemClock, failure::Failure};
@@ -24,10 +26,13 @@ use venue::{clock::SystemClock, failure::Failure};
 /// `udp`, `tcp` and `fix` have one outstanding, and their ratio is that of the median round trips; the number of
 /// the others says how many, and their ratio is that of the rates. `tcp-parked` is a venue, and an echo, that sleeps
 /// while nothing comes. `fix-resend` asks once for the reports to all requests again, from memory, and
-/// `fix-resend-disk` from the journal: its times are those to the first message. A run fails if a request has no answer, or a reject. Two cores are needed.
+/// `fix-resend-disk` from the disk: its times are those to the first message, its client sleeps in read(2) while nothing comes,
+/// and beside it stand the memory it took, and the round trips of another session alone and meanwhile, an order a
+/// millisecond. A run fails if a request has no answer, or a reject. Two cores are needed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench gateway\n  \
     damrak bench gateway --path udp,tcp,fix --runs 11 --json\n  \
+    damrak bench gateway --path fix-resend-disk --reports 10000000 --runs 3\n  \
     damrak bench gateway --divisor 10 --client-core 2 --venue-core 3")]
 pub struct Arguments {
     /// Paths, comma-separated [default: all]: udp, udp-1024, udp-gso (datagrams of one length sent together),
@@ -41,6 +46,9 @@ pub struct Arguments {
     /// Divide the number of requests of a run by this.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     divisor: u64,
+    /// Reports that `fix-resend` and `fix-resend-disk` ask for [default: 100000].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    reports: Option<u64>,
     /// Core of the client.
     #[arg(long, value_name = "CORE", default_value_t = 0)]
     client_core: usize,
@@ -77,6 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         paths: if arguments.path.is_empty() { PATHS.into() } else { arguments.path.clone() },
         runs: arguments.runs as usize,
         divisor: arguments.divisor as usize,
+        reports: arguments.reports.map(|reports| reports as usize),
         client_core: Some(arguments.client_core),
         venue_core: Some(arguments.venue_core),
         scratch: scratch.clone(),
@@ -115,9 +124,27 @@ fn row_table(row: &GatewayRow) -> String {
             time(&side.p999_ns),
         ]
     };
+    let resend = row.resend.as_ref().map_or(String::new(), |figures| {
+        let times = |it: &OrderTimes| {
+            let time = |runs: &lab::bench::Runs| duration(runs.median() as u64);
+            format!("p50 {} and p99 {}", time(&it.p50_ns), time(&it.p99_ns))
+        };
+        let memory = match figures.memory_bytes.all() {
+            [] => "not shown by this system".into(),
+            _ => format!("{:.1} MiB", figures.memory_bytes.median() / f64::from(1 << 20)),
+        };
+        format!(
+            "\n{} reports, on disk {} after the last; memory for the resend {memory}; orders of another session take {} \
+             alone, {} meanwhile",
+            grouped(figures.reports as u64),
+            duration(figures.waited_ns),
+            times(&figures.orders_alone),
+            times(&figures.orders_meanwhile),
+        )
+    });
     let of = if row.path.is_round_trip() { "median round trip" } else { "rate" };
     format!(
-        "{}: {:.2} times the {of} of {}\n{}",
+        "{}: {:.2} times the {of} of {}\n{}{resend}",
         row.path.name,
         row.ratio(),
         row.path.bare,

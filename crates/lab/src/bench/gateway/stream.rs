@@ -6,6 +6,7 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     ops::Range,
+    time::Duration,
 };
 
 use venue::clock::SystemClock;
@@ -205,13 +206,16 @@ impl StreamDrive {
         Ok(Driven { answered, elapsed_ns, latency, answer_len: self.answer_len })
     }
 
-    /// Sends a ResendRequest, and reads the messages with these numbers. The latency is that of the first.
+    /// Sends a ResendRequest, and reads the messages with these numbers. The latency is that of the first. If it sleeps,
+    /// it leaves its core to others while nothing comes.
     pub(super) fn resend(
         &mut self,
         request: &[u8],
         numbers: Range<u64>,
+        sleeps: bool,
     ) -> Result<Driven, DriveError> {
-        self.stream.set_nonblocking(true)?;
+        self.stream.set_nonblocking(!sleeps)?;
+        self.stream.set_read_timeout(Some(Duration::from_nanos(SILENCE_NS)))?;
         let mut latency = Latency::new();
         let (mut next, mut looks) = (numbers.start, 0);
         let begun_ns = self.clock.now_ns();
@@ -226,7 +230,8 @@ impl StreamDrive {
                 Ok(count) => self.kept += count,
                 Err(error) if os::is_not_now(&error) => {
                     looks += 1;
-                    if looks % LOOKS == 0 && self.clock.now_ns() - heard_ns > SILENCE_NS {
+                    let is_time = sleeps || looks % LOOKS == 0;
+                    if is_time && self.clock.now_ns() - heard_ns >= SILENCE_NS {
                         let answered = (next - numbers.start) as usize;
                         let asked = (numbers.end - numbers.start) as usize;
                         return Err(DriveError::Silence { answered, asked });

@@ -1,0 +1,113 @@
+//! Whose turn it is to be sent old messages again, and how many bytes.
+//!
+//! Invariant: in a turn of the gateway resends have one bounded share, however many sessions want them, and fewer such
+//! turns while others trade; each session that wants them has its turn.
+
+use std::{
+    collections::BTreeSet,
+    ops::Bound::{Excluded, Unbounded},
+};
+
+/// Bytes in one turn: their write takes some 8 µs, for which a new order may have to wait.
+const TURN_BYTES: usize = 8 << 10;
+/// While there are new replies, one turn in so many is for resends too.
+const LIVE_TURNS: u32 = 8;
+
+#[derive(Debug, Default)]
+pub(super) struct ResendTurns {
+    /// Users that want messages again.
+    users: BTreeSet<usize>,
+    /// The one of them that may have some now.
+    turn: Option<usize>,
+    /// Bytes that are left of this turn.
+    room: usize,
+    /// Turns since resends had one.
+    passed: u32,
+}
+
+impl ResendTurns {
+    /// Begins a turn of the gateway; `is_live` says that it has new replies.
+    #[inline]
+    pub(super) fn begin(&mut self, is_live: bool) {
+        if self.users.is_empty() {
+            return;
+        }
+        let after = self.turn.map_or(Unbounded, Excluded);
+        let next = self.users.range((after, Unbounded)).next().or_else(|| self.users.first());
+        self.turn = next.copied();
+        self.passed += 1;
+        let is_passed = is_live && self.passed < LIVE_TURNS;
+        self.room = if is_passed { 0 } else { TURN_BYTES };
+        if !is_passed {
+            self.passed = 0;
+        }
+    }
+
+    /// Bytes that a user who wants messages again may have now.
+    pub(super) fn room(&mut self, user: usize) -> usize {
+        if self.users.insert(user) && self.turn.is_none() {
+            (self.turn, self.room) = (Some(user), TURN_BYTES);
+        }
+        if self.turn == Some(user) { self.room } else { 0 }
+    }
+
+    /// A user has had so many of them.
+    pub(super) fn used(&mut self, bytes: usize) {
+        self.room = self.room.saturating_sub(bytes);
+    }
+
+    /// A user wants no more.
+    #[inline]
+    pub(super) fn leave(&mut self, user: usize) {
+        if !self.users.is_empty() && self.users.remove(&user) && self.users.is_empty() {
+            self.turn = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many want messages again, one share is given in a turn, and to each in its turn.
+    #[test]
+    fn each_has_its_turn() {
+        let mut turns = ResendTurns::default();
+        let mut given = [0; 5];
+        for turn in 0..100 {
+            turns.begin(false);
+            let mut total = 0;
+            for (user, given) in given.iter_mut().enumerate() {
+                // User 2 leaves.
+                if user == 2 && turn >= 50 {
+                    turns.leave(2);
+                    continue;
+                }
+                let room = turns.room(user);
+                turns.used(room);
+                total += room;
+                *given += room;
+                assert_eq!(turns.room(user), 0, "it was used");
+            }
+            assert!(total <= TURN_BYTES, "turn {turn}: {total}");
+        }
+        let share = |count: usize| count * TURN_BYTES;
+        assert!(given.iter().all(|it| *it >= share(9)) && given[0] >= share(20), "{given:?}");
+    }
+
+    /// While there are new replies, resends have one turn in some; without, each.
+    #[test]
+    fn new_replies_go_first() {
+        let mut turns = ResendTurns::default();
+        turns.room(7);
+        let mut had = |is_live| {
+            (0..80)
+                .filter(|_| {
+                    turns.begin(is_live);
+                    turns.room(7) > 0
+                })
+                .count()
+        };
+        assert_eq!((had(true), had(false)), (80 / LIVE_TURNS as usize, 80));
+    }
+}
