@@ -19,6 +19,7 @@ use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use market::{CancelOnDisconnect, Command, Event, Output, SessionId, Text, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
+use wire::fix::FixNote;
 
 pub use self::fix_session::FixSession;
 pub use self::past_replies::{
@@ -53,6 +54,9 @@ use crate::{
 
 /// Outputs taken from the ring in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
+
+/// How long a session may take to begin before it is asked again.
+const BEGIN_RETRY_NS: u64 = 1_000_000_000;
 
 /// What [`OrderEntry`] needs to know.
 #[derive(Clone, Debug)]
@@ -132,6 +136,10 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     past: Option<PastReplies>,
     /// Whose turn it is to be sent messages again.
     resend_turns: ResendTurns,
+    /// All sessions have begun that do so then by their schedule.
+    begun_ns: u64,
+    /// When the others were asked to.
+    begin_asked_ns: u64,
     /// What each user may send.
     gates: Vec<Gate>,
     /// What an operator wants to be wrong with each user.
@@ -204,6 +212,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             live: vec![None; users.len()],
             past: None,
             resend_turns: ResendTurns::default(),
+            begun_ns: 0,
+            begin_asked_ns: 0,
             memories: users.iter().map(|_| S::Memory::default()).collect(),
             commands: Vec::with_capacity(S::COMMANDS_MAX),
             injectors: users.iter().map(|_| Injector::default()).collect(),
@@ -408,6 +418,35 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work
     }
 
+    /// Says to the log that sessions begin, where their schedule has it so. One that is connected still ends first.
+    fn begin_sessions(&mut self, now_ns: u64) {
+        let begin = S::begin_ns(&self.protocol, now_ns).filter(|it| *it != self.begun_ns);
+        let Some(start_ns) = begin else { return };
+        if now_ns.saturating_sub(self.begin_asked_ns) < BEGIN_RETRY_NS {
+            return;
+        }
+        let mut is_done = true;
+        for user in 0..self.users.len() {
+            let waits = self.replies.reports(user).is_some_and(|it| it.begun_ns() < start_ns);
+            if !waits {
+                continue;
+            }
+            is_done = false;
+            if self.live[user].is_some() || self.submissions.free() == 0 {
+                continue;
+            }
+            let session_id = self.replies.session(user).expect("who has reports has a session");
+            let command = Command::Note(FixNote::Begin { start_ns }.note(session_id));
+            let submission = Submission { received: Timestamp(now_ns), command };
+            self.submissions.try_publish(submission).expect("there was a free slot");
+            self.free = 0;
+            self.begin_asked_ns = now_ns;
+        }
+        if is_done {
+            self.begun_ns = start_ns;
+        }
+    }
+
     fn notify(&mut self, event: OperatorEvent) {
         self.operator_events.notify(event);
     }
@@ -474,6 +513,9 @@ where
         let mut work = outputs + self.take_past();
         if self.drain.get() < DRAIN_REFUSES {
             work += self.cancel_for_cut_off(now_ns);
+            if self.is_tick_due(now_ns) {
+                self.begin_sessions(now_ns);
+            }
         }
         if work > 0 {
             work += self.send_replies(now_ns);

@@ -6,6 +6,7 @@
 mod admin;
 mod derived_data;
 mod explain;
+mod fix_schedule;
 mod journal;
 mod ledger;
 mod market_data;
@@ -19,6 +20,7 @@ mod units;
 pub use self::{
     admin::{AdminConfig, OperatorConfig},
     derived_data::{DerivedDataConfig, MarketDataFixConfig, STREAM_LEVELS_MAX},
+    fix_schedule::{FixScheduleConfig, Weekday},
     journal::{DurabilityConfig, JournalConfig, MethodName, OldSegments, SnapshotsConfig},
     ledger::{LedgerConfig, LedgerStoreName},
     market_data::{FeedLine, MarketDataConfig, Overflow, StreamConfig, SubscriberConfig},

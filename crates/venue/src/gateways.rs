@@ -331,6 +331,7 @@ fn order_entry_fix_config(settings: &OrderEntryFixConfig) -> Result<FixTimers, F
         venue: settings.comp_id().map_err(Failure::usage)?,
         login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
         service: FixService::Orders,
+        schedule: settings.schedule().map_err(Failure::usage)?,
     })
 }
 
@@ -344,6 +345,7 @@ fn market_data_fix_config(
             venue: settings.comp_id().map_err(Failure::usage)?,
             login_timeout_ns: settings.login_timeout.0.as_nanos() as u64,
             service: FixService::MarketData,
+            schedule: None,
         },
         users,
         depth_max: settings.depth_max,

@@ -16,6 +16,7 @@ mod note;
 mod refusal;
 mod reports;
 mod request;
+mod schedule;
 mod session;
 mod time;
 
@@ -34,6 +35,7 @@ pub use note::{
 pub use refusal::{Refusal, reject_text};
 pub use reports::{ReportedOrder, Reports, SendMessage};
 pub use request::Intake;
+pub use schedule::{SessionSchedule, WINDOWS_MAX as SCHEDULE_WINDOWS_MAX, WeekTime};
 pub use session::{Acceptor, FixHappening, FixService, FixTimeout, FixTimers};
 pub use time::{TIME_LEN, read_date, read_time, write_time};
 

@@ -52,6 +52,7 @@ impl World {
         let users = ["A", "B"].map(|name| Credentials::new(name, "secret").unwrap());
         let mut options = MarketDataFixOptions {
             timers: FixTimers {
+                schedule: None,
                 venue: CompId::new("VENUE").unwrap(),
                 login_timeout_ns: 5 * SECOND,
                 service: FixService::MarketData,

@@ -35,6 +35,11 @@ pub trait ClientSession: Sized {
     /// What its requests and replies are written in.
     const DIALECT: Dialect;
 
+    /// When the session that is open now began by its schedule, if there is one.
+    fn begin_ns(_options: &Self::Options, _now_ns: u64) -> Option<u64> {
+        None
+    }
+
     /// The session of a connection that was accepted now.
     fn open(options: &Self::Options, now_ns: u64) -> Self;
 

@@ -88,9 +88,13 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         Served::Again
     }
 
+    pub(super) fn is_tick_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.ticked_ns) >= TICK_NS
+    }
+
     /// Looks at every connection's timers.
     pub(super) fn tick(&mut self, now_ns: u64) -> usize {
-        if now_ns.saturating_sub(self.ticked_ns) < TICK_NS {
+        if !self.is_tick_due(now_ns) {
             return 0;
         }
         self.ticked_ns = now_ns;

@@ -255,7 +255,8 @@ mod tests {
     fn a_resend_waits_for_its_reader() {
         const MESSAGES: u64 = 2_000;
         let venue = CompId::new("V").unwrap();
-        let timers = FixTimers { venue, login_timeout_ns: 1, service: FixService::Orders };
+        let (service, schedule) = (FixService::Orders, None);
+        let timers = FixTimers { venue, login_timeout_ns: 1, service, schedule };
         let session = FixSession::open(&timers, NOW);
         let id = ConnectionId { index: 0, generation: 0 };
         let mut connection = Connection::new(id, ([127, 0, 0, 1], 1).into(), session);

@@ -8,6 +8,7 @@ use market::{AccountQuery, Command, Note, SessionId, Text, Timestamp};
 use wire::{
     fix::{
         Acceptor, FixHappening, FixNote, FixTimeout, FixTimers, Intake, Message, PageNote, Reports,
+        SessionSchedule, write_time,
     },
     soupbintcp::Timeout,
 };
@@ -22,6 +23,9 @@ pub struct FixSession {
     note: Option<Note>,
     /// The last page of a list that was asked for.
     asked: Option<PageNote>,
+    schedule: Option<SessionSchedule>,
+    /// When the window ends in which it logged on.
+    ends_ns: Option<u64>,
 }
 
 /// What a FIX session keeps between its connections.
@@ -30,6 +34,8 @@ pub struct FixMemory {
     intake: Intake,
     /// MsgSeqNum of the client's next message; 0 before the first connection.
     expected: u64,
+    /// When the last connection ended.
+    left_ns: u64,
 }
 
 impl ClientSession for FixSession {
@@ -42,8 +48,13 @@ impl ClientSession for FixSession {
     /// The note of a request, its command, and the note of its end.
     const COMMANDS_MAX: usize = 3;
 
+    fn begin_ns(options: &FixTimers, now_ns: u64) -> Option<u64> {
+        Some(options.schedule?.window(Timestamp(now_ns))?.start.0)
+    }
+
     fn open(options: &FixTimers, now_ns: u64) -> Self {
-        Self { acceptor: Acceptor::new(*options, now_ns), note: None, asked: None }
+        let acceptor = Acceptor::new(*options, now_ns);
+        Self { acceptor, note: None, asked: None, schedule: options.schedule, ends_ns: None }
     }
 
     fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), String> {
@@ -91,11 +102,28 @@ impl ClientSession for FixSession {
     fn accept(&mut self, _: u64, memory: &mut FixMemory, reports: Option<&Reports>, now_ns: u64) {
         let received = reports.map_or(0, |reports| u64::from(reports.received()));
         let spoken = reports.map(Reports::version);
+        if let Some(schedule) = self.schedule {
+            let now = Timestamp(now_ns);
+            let Some(window) = schedule.window(now) else {
+                let next = write_time(schedule.next_start(now));
+                let words = [b"the session is closed until ", &next[..], b" UTC"].concat();
+                return self.acceptor.turn_away(&words, spoken, now_ns);
+            };
+            self.ends_ns = Some(window.end.0);
+            if memory.left_ns < window.start.0 {
+                memory.expected = 0;
+            }
+            // What the gateway says to the log at the begin of a session may be on its way yet.
+            if reports.is_some_and(|reports| reports.begun_ns() < window.start.0) {
+                self.acceptor.begin_anew();
+            }
+        }
         self.acceptor.accept(memory.expected.max(received + 1), spoken, now_ns);
     }
 
     fn leave(&self, memory: &mut FixMemory) {
         memory.expected = self.acceptor.expected();
+        memory.left_ns = self.acceptor.now_ns();
     }
 
     /// The connection is closed without a word, as FIX wants it of a Logon that is refused.
@@ -143,6 +171,10 @@ impl ClientSession for FixSession {
     }
 
     fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
+        if self.ends_ns.is_some_and(|ends_ns| ends_ns <= now_ns) {
+            self.ends_ns = None;
+            self.acceptor.end(b"the session has ended by its schedule", now_ns);
+        }
         self.acceptor.tick(now_ns).map_err(|timeout| match timeout {
             FixTimeout::Logon => Timeout::Login,
             FixTimeout::Silence => Timeout::Silence,
@@ -153,4 +185,162 @@ impl ClientSession for FixSession {
 /// A name or a password; blank, which is nobody's, if it is too long.
 pub(crate) fn text<const N: usize>(bytes: &[u8]) -> Text<N> {
     str::from_utf8(bytes).ok().and_then(Text::new).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use market::{Event, Output, Sequence};
+    use wire::fix::{
+        Builder, CompId, Directory, FixService, Message, SOH, Version, WeekTime, read_time,
+    };
+
+    use super::*;
+
+    const SESSION: SessionId = SessionId(1);
+    const SECOND: u64 = 1_000_000_000;
+
+    /// From 7 to 18 o'clock UTC on Mondays and Tuesdays.
+    fn timers() -> FixTimers {
+        let day = |day: u32| {
+            let at = |hour: u32| WeekTime::new(day, hour * 3600).unwrap();
+            (at(7), at(18))
+        };
+        FixTimers {
+            venue: CompId::new("V").unwrap(),
+            login_timeout_ns: 5 * SECOND,
+            service: FixService::Orders,
+            schedule: SessionSchedule::new(&[day(0), day(1)], 0),
+        }
+    }
+
+    fn at(text: &str) -> u64 {
+        read_time(text.as_bytes()).unwrap().0
+    }
+
+    /// A session whose log answers at once.
+    #[derive(Default)]
+    struct World {
+        reports: Option<Reports>,
+        memory: FixMemory,
+        /// Messages of the reply stream so far.
+        count: u64,
+    }
+
+    impl World {
+        /// The log takes a note; returns the messages that follow.
+        fn take(&mut self, note: &[u8], now_ns: u64) -> Vec<(u64, Vec<u8>)> {
+            let fix_note = FixNote::read(note).unwrap();
+            if let FixNote::Logon(logon) = &fix_note {
+                self.reports.get_or_insert_with(|| Reports::new(logon));
+            }
+            let event = Event::Noted(Note::new(SESSION, note).unwrap());
+            let output = Output { cause: Sequence(1), timestamp: Timestamp(now_ns), event };
+            let mut messages = Vec::new();
+            if let Some(reports) = &mut self.reports {
+                reports.take(&output, &Directory::default(), |_| true, &mut |message| {
+                    self.count += 1;
+                    messages.push((self.count, message.to_vec()));
+                });
+            }
+            messages
+        }
+
+        /// Does what a session asks for, and returns what it has sent, with `|` for SOH; true if it is over.
+        fn run(&mut self, session: &mut FixSession, now_ns: u64) -> (String, bool) {
+            let (mut said, mut is_over) = (String::new(), false);
+            while !is_over {
+                let note = match session.next().unwrap() {
+                    None => break,
+                    Some(SessionEvent::Message(note)) => Some(note.to_vec()),
+                    Some(SessionEvent::Logout) => {
+                        is_over = true;
+                        None
+                    }
+                    Some(_) => None,
+                };
+                match note {
+                    Some(note) => {
+                        for (number, message) in self.take(&note, now_ns) {
+                            session.send_reply(&message, number, now_ns);
+                        }
+                    }
+                    None if is_over => session.leave(&mut self.memory),
+                    None => {
+                        session.accept(1, &mut self.memory, self.reports.as_ref(), now_ns);
+                    }
+                }
+                let outgoing = String::from_utf8(session.outgoing().to_vec()).unwrap();
+                said += &outgoing.replace(char::from(SOH), "|");
+                session.sent(outgoing.len());
+            }
+            (said, is_over)
+        }
+
+        fn log_on(&mut self, number: u64, now_ns: u64) -> (FixSession, String, bool) {
+            let mut session = FixSession::open(&timers(), now_ns);
+            let mut buffer = [0; 256];
+            let mut builder = Builder::new(&mut buffer);
+            builder.text(35, "A").number(34, number).text(49, "C").time(52, Timestamp(now_ns));
+            builder.text(56, "V").number(98, 0).number(108, 0);
+            session.receive(builder.finish(Version::Fix44), now_ns).unwrap();
+            let (said, is_over) = self.run(&mut session, now_ns);
+            (session, said, is_over)
+        }
+    }
+
+    /// Time alone ends a session, with a word; outside a Logon is refused with the time of the next; that begins with 1, by
+    /// its record in the log or, where that comes late, by the Logon. Later records and Logons of the day begin nothing.
+    #[test]
+    fn a_session_ends_and_begins_by_its_schedule() {
+        for record_first in [true, false] {
+            let mut world = World::default();
+            let monday = at("20261123-17:59:59");
+            let (mut session, said, _) = world.log_on(1, monday);
+            assert!(said.contains("|35=A|34=1|"), "{said}");
+            session.tick(monday + SECOND - 1).unwrap();
+            assert!(!session.has_more(), "it is open");
+            session.tick(monday + SECOND).unwrap();
+            let (said, is_over) = world.run(&mut session, monday + SECOND);
+            assert!(said.contains("|35=5|34=2|"), "{said}");
+            assert!(said.contains("|58=the session has ended by its schedule|"), "{said}");
+            assert!(is_over);
+
+            let night = at("20261123-23:00:00");
+            assert_eq!(FixSession::begin_ns(&timers(), night), None);
+            let (_, said, is_over) = world.log_on(2, night);
+            assert!(said.contains("|35=5|34=3|"), "{said}");
+            assert!(said.contains("|58=the session is closed until 20261124-07:00:00.000 UTC|"));
+            assert!(is_over);
+
+            let tuesday = at("20261124-07:00:03");
+            let start_ns = FixSession::begin_ns(&timers(), tuesday).unwrap();
+            assert_eq!(start_ns, at("20261124-07:00:00"));
+            assert!(world.reports.as_ref().unwrap().begun_ns() < start_ns);
+            let begin = FixNote::Begin { start_ns }.note(SESSION);
+            if record_first {
+                assert!(world.take(begin.bytes(), tuesday).is_empty());
+            }
+            let (session, said, _) = world.log_on(1, tuesday);
+            assert!(said.contains("|35=A|34=1|"), "{said}");
+            assert_eq!(said.contains("|141=Y|"), !record_first, "{said}");
+            session.leave(&mut world.memory);
+            // It comes late, or again.
+            world.take(begin.bytes(), tuesday);
+            let (_, said, _) = world.log_on(2, tuesday + 60 * SECOND);
+            assert!(said.contains("|35=A|34=2|"), "{said}");
+        }
+    }
+
+    /// A session that has never logged on is refused in words too, and begins with 1 when it is open.
+    #[test]
+    fn a_first_logon_may_come_too_early() {
+        let mut world = World::default();
+        let (_, said, is_over) = world.log_on(1, at("20261122-12:00:00"));
+        assert!(said.contains("|58=the session is closed until 20261123-07:00:00.000 UTC|"));
+        assert!(is_over);
+        let (_, said, _) = world.log_on(1, at("20261123-07:00:00"));
+        assert!(said.contains("|35=A|34=1|"), "{said}");
+        let message = said.replace('|', "\x01");
+        assert_eq!(Message::read(message.as_bytes()).msg_type(), b"A");
+    }
 }

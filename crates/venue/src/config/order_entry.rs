@@ -4,11 +4,11 @@ use std::{net::SocketAddr, time::Duration};
 
 use gateway::Throttle;
 use serde::Deserialize;
-use wire::fix::CompId;
+use wire::fix::{CompId, SessionSchedule};
 
 use crate::reply_files::REPLY_FILES_BYTES_MIN;
 
-use super::{Bytes, ParticipantConfig, ProtocolName, Span, loopback, units};
+use super::{Bytes, FixScheduleConfig, ParticipantConfig, ProtocolName, Span, loopback, units};
 
 /// Memory that is written the first time costs more than the reply it is for, so the stores are soon used up, and then
 /// used again. This one has some 800,000 replies.
@@ -97,11 +97,14 @@ pub struct OrderEntryFixConfig {
     /// Room in `journal.directory` for the messages to all sessions as they were sent, 128 MiB at least; the oldest are
     /// removed first, and a resend derives them from the journal, which is slower. 0 keeps none. Default `4GiB`.
     pub reply_files: Bytes,
+    /// When sessions are open. Default always; their numbers then begin only where a Logon asks for it.
+    pub schedule: Option<FixScheduleConfig>,
 }
 
 impl OrderEntryFixConfig {
     pub(super) fn check(&self, participants: &[ParticipantConfig]) -> Result<(), String> {
         self.comp_id()?;
+        self.schedule()?;
         if (1..REPLY_FILES_BYTES_MIN).contains(&self.reply_files.0) {
             return Err(format!(
                 "order_entry_fix.reply_files is {}: it must be {} at least, or 0 for none",
@@ -117,6 +120,14 @@ impl OrderEntryFixConfig {
             ],
         )?;
         check_places("order_entry_fix", self.connections_max, participants, ProtocolName::Fix)
+    }
+
+    /// When sessions are open; `None` is always.
+    ///
+    /// # Errors
+    /// See [`FixScheduleConfig::schedule`].
+    pub fn schedule(&self) -> Result<Option<SessionSchedule>, String> {
+        self.schedule.as_ref().map(FixScheduleConfig::schedule).transpose()
     }
 
     /// The CompID of the venue.
@@ -138,6 +149,7 @@ impl Default for OrderEntryFixConfig {
             slow_client_timeout: Span(Duration::from_secs(10)),
             reply_store: REPLY_STORE_DEFAULT,
             reply_files: REPLY_FILES_DEFAULT,
+            schedule: None,
         }
     }
 }

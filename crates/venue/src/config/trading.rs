@@ -132,12 +132,15 @@ impl ScheduleConfig {
                 format!("schedule: symbol {name:?} is not 1 to 8 printable ASCII characters")
             })?,
         };
-        Ok((time_of_day_ns(&self.at)?, VenueCommand::SetPhase(SetPhase::new(symbol, self.phase))))
+        Ok((
+            time_of_day_ns("schedule: at", &self.at)?,
+            VenueCommand::SetPhase(SetPhase::new(symbol, self.phase)),
+        ))
     }
 }
 
-fn time_of_day_ns(text: &str) -> Result<u64, String> {
-    let wrong = || format!("schedule: at = {text:?} is not a time of the day like \"08:00:00\"");
+pub(super) fn time_of_day_ns(name: &str, text: &str) -> Result<u64, String> {
+    let wrong = || format!("{name} = {text:?} is not a time of the day like \"08:00:00\"");
     let mut parts = text.split(':').map(|part| match part.len() {
         2 => part.parse::<u64>().map_err(|_| wrong()),
         _ => Err(wrong()),
@@ -223,10 +226,10 @@ mod tests {
     /// A time of the day is two digits each of hours, minutes and seconds, and nothing else.
     #[test]
     fn times_of_the_day_are_read() {
-        assert_eq!(time_of_day_ns("00:00:01"), Ok(1_000_000_000));
-        assert_eq!(time_of_day_ns("23:59:59"), Ok(86_399_000_000_000));
+        assert_eq!(time_of_day_ns("at", "00:00:01"), Ok(1_000_000_000));
+        assert_eq!(time_of_day_ns("at", "23:59:59"), Ok(86_399_000_000_000));
         for wrong in ["24:00:00", "08:60:00", "08:00", "8:00:00", "08:00:00:00", "", "ab:cd:ef"] {
-            assert!(time_of_day_ns(wrong).is_err(), "{wrong}");
+            assert!(time_of_day_ns("at", wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -4,10 +4,13 @@
 use std::{
     io::{Read, Write},
     path::Path,
+    thread,
+    time::Duration,
 };
 
+use market::Timestamp;
 use venue::{Running, clock::SystemClock};
-use wire::fix::{Framed, Message, Version, frame};
+use wire::fix::{Framed, Message, Version, frame, write_time};
 
 use crate::client::{FixClient, config};
 
@@ -191,5 +194,61 @@ fn both_sides_may_send_at_once() {
     bob.send("1", "112=STILL|");
     bob.expect("35=0|34=2|112=STILL|");
     read_reports(&mut alice, 2, ORDERS);
+    running.stop().unwrap();
+}
+
+/// The time of the day a number of seconds after another, as a schedule has it.
+fn time_of_day(now_ns: u64, later_s: u64) -> String {
+    let text = write_time(Timestamp(now_ns + later_s * 1_000_000_000));
+    str::from_utf8(&text[9..17]).unwrap().to_owned()
+}
+
+/// A session begins with number 1 on both sides, without a flag, also where the venue did not run when its time came. A
+/// restart within a session changes no number.
+#[test]
+fn a_schedule_begins_sessions_with_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path());
+    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+    alice.send("1", "112=X|");
+    alice.expect("35=0|34=2|112=X|");
+    alice.log_out();
+    running.stop().unwrap();
+
+    // The session of a whole day begins in the next second: it comes before the next start.
+    let at = time_of_day(SystemClock::start().now_ns(), 1);
+    thread::sleep(Duration::from_millis(1_100));
+    let more = format!("[order_entry_fix.schedule]\nstart = {at:?}\nend = {at:?}\n");
+    let config = config(folder.path(), &more);
+    let running = venue::start(&config, SystemClock::start()).unwrap();
+    let (mut alice, answer) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+    assert!(answer.starts_with("35=A|34=1|98=0|108=1000|"), "{answer}");
+    alice.send("1", "112=Y|");
+    alice.expect("35=0|34=2|112=Y|");
+    let next = alice.next;
+    drop(alice);
+    running.stop().unwrap();
+
+    let running = venue::start(&config, SystemClock::start()).unwrap();
+    let (_, answer) = FixClient::log_on(&running, Version::Fix44, "ALICE", next, "");
+    assert_eq!(answer, "35=A|34=3|98=0|108=1000|", "a restart begins no session");
+    running.stop().unwrap();
+}
+
+/// Outside of its schedule a session is refused, and told until when: one that was never open too.
+#[test]
+fn a_logon_outside_of_the_schedule_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let now_ns = SystemClock::start().now_ns();
+    let (start, end) = (time_of_day(now_ns, 7_200), time_of_day(now_ns, 14_400));
+    let more = format!("[order_entry_fix.schedule]\nstart = {start:?}\nend = {end:?}\n");
+    let running = venue::start(&config(folder.path(), &more), SystemClock::start()).unwrap();
+    for (number, name) in [(2, "ALICE"), (3, "ALICE"), (2, "BOB")] {
+        let (mut client, answer) = FixClient::log_on(&running, Version::Fix44, name, 1, "");
+        let expected = format!("35=5|34={number}|58=the session is closed until 2");
+        assert!(answer.starts_with(&expected), "{answer}");
+        assert!(answer.ends_with(&format!("-{start}.000 UTC|")), "{answer}");
+        client.expect("closed");
+    }
     running.stop().unwrap();
 }

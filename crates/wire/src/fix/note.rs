@@ -44,6 +44,11 @@ pub enum FixNote<'a> {
     More(PageNote),
     /// A session is a drop copy of another one.
     DropCopy(DropCopyNote),
+    /// A session begins by its schedule: both sides number from 1 again, unless they have begun since.
+    Begin {
+        /// When, in nanoseconds since the Unix epoch.
+        start_ns: u64,
+    },
 }
 
 /// See [`FixNote::Logon`].
@@ -310,6 +315,10 @@ impl<'a> FixNote<'a> {
                 out.put(b"M");
                 out.write(page);
             }
+            Self::Begin { start_ns } => {
+                out.put(b"B");
+                out.write(start_ns);
+            }
         }
         Note::new(session_id, &out.bytes[..out.len]).expect("the writer has the length of a note")
     }
@@ -330,6 +339,7 @@ impl<'a> FixNote<'a> {
             b'Q' => Self::Query(from.read("query").ok()?),
             b'C' => Self::DropCopy(from.read("drop copy").ok()?),
             b'M' => Self::More(from.read("page").ok()?),
+            b'B' => Self::Begin { start_ns: from.read("start").ok()? },
             _ => return None,
         };
         from.is_empty().then_some(note)

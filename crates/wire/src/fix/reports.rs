@@ -110,6 +110,8 @@ impl ReportedOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reports {
     session: Header,
+    /// When its numbers began, in nanoseconds since the Unix epoch; 0 is long ago.
+    begun_ns: u64,
     /// By UserRefNum.
     orders: BTreeMap<u32, ReportedOrder>,
     /// UserRefNum by ClOrdID; 0 for a request that is no order.
@@ -170,6 +172,7 @@ impl Reports {
                 mass_count: 0,
                 mass_accepted: false,
             },
+            begun_ns: 0,
             orders: BTreeMap::new(),
             ids: BTreeMap::new(),
             history: VecDeque::new(),
@@ -193,6 +196,12 @@ impl Reports {
     #[must_use]
     pub const fn received(&self) -> u32 {
         self.session.received
+    }
+
+    /// When its numbers began, in nanoseconds since the Unix epoch; 0 is long ago.
+    #[must_use]
+    pub const fn begun_ns(&self) -> u64 {
+        self.begun_ns
     }
 
     /// Highest UserRefNum used.
@@ -300,7 +309,10 @@ impl Reports {
     ) {
         match note {
             FixNote::Logon(_) if self.copied.is_some() => self.pending.clear(),
-            FixNote::Session { .. } | FixNote::Query(_) | FixNote::More(_)
+            FixNote::Session { .. }
+            | FixNote::Query(_)
+            | FixNote::More(_)
+            | FixNote::Begin { .. }
                 if self.copied.is_some() => {}
             FixNote::DropCopy(copy) => self.take_source(copy),
             FixNote::Logon(logon) => {
@@ -312,6 +324,9 @@ impl Reports {
                 if logon.reset {
                     self.session.next = 1;
                     self.session.received = 0;
+                }
+                if logon.reset || self.begun_ns == 0 {
+                    self.begun_ns = time.0;
                 }
                 self.receive(logon.counted);
                 let mut buffer = [0; BUILDER_LEN_MAX];
@@ -333,6 +348,13 @@ impl Reports {
                 builder.fields(&fields[end + 1..]);
                 self.finish(builder, send);
             }
+            FixNote::Begin { start_ns } if self.begun_ns < *start_ns => {
+                self.begun_ns = *start_ns;
+                self.session.next = 1;
+                self.session.received = 0;
+                self.listing = None;
+            }
+            FixNote::Begin { .. } => {}
             FixNote::Request(request) => self.take_request(request, time, send),
             FixNote::Query(query) => self.take_query(query, directory, time, send),
             FixNote::More(page) => self.list_page(page, directory, time, send),

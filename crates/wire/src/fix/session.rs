@@ -10,7 +10,7 @@ use market::{Note, SessionId, Timestamp};
 
 use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH,
-    SessionReject, TIME_LEN, Version,
+    SessionReject, SessionSchedule, TIME_LEN, Version,
     again::Again,
     dictionary::{self, Direction},
     frame,
@@ -37,6 +37,8 @@ pub struct FixTimers {
     pub login_timeout_ns: u64,
     /// The messages of the application that are taken.
     pub service: FixService,
+    /// When sessions are open; `None` is always.
+    pub schedule: Option<SessionSchedule>,
 }
 
 /// What a port is for.
@@ -335,6 +337,40 @@ impl Acceptor {
         self.enter(State::Accepted);
     }
 
+    /// Lets both numbers begin with the Logon, as if it had asked for that.
+    pub const fn begin_anew(&mut self) {
+        self.logon.reset = true;
+    }
+
+    /// Answers the Logon with a Logout that says why. `spoken` is as in [`accept`](Self::accept).
+    ///
+    /// # Panics
+    /// No Logon was asked.
+    pub fn turn_away(&mut self, words: &[u8], spoken: Option<Version>, now_ns: u64) {
+        assert!(self.state == State::LogonAsked, "a Logon is answered once: {:?}", self.state);
+        self.now_ns = now_ns;
+        match spoken {
+            Some(spoken) if spoken != self.version => return self.enter(State::LoggedOut),
+            Some(_) => {}
+            // Before its first Logon the log has no words for the session.
+            None => {
+                let (venue, client) = (self.settings.venue, self.client);
+                let Logon { heartbeat_s, .. } = self.logon;
+                let version = self.version;
+                let logon =
+                    LogonNote { version, reset: true, counted: 0, heartbeat_s, venue, client };
+                self.note(&FixNote::Logon(logon));
+            }
+        }
+        self.log_out(words, 0);
+    }
+
+    /// When it was last given bytes or time.
+    #[must_use]
+    pub const fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// True if the Logon begins both numbers anew.
     #[must_use]
     pub const fn logon_resets(&self) -> bool {
@@ -357,8 +393,8 @@ impl Acceptor {
         self.state == State::LoggedOn
     }
 
-    /// Ends a session with a Logout.
-    pub(super) fn end(&mut self, words: &[u8], now_ns: u64) {
+    /// Ends a session with a Logout, if it has logged on.
+    pub fn end(&mut self, words: &[u8], now_ns: u64) {
         self.now_ns = now_ns;
         if self.state == State::LoggedOn {
             self.log_out(words, 0);

@@ -294,6 +294,7 @@ fn notes_go_both_ways() {
         FixNote::Request(order),
         FixNote::Request(replace),
         FixNote::End { counted: 9 },
+        FixNote::Begin { start_ns: u64::MAX - 1 },
         FixNote::Session { counted: 3, fields: b"0\x01112=T\x01" },
         FixNote::Query(query),
         FixNote::DropCopy(copy),

@@ -17,6 +17,7 @@ pub fn timers() -> FixTimers {
         venue: CompId::new("EXCH").unwrap(),
         login_timeout_ns: 5 * SECOND,
         service: FixService::Orders,
+        schedule: None,
     }
 }
 

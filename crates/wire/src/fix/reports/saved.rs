@@ -15,6 +15,9 @@ impl Reports {
     pub fn save(&self, emit: &mut dyn FnMut(&[u8])) {
         let mut pieces = Pieces::new(emit);
         pieces.record(b'H', |out| out.write(&self.session));
+        if self.begun_ns > 0 {
+            pieces.record(b'B', |out| out.write(&self.begun_ns));
+        }
         self.save_orders(&mut pieces);
         if let Some(Listing { query, next }) = &self.listing {
             pieces.record(b'L', |out| {
@@ -95,6 +98,7 @@ impl Reports {
                 let (query, next) = (from.read("query")?, from.read("next")?);
                 self.listing = Some(Listing { query, next });
             }
+            b'B' => self.begun_ns = from.read("begun")?,
             b'D' => self.is_drop_copy = true,
             b'S' => self.sources.push((from.read("source")?, from.read("username")?)),
             b'C' => {
