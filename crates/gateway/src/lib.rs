@@ -17,6 +17,7 @@
 mod submission;
 mod drain;
 mod network;
+mod newcomers;
 mod looks;
 mod socket_options;
 mod tcp;
@@ -69,6 +70,7 @@ pub use market_data::{MarketData, MarketDataOptions};
 pub use market_data_fix::{FIX_DEPTH_MAX, FIX_LEVELS_MAX, MarketDataFix, MarketDataFixOptions};
 pub use message_archive::{MessageArchive, MessageArchiveError};
 pub use network::{ConnectionId, DatagramNetwork, NetworkEvent, StreamNetwork};
+pub use newcomers::Newcomers;
 pub use operator_event::{CloseReason, LoginFault, OperatorEvent, OperatorEventSink};
 pub use order_entry::{
     CONNECTION_BYTES_MAX, ClientSession, FAILED_LOGINS_MAX, FirstReply, FixSession, Known, Login,

@@ -41,8 +41,8 @@ use self::{
     resend_turns::ResendTurns,
 };
 use crate::{
-    CloseReason, ConnectionId, Credentials, NetworkEvent, OperatorEvent, OperatorEventSink,
-    OrderEntryCounters, OrderEntryPort, ReplayStore, StreamNetwork, Submission,
+    CloseReason, ConnectionId, Credentials, NetworkEvent, Newcomers, OperatorEvent,
+    OperatorEventSink, OrderEntryCounters, OrderEntryPort, ReplayStore, StreamNetwork, Submission,
     drain::DRAIN_REFUSES,
     faults::{FaultTable, Injector},
     gate::{self, Gate, Throttle},
@@ -125,6 +125,8 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     network: N,
     protocol: S::Options,
     users: Vec<Credentials>,
+    newcomers: Newcomers,
+    throttle: Throttle,
     limits: OrderEntryLimits,
     submissions: Producer<Submission>,
     outputs: Consumer<Output>,
@@ -220,6 +222,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             gates: users.iter().map(|user| Gate::new(throttle, user.firms.clone())).collect(),
             cut_off: VecDeque::new(),
             users,
+            newcomers: Newcomers::default(),
+            throttle,
             limits,
             submissions,
             outputs,
@@ -251,6 +255,12 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         self.past = Some(past);
     }
 
+    /// Where users are announced that it is to take up while it runs.
+    #[must_use]
+    pub fn newcomers(&self) -> Newcomers {
+        self.newcomers.clone()
+    }
+
     /// What it counts; may be read from any thread.
     #[must_use]
     pub fn counters(&self) -> Arc<OrderEntryCounters> {
@@ -259,10 +269,36 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
 
     /// Stores the replies that are durable by now and wakes the connections they are for.
     fn take_outputs(&mut self) -> usize {
-        let Self { replies, outputs, durable, gates, .. } = self;
+        let Self {
+            replies,
+            outputs,
+            durable,
+            gates,
+            injectors,
+            memories,
+            live,
+            users,
+            newcomers,
+            strangers,
+            limits,
+            throttle,
+            ..
+        } = self;
         // Rare, and none takes no memory.
         let mut logged_out = Vec::new();
         let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
+            if let Event::SessionAdded(added) = &output.event
+                && let Some(user) = newcomers.take(added.username)
+            {
+                // It is a user before its session is added.
+                replies.add_user(user.username());
+                gates.push(Gate::new(*throttle, user.firms.clone()));
+                injectors.push(Injector::default());
+                memories.push(S::Memory::default());
+                live.push(None);
+                users.push(user);
+                strangers.limit(limits.connections_max.saturating_sub(users.len()));
+            }
             if let Event::Venue(VenueEvent::LoggedOut(session_id)) = &output.event {
                 logged_out.extend(replies.stream(*session_id));
             }

@@ -122,6 +122,20 @@ impl<S: MessageStore> ReplyStreams<S> {
         Self::new(routes, store)
     }
 
+    /// Keeps the replies to one more user too, whose session is added after that. Its stream is the next.
+    ///
+    /// # Panics
+    /// Those to all sessions are kept, or the name is known.
+    pub(crate) fn add_user(&mut self, username: Text<6>) {
+        let Routes { users, sessions, is_touched, .. } = &mut self.routes;
+        let users = users.as_mut().expect("it keeps the streams of users");
+        let stream = sessions.len();
+        assert!(users.insert(username, stream).is_none(), "each user has a name of their own");
+        sessions.push(None);
+        is_touched.push(false);
+        self.store.ensure_stream(stream);
+    }
+
     /// Takes the next output.
     ///
     /// # Panics

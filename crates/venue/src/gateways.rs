@@ -9,10 +9,10 @@ use engine::Engine;
 use gateway::{
     ClientSession, Credentials, DatagramNetwork, DerivedMirror, DerivedUpdate, FaultTable,
     FeedServer, FeedServerOptions, FixSession, MarketData, MarketDataFix, MarketDataFixOptions,
-    MarketDataOptions, OrderEntry, OrderEntryCounters, OrderEntryLimits, OrderEntryOptions,
-    OrderEntryPort, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions, Ouch42, PastEnds,
-    PastReplyEnds, SluiceCounters, SluiceNetwork, SluiceSession, SoupBinTcp, SoupBinTcpOptions,
-    StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings, past_rings,
+    MarketDataOptions, Newcomers, OrderEntry, OrderEntryCounters, OrderEntryLimits,
+    OrderEntryOptions, OrderEntryPort, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions,
+    Ouch42, PastEnds, PastReplyEnds, SluiceCounters, SluiceNetwork, SluiceSession, SoupBinTcp,
+    SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings, past_rings,
 };
 use ring::{AtomicGauge, LossyConsumer, Producer};
 use wire::{
@@ -57,6 +57,8 @@ pub(crate) struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     pub(crate) streams: WiredStreams<D>,
     pub(crate) derived: Option<DerivedMirror>,
     pub(crate) faults: FaultTable,
+    /// Where each port takes up users while it runs.
+    pub(crate) newcomers: Vec<(ProtocolName, Newcomers)>,
     /// The ends of the feed history, until it is made.
     pub(crate) past: Option<PastEnds>,
     pub(crate) past_replies: Option<PastReplyEnds>,
@@ -102,6 +104,7 @@ where
         let port: OrderEntry<N> =
             wire_port(core, agent, "submissions", networks.order_entry, entry);
         let order_entry = port.counters();
+        let mut newcomers = vec![(ProtocolName::Ouch, port.newcomers())];
         ports.push((agent, Box::new(port)));
 
         let (mut order_entry_fix, mut past_replies) = (None, None);
@@ -119,6 +122,7 @@ where
                 wire_port(core, agent, "submissions fix", network, entry);
             let (past, ends) = past_reply_rings();
             port.set_past(past);
+            newcomers.push((ProtocolName::Fix, port.newcomers()));
             (order_entry_fix, past_replies) = (Some(port.counters()), Some(ends));
             ports.push((agent, Box::new(port)));
         }
@@ -132,6 +136,7 @@ where
             let port: OrderEntry<N, SoupBinTcp<Ouch42>> =
                 wire_port(core, agent, "submissions ouch42", network, entry);
             order_entry_ouch42 = Some(port.counters());
+            newcomers.push((ProtocolName::Ouch42, port.newcomers()));
             ports.push((agent, Box::new(port)));
         }
         let (mut order_entry_sluice, mut sluice) = (None, None);
@@ -146,6 +151,7 @@ where
             let port: OrderEntry<_, SluiceSession> =
                 wire_port(core, agent, "submissions sluice", network, entry);
             order_entry_sluice = Some(port.counters());
+            newcomers.push((ProtocolName::Sluice, port.newcomers()));
             ports.push((agent, Box::new(port)));
         }
         let agent = AgentName::OrderEntryUdp;
@@ -215,6 +221,7 @@ where
             streams,
             derived,
             faults,
+            newcomers,
             past,
             past_replies,
             drain,
@@ -370,16 +377,19 @@ fn limits(
 
 /// The participants with a password, each with the protocol that it speaks.
 fn users(config: &Config) -> Result<Vec<(ProtocolName, Credentials)>, Failure> {
-    let user = |participant: &ParticipantConfig| {
-        let password = participant.password.as_deref()?;
-        let user = Credentials::new(&participant.username, password).map_err(Failure::usage);
-        let wanted = participant.cancel_on_disconnect;
-        let firms = participant.firms().map_err(Failure::usage);
-        let user =
-            user.and_then(|user| Ok(user.with_cancel_on_disconnect(wanted).with_firms(firms?)));
-        Some(user.map(|user| (participant.protocol, user)))
-    };
-    config.participants.iter().filter_map(user).collect()
+    config.participants.iter().filter_map(|it| user(it).transpose()).collect()
+}
+
+/// The protocol of a participant that has a login, and the login.
+pub(crate) fn user(
+    participant: &ParticipantConfig,
+) -> Result<Option<(ProtocolName, Credentials)>, Failure> {
+    let Some(password) = participant.password.as_deref() else { return Ok(None) };
+    let user = Credentials::new(&participant.username, password).map_err(Failure::usage)?;
+    let firms = participant.firms().map_err(Failure::usage)?;
+    let wanted = participant.cancel_on_disconnect;
+    let user = user.with_cancel_on_disconnect(wanted).with_firms(firms);
+    Ok(Some((participant.protocol, user)))
 }
 
 fn order_entry_udp_config(

@@ -19,7 +19,7 @@ use engine::Engine;
 use gateway::Submission;
 use market::{
     Command, OperatorCommand, OperatorDecline, OperatorName, OperatorOutcome, OperatorResult,
-    Sequence,
+    Sequence, SessionId,
 };
 use ring::{Builder, Consumer, Cursor, Producer};
 use serde_json::{Value, json};
@@ -121,6 +121,18 @@ impl Desk {
         let mut inner = self.lock();
         let received = inner.clock.now();
         inner.ends.commands.try_publish(Submission { received, command }).is_ok()
+    }
+
+    /// Knows the sessions that these commands add to a state, so that operators can name them.
+    pub(crate) fn know_sessions(&self, commands: &[Command], engine: &Engine) {
+        let mut count = engine.sessions().len() as u16;
+        let mut inner = self.lock();
+        for command in commands {
+            if let Command::AddSession(add) = command {
+                count += 1;
+                inner.ends.directory.add_session(add.username.as_str(), SessionId(count));
+            }
+        }
     }
 
     /// The last number that an operator has used, as far as it is known here.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use engine::Engine;
 use gateway::{
     DatagramNetwork, DerivedMirror, FaultTable, FeedServerCounters, FeedServerNetworks,
-    MarketDataCounters, MarketDataFix, MarketDataFixCounters, OperatorEventSink,
+    MarketDataCounters, MarketDataFix, MarketDataFixCounters, Newcomers, OperatorEventSink,
     OrderEntryCounters, OrderEntryUdpCounters, SluiceCounters, StreamNetwork,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
@@ -24,7 +24,7 @@ use ring::{
 
 use crate::{
     admin::Sources,
-    config::{Config, ScheduleConfig},
+    config::{Config, ProtocolName, ScheduleConfig},
     core::{CHECKPOINT_SLOTS, Chain, Core, CoreOptions, LoadSheddingOptions},
     delta_streams::{self, StreamGauges},
     failure::Failure,
@@ -133,6 +133,8 @@ pub struct Venue {
     pub gauges: Gauges,
     /// Where operators switch faults of sessions on.
     pub faults: FaultTable,
+    /// Where each port of order entry takes up users while it runs.
+    pub newcomers: Vec<(ProtocolName, Newcomers)>,
     /// Follows the journal for snapshots, the ledger and the replies on disk, if the configuration asks for one of them. It is not
     /// part of a layout: it waits for disk and store, and nothing waits for it.
     pub follower: Option<Box<dyn Agent>>,
@@ -349,6 +351,7 @@ where
     });
     let derived = gateways.derived.take();
     let faults = gateways.faults.clone();
+    let newcomers = std::mem::take(&mut gateways.newcomers);
     gateways.join(&mut agents);
     let recovered =
         Recovered { journal_id, report, checkpoint, timestamp, snapshot, passed_over, changes };
@@ -362,6 +365,7 @@ where
         derived,
         gauges,
         faults,
+        newcomers,
         desk,
         recovered,
     })

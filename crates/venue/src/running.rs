@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use gateway::{SocketParker, UdpLosses};
+use gateway::{Newcomers, SocketParker, UdpLosses};
 use journal::{Folder, Method};
 use ring::{Group, IdleStrategy, Parker, RingReport};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     admin::{Admin, Listeners, MarketFigures, MarketPages, Served},
     clock::SystemClock,
-    config::{Config, DurabilityConfig, MethodName},
+    config::{Config, DurabilityConfig, MethodName, ProtocolName},
     delta_streams::StreamGauges,
     failure::Failure,
     layout::{self, AgentGroup, Machine, PARK_MAX},
@@ -54,6 +54,7 @@ pub struct Running {
     market_figures: Option<Arc<MarketFigures>>,
     started: Value,
     notices: Vec<String>,
+    newcomers: Vec<(ProtocolName, Newcomers)>,
     losses: Vec<(&'static str, UdpLosses)>,
     clock: SystemClock,
     /// How far venue time was ahead of the wall clock at the start.
@@ -188,6 +189,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         gauges: venue.gauges,
         market_figures,
         desk,
+        newcomers: venue.newcomers,
         started,
         notices: sockets.notices,
         losses: sockets.losses,
@@ -217,7 +219,7 @@ impl Running {
     }
 
     /// Applies the settings of a new configuration that may change while the venue runs: limits, fees and
-    /// the kill switch of accounts, and the live orders of participants. Returns the changes, and the
+    /// the kill switch of accounts, the live orders of participants, and new participants with a login. Returns the changes, and the
     /// settings that need a restart, a line each. Reads the journal, and so takes a while.
     ///
     /// # Errors
@@ -225,7 +227,12 @@ impl Running {
     /// it, has changed then.
     pub fn reload(&self, old: &Config, new: &Config) -> Result<Vec<String>, Failure> {
         let engine = current_state(&old.journal.directory, self.gauges.durable().0)?;
-        let ReloadPlan { commands, lines } = reload::plan(old, new, &engine)?;
+        let ReloadPlan { commands, newcomers, lines } = reload::plan(old, new, &engine)?;
+        for (protocol, user) in newcomers {
+            let port = self.newcomers.iter().find(|(of_port, _)| *of_port == protocol);
+            port.expect("the port of a newcomer is open").1.announce(user);
+        }
+        self.desk.know_sessions(&commands, &engine);
         match commands.into_iter().all(|command| self.desk.submit(command)) {
             true => Ok(lines),
             false => Err(Failure::runtime("too many commands wait; reload again")),

@@ -28,6 +28,11 @@ impl Strangers {
         Self { max, per_origin_max, by_age: VecDeque::new(), by_origin: BTreeMap::new() }
     }
 
+    /// From now on there is room for so many at most, and for one at least; those that are there stay.
+    pub(crate) fn limit(&mut self, max: usize) {
+        self.max = self.max.min(max).max(1);
+    }
+
     /// Adds a connection. Returns the one that has to make room, if one has to: the oldest of the
     /// same origin if that has its share, else the oldest of the origin with the most.
     pub(crate) fn add(&mut self, id: ConnectionId, address: IpAddr) -> Option<ConnectionId> {

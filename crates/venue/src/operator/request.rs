@@ -289,6 +289,10 @@ impl Directory {
         }
     }
 
+    pub(super) fn add_session(&mut self, name: &str, session_id: SessionId) {
+        self.sessions.insert(name.to_ascii_lowercase(), session_id);
+    }
+
     fn session(&self, name: &str) -> Result<SessionId, String> {
         find(&self.sessions, &name.to_ascii_lowercase(), "session")
     }

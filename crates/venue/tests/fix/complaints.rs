@@ -12,7 +12,10 @@ use market::Timestamp;
 use venue::{Running, clock::SystemClock};
 use wire::fix::{Framed, Message, Version, frame, write_time};
 
-use crate::client::{FixClient, config};
+use crate::{
+    client::{FixClient, config},
+    restarts::log_in,
+};
 
 /// Memory for messages that is soon full, and clients that may be slow: tests wait for them, and time does not end them.
 const SMALL: &str = "reply_store = \"1MiB\"\nslow_client_timeout = \"30min\"\n";
@@ -250,5 +253,66 @@ fn a_logon_outside_of_the_schedule_is_refused_in_words() {
         assert!(answer.ends_with(&format!("-{start}.000 UTC|")), "{answer}");
         client.expect("closed");
     }
+    running.stop().unwrap();
+}
+
+/// A participant that the configuration has when it is read again logs on while the venue runs, by each protocol that has a
+/// login, and trades with one that was there before, whose session goes on; a restart changes nothing of it.
+#[test]
+fn sessions_are_added_while_the_venue_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = config(folder.path(), "");
+    let running = venue::start(&old, SystemClock::start()).unwrap();
+    let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
+    alice.send("D", "11=A1|55=AAPL|54=2|38=100|40=2|44=150|");
+    assert!(alice.read().contains("|39=0|11=A1|"));
+    let (_, answer) = FixClient::log_on(&running, Version::Fix44, "CAROL", 1, "");
+    assert_eq!(answer, "closed");
+
+    let row = |name: &str, terms: &str| {
+        format!("[[participants]]\nusername = {name:?}\nfirm = \"FIRM\"\n{terms}\n")
+    };
+    let rows = row("CAROL", "password = \"carol\"\nprotocol = \"fix\"")
+        + &row("DAVE", "password = \"dave\"");
+    let new = config(folder.path(), &rows);
+    let lines = running.reload(&old, &new).unwrap();
+    for name in ["CAROL", "DAVE"] {
+        let line =
+            format!("participant {name} was added; it may log in to the feed after a restart");
+        assert!(lines.contains(&line), "{lines:?}");
+    }
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    // The log has it soon.
+    let mut carol = loop {
+        let (carol, answer) = FixClient::log_on(&running, Version::Fix44, "CAROL", 1, "");
+        if answer != "closed" {
+            assert_eq!(answer, "35=A|34=1|98=0|108=1000|");
+            break carol;
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    carol.send("D", "11=C1|55=AAPL|54=1|38=40|40=2|44=150|");
+    assert!(carol.read().contains("|39=0|11=C1|"));
+    assert!(carol.read().contains("|39=2|11=C1|"));
+    assert!(alice.read().contains("|39=1|11=A1|"));
+    let (_, answer) = log_in(&running, "DAVE", "dave");
+    assert_eq!(answer, "A");
+    let next = carol.next;
+    drop(carol);
+    let nothing = running.reload(&new, &new).unwrap();
+    assert_eq!(nothing, ["no setting has changed"]);
+    running.stop().unwrap();
+
+    let running = venue::start(&new, SystemClock::start()).unwrap();
+    let (mut carol, answer) = FixClient::log_on(&running, Version::Fix44, "CAROL", next, "");
+    assert_eq!(answer, "35=A|34=4|98=0|108=1000|");
+    carol.send("2", "7=2|16=3|");
+    assert!(carol.read().starts_with("35=8|34=2|43=Y|"));
+    assert!(carol.read().starts_with("35=8|34=3|43=Y|"));
+    // One that has no login, and one without a place, need a restart.
+    let udp = row("ERIN", "udp = \"127.0.0.1:9\"");
+    let lines = running.reload(&new, &config(folder.path(), &(rows + &udp))).unwrap();
+    let restart = "instruments, participants, accounts, assets or terms: need a restart";
+    assert!(lines.iter().any(|line| line == restart), "{lines:?}");
     running.stop().unwrap();
 }
