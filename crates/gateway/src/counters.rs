@@ -102,6 +102,8 @@ counters! {
         refused,
         /// Runs of datagrams refused where each could go by itself; after the first of them all go so.
         runs_refused,
+        /// Times that io_uring had no buffer left. What arrived then waited in the receive buffer; nothing was lost by it.
+        buffers_exhausted,
     }
 }
 

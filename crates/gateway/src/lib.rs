@@ -90,4 +90,4 @@ pub use stream_filter::{StreamFilter, StreamOptions};
 pub use streams::{Dialect, FeedStream, MessageStore, ReplyStreams};
 pub use submission::Submission;
 pub use tcp::{ACCEPTED_MAX, Tcp, TcpBackend};
-pub use udp::{Udp, UdpLosses, UdpOptions, is_multicast};
+pub use udp::{Udp, UdpBackend, UdpLosses, UdpOptions, is_multicast};

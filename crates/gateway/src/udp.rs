@@ -1,10 +1,10 @@
 //! UDP on a real machine: up to 64 datagrams in one system call, or runs of them, where the system joins those that
-//! go together.
+//! go together, or without a call, where it receives by itself.
 //!
 //! Invariant: a datagram is delivered whole or counted as lost.
 
 use std::{
-    io,
+    fmt, io,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
@@ -12,12 +12,68 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use os::{BATCH, DatagramBatch};
+use os::{BATCH, DatagramBatch, DatagramRing, Received};
 
 use crate::{DatagramNetwork, SocketOptions, UdpLossCount, counters::UdpLossCounters};
 
 /// Messages that one call receives where each may be joined of many datagrams: their room is 2 MiB.
 const BATCH_JOINED: usize = 32;
+/// Buffers of a socket that receives by io_uring: 1 MiB of datagrams of 2,048 bytes.
+const RING_BUFFERS: u16 = 512;
+
+/// How a [`Udp`] receives. What the system refuses falls to the next: in the order of [`next`](Self::next).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UdpBackend {
+    /// Up to 64 datagrams in a call: recvmmsg(2).
+    #[default]
+    Mmsg,
+    /// The same, and datagrams that a client sent together are received together (UDP_GRO): for a socket that receives
+    /// many datagrams, since its buffers take 2 MiB.
+    Gro,
+    /// The kernel receives by itself: io_uring(7). With a core, a thread of the kernel there does (IORING_SETUP_SQPOLL),
+    /// which takes the whole core as long as something comes.
+    IoUring { poller_core: Option<usize> },
+}
+
+impl UdpBackend {
+    /// As a configuration names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mmsg => "mmsg",
+            Self::Gro => "gro",
+            Self::IoUring { .. } => "io_uring",
+        }
+    }
+
+    /// The core of the kernel's thread, if there is one.
+    #[must_use]
+    pub const fn poller_core(self) -> Option<usize> {
+        match self {
+            Self::IoUring { poller_core } => poller_core,
+            Self::Gro | Self::Mmsg => None,
+        }
+    }
+
+    /// What is taken where this is refused; recvmmsg is not.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::IoUring { poller_core: Some(_) } => Self::IoUring { poller_core: None },
+            Self::IoUring { poller_core: None } => Self::Gro,
+            Self::Gro | Self::Mmsg => Self::Mmsg,
+        }
+    }
+}
+
+impl fmt::Display for UdpBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.poller_core() {
+            None => f.write_str(self.name()),
+            Some(core) => write!(f, "{} with a thread of the kernel on core {core}", self.name()),
+        }
+    }
+}
 
 /// How a [`Udp`] socket is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +83,8 @@ pub struct UdpOptions {
     pub receive_buffer_bytes: usize,
     /// The longest datagram that is received or sent.
     pub datagram_bytes_max: usize,
-    /// Datagrams that a client sent together are received together, where the system can (UDP_GRO): for a
-    /// socket that receives many datagrams, since its buffers take 2 MiB.
-    pub joins_received: bool,
+    /// How it receives, if the system lets it: see [`refused`](Udp::refused).
+    pub backend: UdpBackend,
     /// Datagrams of one length to one address leave together, where the system can (UDP_SEGMENT).
     pub joins_sent: bool,
 }
@@ -39,7 +94,7 @@ impl Default for UdpOptions {
         Self {
             receive_buffer_bytes: 4 << 20,
             datagram_bytes_max: 2048,
-            joins_received: false,
+            backend: UdpBackend::Mmsg,
             joins_sent: true,
         }
     }
@@ -54,17 +109,47 @@ pub struct Udp {
     address: SocketAddr,
     receive_buffer_bytes: usize,
     datagram_bytes_max: usize,
-    incoming: DatagramBatch,
+    backend: UdpBackend,
+    incoming: Incoming,
     outgoing: DatagramBatch,
     /// The queued datagrams of `outgoing`: from `first`, before `end`.
     first: usize,
     end: usize,
     joins_sent: bool,
-    /// Why datagrams are not joined on the way in, though that was wanted.
-    refused_join: Option<io::Error>,
+    /// Ways to receive that were tried before, and why the system refuses them.
+    refused: Vec<(UdpBackend, io::Error)>,
     counters: Arc<UdpLossCounters>,
     /// Senders of datagrams of the last batch that were too long.
     too_long: Vec<SocketAddr>,
+}
+
+/// Where datagrams arrive.
+enum Incoming {
+    Batch(DatagramBatch),
+    Ring {
+        ring: Box<DatagramRing>,
+        /// The last look found something, so that the next may.
+        may_have_more: bool,
+    },
+}
+
+impl Incoming {
+    fn new(backend: UdpBackend, socket: &Socket, datagram_bytes_max: usize) -> io::Result<Self> {
+        match backend {
+            UdpBackend::Mmsg => Ok(Self::Batch(DatagramBatch::new(datagram_bytes_max))),
+            UdpBackend::Gro => {
+                os::join_datagrams(socket.as_fd())?;
+                Ok(Self::Batch(DatagramBatch::for_joined(BATCH_JOINED)))
+            }
+            UdpBackend::IoUring { poller_core } => {
+                DatagramRing::probe(poller_core)?;
+                let socket = socket.as_fd();
+                let ring =
+                    DatagramRing::new(socket, RING_BUFFERS, datagram_bytes_max, poller_core)?;
+                Ok(Self::Ring { ring: Box::new(ring), may_have_more: false })
+            }
+        }
+    }
 }
 
 /// What was lost at a [`Udp`] socket; may be read from any thread. It keeps the socket open.
@@ -136,12 +221,14 @@ impl Udp {
         // The system may grant less: the size is read back and reported.
         socket.set_recv_buffer_size(options.receive_buffer_bytes)?;
         let receive_buffer_bytes = socket.recv_buffer_size()?;
-        let joined = options.joins_received.then(|| os::join_datagrams(socket.as_fd()));
-        let (incoming, refused_join) = match joined {
-            Some(Ok(())) => (DatagramBatch::for_joined(BATCH_JOINED), None),
-            refused => {
-                (DatagramBatch::new(options.datagram_bytes_max), refused.and_then(Result::err))
+        let (mut backend, mut refused) = (options.backend, Vec::new());
+        let incoming = loop {
+            match Incoming::new(backend, &socket, options.datagram_bytes_max) {
+                Ok(incoming) => break incoming,
+                Err(error) if backend == backend.next() => return Err(error),
+                Err(error) => refused.push((backend, error)),
             }
+            backend = backend.next();
         };
         let socket = UdpSocket::from(socket);
         Ok(Self {
@@ -149,12 +236,13 @@ impl Udp {
             socket: Arc::new(socket),
             receive_buffer_bytes,
             datagram_bytes_max: options.datagram_bytes_max,
+            backend,
             incoming,
             outgoing: DatagramBatch::new(options.datagram_bytes_max),
             first: 0,
             end: 0,
             joins_sent: options.joins_sent,
-            refused_join,
+            refused,
             counters: Arc::default(),
             too_long: Vec::new(),
         })
@@ -189,10 +277,16 @@ impl Udp {
         self.receive_buffer_bytes
     }
 
-    /// Why datagrams are not received joined, where that was asked for and the system refused it.
+    /// How it receives.
     #[must_use]
-    pub const fn refused_join(&self) -> Option<&io::Error> {
-        self.refused_join.as_ref()
+    pub const fn backend(&self) -> UdpBackend {
+        self.backend
+    }
+
+    /// The ways to receive that it was to have before, with why the system refuses them.
+    #[must_use]
+    pub fn refused(&self) -> &[(UdpBackend, io::Error)] {
+        &self.refused
     }
 
     /// What was lost here; may be read from any thread.
@@ -218,36 +312,50 @@ impl Udp {
     /// # Errors
     /// The system has no descriptor left.
     pub fn readiness(&self) -> io::Result<OwnedFd> {
-        self.socket.as_fd().try_clone_to_owned()
+        match &self.incoming {
+            Incoming::Batch(_) => self.socket.as_fd().try_clone_to_owned(),
+            Incoming::Ring { ring, .. } => ring.as_fd().try_clone_to_owned(),
+        }
     }
 }
 
 impl DatagramNetwork for Udp {
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
-        self.too_long.clear();
-        let count = self.incoming.receive(self.socket.as_fd())?;
+        let Self { socket, incoming, counters, too_long, datagram_bytes_max, .. } = self;
+        too_long.clear();
         let mut datagrams = 0;
-        for index in 0..count {
-            let received = self.incoming.received(index);
-            let mut take = |datagram: &[u8]| match received.from {
-                Some(from) if !received.truncated && datagram.len() <= self.datagram_bytes_max => {
-                    deliver(from, datagram);
-                }
-                from => {
-                    self.counters.truncated.add(1);
-                    self.too_long.extend(from);
-                }
-            };
-            received.datagrams().for_each(|datagram| {
-                take(datagram);
+        let mut take = |received: Received<'_>| {
+            for datagram in received.datagrams() {
                 datagrams += 1;
-            });
+                match received.from {
+                    Some(from) if !received.truncated && datagram.len() <= *datagram_bytes_max => {
+                        deliver(from, datagram);
+                    }
+                    from => {
+                        counters.truncated.add(1);
+                        too_long.extend(from);
+                    }
+                }
+            }
+        };
+        match incoming {
+            Incoming::Batch(batch) => {
+                let count = batch.receive(socket.as_fd())?;
+                (0..count).for_each(|index| take(batch.received(index)));
+            }
+            Incoming::Ring { ring, may_have_more } => {
+                *may_have_more = ring.receive(take)? > 0;
+                counters.buffers_exhausted.set(ring.exhausted());
+            }
         }
         Ok(datagrams)
     }
 
     fn may_have_more(&self) -> bool {
-        self.incoming.is_full()
+        match &self.incoming {
+            Incoming::Batch(batch) => batch.is_full(),
+            Incoming::Ring { may_have_more, .. } => *may_have_more,
+        }
     }
 
     fn too_long(&mut self) -> Vec<SocketAddr> {

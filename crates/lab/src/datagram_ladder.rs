@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use os::{DatagramBatch, SendQueue, system_files};
+use os::{DatagramBatch, DatagramRing, SendQueue, system_files};
 use serde_json::{Value, json};
 use venue::failure::Failure;
 
@@ -24,6 +24,8 @@ use crate::netns::{Cores, PairSide, VethPair, use_cores};
 const DATAGRAM_LEN: usize = 48;
 /// Asked of the system for the receiving socket.
 const RECEIVE_BUFFER: usize = 4 << 20;
+/// Buffers of a ring that receives.
+const RING_BUFFERS: u16 = 512;
 /// How long what was sent may take to the socket, where another core carries it.
 const ON_THE_WAY: Duration = Duration::from_millis(10);
 
@@ -65,18 +67,32 @@ pub type RungFigures = Result<Value, String>;
 struct Way {
     /// Datagrams a system call of the sender.
     sent: usize,
-    /// Messages a system call of the receiver.
-    received: usize,
+    receiving: Receiving,
     segments: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Receiving {
+    /// So many messages a system call, at most: recvmmsg(2).
+    Calls(usize),
+    /// By io_uring(7), with a thread of the kernel that does it (SQPOLL), or without.
+    Ring { has_poller: bool },
 }
 
 impl Way {
     const fn of(batch: usize) -> Self {
-        Self { sent: batch, received: batch, segments: false }
+        Self { sent: batch, receiving: Receiving::Calls(batch), segments: false }
     }
 
-    const SEGMENTS: Self = Self { sent: 64, received: 16, segments: true };
+    const SEGMENTS: Self = Self { sent: 64, receiving: Receiving::Calls(16), segments: true };
+    const RING: Self =
+        Self { sent: 64, receiving: Receiving::Ring { has_poller: false }, segments: false };
+    const POLLED_RING: Self =
+        Self { sent: 64, receiving: Receiving::Ring { has_poller: true }, segments: false };
 }
+
+const THEIRS_BY_IO_URING: &str = "rejected: it introduced more overhead, and its kernel thread took a core from the three that the \
+                                  program needs";
 
 impl Rung {
     const fn new(case: &'static str, way: Way, theirs: &'static str) -> Self {
@@ -90,7 +106,7 @@ impl Rung {
         "360 k/s, more than 99 % received (SO_BINDTODEVICE)",
     );
 
-    const OVER_LOOPBACK: [Self; 5] = [
+    const OVER_LOOPBACK: [Self; 7] = [
         Self::new(
             "one datagram a system call",
             Way::of(1),
@@ -108,9 +124,15 @@ impl Rung {
             Way::SEGMENTS,
             "not tried by them",
         ),
+        Self::new("64 a call, received by io_uring", Way::RING, THEIRS_BY_IO_URING),
+        Self::new(
+            "64 a call, received by io_uring with a thread of the kernel (SQPOLL)",
+            Way::POLLED_RING,
+            THEIRS_BY_IO_URING,
+        ),
     ];
 
-    const OVER_VETH: [Self; 6] = [
+    const OVER_VETH: [Self; 8] = [
         Self::THROUGH_VETH,
         Self::new(
             "through a veth pair: 2 a call",
@@ -131,6 +153,16 @@ impl Rung {
             "through a veth pair: 64 a call, segmented by the kernel (GSO, GRO)",
             Way::SEGMENTS,
             "not tried by them",
+        ),
+        Self::new(
+            "through a veth pair: 64 a call, received by io_uring",
+            Way::RING,
+            THEIRS_BY_IO_URING,
+        ),
+        Self::new(
+            "through a veth pair: 64 a call, received by io_uring with a thread of the kernel (SQPOLL)",
+            Way::POLLED_RING,
+            THEIRS_BY_IO_URING,
         ),
     ];
 }
@@ -197,24 +229,27 @@ impl Ladder<'_> {
             }
             os::join_datagrams(far.as_fd()).map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
         }
+        let (mut incoming, poller_core) = Incoming::new(&far, way).map_err(io)?;
         let cores = self.cores();
         let on = |side: PairSide| use_cores(cores.of(side)).map_err(|failure| failure.to_string());
         let (stop, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (sent, received) = thread::scope(|scope| {
+        let (sent, received, cpu_ns) = thread::scope(|scope| {
             let sender = scope.spawn(|| {
                 on(PairSide::Load)?;
                 send(&near, way, &stop).map_err(io)
             });
             let receiver = scope.spawn(|| {
                 on(PairSide::Venue)?;
-                receive(&far, way, &is_over).map_err(io)
+                incoming.receive(&far, &is_over).map_err(io)
             });
+            let cpu_ns = os::process_cpu_ns();
             thread::sleep(self.duration);
+            let cpu_ns = os::process_cpu_ns() - cpu_ns;
             stop.store(true, Ordering::Relaxed);
             let sent = sender.join().expect("the sender does not panic");
             thread::sleep(ON_THE_WAY);
             is_over.store(true, Ordering::Release);
-            (sent, receiver.join().expect("the receiver does not panic"))
+            (sent, receiver.join().expect("the receiver does not panic"), cpu_ns)
         });
         let (sent, received) = (sent?, received?);
         let per_second = |count: u64| (count as f64 / self.duration.as_secs_f64()) as u64;
@@ -225,6 +260,8 @@ impl Ladder<'_> {
             "received_percent": 100.0 * received as f64 / sent.max(1) as f64,
             "sender_cores": list(PairSide::Load),
             "receiver_cores": list(PairSide::Venue),
+            "poller_core": poller_core,
+            "cores_used": cpu_ns as f64 / self.duration.as_nanos() as f64,
         }))
     }
 }
@@ -250,20 +287,47 @@ fn send(socket: &UdpSocket, way: Way, stop: &AtomicBool) -> io::Result<u64> {
     Ok(sent)
 }
 
-/// Receives until nothing is there and nothing more comes, and says how many.
-fn receive(socket: &UdpSocket, way: Way, is_over: &AtomicBool) -> io::Result<u64> {
-    let mut batch = DatagramBatch::for_joined(way.received);
-    let mut received = 0;
-    loop {
-        // Read before the socket: what was sent before it is there by then.
-        let is_last = is_over.load(Ordering::Acquire);
-        let count = batch.receive(socket.as_fd())?;
-        received += (0..count).map(|at| batch.received(at).datagrams().count() as u64).sum::<u64>();
-        if count == 0 {
-            if is_last {
-                return Ok(received);
+/// Where datagrams arrive.
+enum Incoming {
+    Batch(DatagramBatch),
+    Ring(DatagramRing),
+}
+
+impl Incoming {
+    /// With the core of the kernel's thread, if there is one: the last that this process may use.
+    fn new(socket: &UdpSocket, way: Way) -> io::Result<(Self, Option<usize>)> {
+        match way.receiving {
+            Receiving::Calls(batch) => Ok((Self::Batch(DatagramBatch::for_joined(batch)), None)),
+            Receiving::Ring { has_poller } => {
+                let core = os::allowed_cores()?.last().copied().filter(|_| has_poller);
+                DatagramRing::probe(core)?;
+                let ring = DatagramRing::new(socket.as_fd(), RING_BUFFERS, DATAGRAM_LEN, core)?;
+                Ok((Self::Ring(ring), core))
             }
-            std::hint::spin_loop();
+        }
+    }
+
+    /// Receives until nothing is there and nothing more comes, and says how many.
+    fn receive(&mut self, socket: &UdpSocket, is_over: &AtomicBool) -> io::Result<u64> {
+        let mut received = 0;
+        loop {
+            // Read before the socket: what was sent before it is there by then.
+            let is_last = is_over.load(Ordering::Acquire);
+            let count = match self {
+                Self::Batch(batch) => {
+                    let count = batch.receive(socket.as_fd())?;
+                    let datagrams = |index| batch.received(index).datagrams().count() as u64;
+                    (0..count).map(datagrams).sum()
+                }
+                Self::Ring(ring) => ring.receive(|_| {})? as u64,
+            };
+            received += count;
+            if count == 0 {
+                if is_last {
+                    return Ok(received);
+                }
+                std::hint::spin_loop();
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use io_uring::types::RecvMsgOut;
+
 use crate::{
     check, is_not_now,
     segments::{Control, run_len},
@@ -111,7 +113,9 @@ pub struct DatagramBatch {
 /// A socket address as the kernel writes it; long enough for IPv6.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(8))]
-struct Name([u8; 28]);
+pub(crate) struct Name([u8; NAME_LEN]);
+
+const NAME_LEN: usize = 28;
 
 // SAFETY: the pointers in `pieces` and `headers` are written anew before each call that follows
 // them, so none of those written on another thread is ever followed.
@@ -137,6 +141,19 @@ pub struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
+    /// What a ring has received.
+    pub(crate) fn of_ring(out: &'a RecvMsgOut<'_>) -> Self {
+        let mut name = Name([0; NAME_LEN]);
+        let bytes = out.name_data();
+        name.0[..bytes.len()].copy_from_slice(bytes);
+        Self {
+            from: name.to_address(),
+            bytes: out.payload_data(),
+            truncated: out.is_payload_truncated(),
+            segment_bytes: None,
+        }
+    }
+
     /// The datagrams, one by one: an empty one too.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;

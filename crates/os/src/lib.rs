@@ -13,7 +13,9 @@ mod segments;
 mod send_queue;
 mod descriptors;
 mod uring;
+mod buffer_ring;
 mod stream_ring;
+mod datagram_ring;
 mod readiness;
 mod thread;
 mod network_namespace;
@@ -25,6 +27,7 @@ pub mod system_files;
 
 use std::io;
 
+pub use datagram_ring::DatagramRing;
 pub use datagrams::{
     BATCH, DatagramBatch, Received, dropped_datagrams, join_datagrams, set_busy_poll,
 };

@@ -1,26 +1,15 @@
 //! Connections by io_uring(7): they are accepted, and their bytes arrive, without a call for each.
 //!
-//! Invariant: a buffer belongs to the kernel, or to the caller from the event that names it until it is given back. The
-//! memory of the buffers is never freed, because the kernel may write to it a moment after a ring was closed.
+//! Invariant: bytes that were received are the caller's until they are given back.
 
 use std::{
-    fmt,
-    io::{self, ErrorKind},
+    fmt, io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
-    ptr,
-    sync::atomic::{AtomicU16, Ordering},
 };
 
-use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use io_uring::{opcode, squeue, types};
 
-use crate::{is_not_now, uring::checked};
-
-/// Requests that wait to be handed to the kernel, at most.
-const REQUESTS: u32 = 256;
-/// Events that wait to be taken; beyond them the kernel keeps them for later.
-const COMPLETIONS: u32 = 4096;
-/// The one group of buffers.
-const GROUP: u16 = 0;
+use crate::buffer_ring::{BufferRing, Completion, GROUP};
 
 /// Above the token of a connection: what a completion is of.
 const KIND_SHIFT: u32 = 60;
@@ -35,8 +24,7 @@ pub const STREAM_TOKEN_MAX: u64 = (1 << KIND_SHIFT) - 1;
 /// Accepts connections and receives from them, into buffers that the kernel takes from those given to it. Everything
 /// happens on the thread that calls it first.
 pub struct StreamRing {
-    ring: IoUring,
-    buffers: Buffers,
+    ring: BufferRing,
 }
 
 /// What has happened.
@@ -101,55 +89,6 @@ impl ReceivedBytes {
     }
 }
 
-/// Memory that the kernel fills, and the ring that says which parts it may fill.
-struct Buffers {
-    entries: *mut types::BufRingEntry,
-    bytes: *mut u8,
-    count: u16,
-    len: usize,
-    /// Buffers given to the kernel so far, modulo 65,536.
-    given: u16,
-}
-
-// SAFETY: the memory behind the pointers is this value's alone, and the kernel's.
-unsafe impl Send for Buffers {}
-
-impl Buffers {
-    /// `count` is a power of two.
-    fn new(count: u16, len: usize) -> io::Result<Self> {
-        let entries = map(usize::from(count) * size_of::<types::BufRingEntry>())?.cast();
-        let bytes = map(usize::from(count) * len)?;
-        Ok(Self { entries, bytes, count, len, given: 0 })
-    }
-
-    fn give(&mut self, buffer: u16) {
-        assert!(buffer < self.count, "buffer {buffer} of {}", self.count);
-        let place = usize::from(self.given & (self.count - 1));
-        // SAFETY: the place is below the count of entries, and the kernel reads it only once the tail has passed it.
-        let entry = unsafe { &mut *self.entries.add(place) };
-        // SAFETY: the buffer is below their count.
-        let bytes = unsafe { self.bytes.add(usize::from(buffer) * self.len) };
-        entry.set_addr(bytes.addr() as u64);
-        entry.set_len(self.len as u32);
-        entry.set_bid(buffer);
-        self.given = self.given.wrapping_add(1);
-        // SAFETY: the address is that of the first entry, which lives; the tail in it is aligned, and is written and read
-        // by atomic operations only.
-        let tail = unsafe { &*types::BufRingEntry::tail(self.entries).cast::<AtomicU16>() };
-        // Pairs with the kernel's acquire of the tail: it sees the entry above.
-        tail.store(self.given, Ordering::Release);
-    }
-}
-
-/// Memory of zeros that is never unmapped.
-fn map(len: usize) -> io::Result<*mut u8> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: no address is prescribed, so the kernel maps where nothing is.
-    let mapped = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) };
-    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapped.cast()) }
-}
-
 impl StreamRing {
     /// A ring with so many buffers, a power of two up to 32,768, of so many bytes.
     ///
@@ -157,19 +96,7 @@ impl StreamRing {
     /// The system has no io_uring (ENOSYS), does not let this process use it (EPERM), has no memory for it (ENOMEM), or
     /// cannot provide buffers this way: Linux before 6.0.
     pub fn new(buffer_count: u16, buffer_len: usize) -> io::Result<Self> {
-        let ring = IoUring::builder()
-            .setup_cqsize(COMPLETIONS)
-            .setup_coop_taskrun()
-            .setup_taskrun_flag()
-            .build(REQUESTS)?;
-        let mut buffers = Buffers::new(buffer_count, buffer_len)?;
-        let entries = buffers.entries.addr() as u64;
-        // SAFETY: the entries begin a page, are as many as is said, and are never unmapped.
-        unsafe {
-            ring.submitter().register_buf_ring_with_flags(entries, buffer_count, GROUP, 0)?;
-        }
-        (0..buffer_count).for_each(|buffer| buffers.give(buffer));
-        Ok(Self { ring, buffers })
+        Ok(Self { ring: BufferRing::new(buffer_count, buffer_len, None)? })
     }
 
     /// Accepts connections from now on.
@@ -223,20 +150,8 @@ impl StreamRing {
     /// Hands a request to the kernel, which takes what it needs of the descriptor before this returns.
     fn request(&mut self, entry: &squeue::Entry, kind: u64, token: u64) -> io::Result<()> {
         assert!(token <= STREAM_TOKEN_MAX, "token {token}");
-        let entry = entry.clone().user_data(kind << KIND_SHIFT | token);
-        // SAFETY: the requests made here point to no memory but the provided buffers, which are never freed.
-        unsafe { self.ring.submission().push(&entry) }
-            .map_err(|_| io::Error::other("the ring is full of requests"))?;
-        self.enter()
-    }
-
-    /// Lets the kernel take requests and do what waits for this thread.
-    fn enter(&self) -> io::Result<()> {
-        match self.ring.submit() {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::Interrupted || is_not_now(&error) => Ok(()),
-            other => other.map(drop),
-        }
+        // SAFETY: the requests made here point to no memory but the provided buffers.
+        unsafe { self.ring.request(entry, kind << KIND_SHIFT | token) }
     }
 
     /// Appends what has happened since the last call to `events`. Mostly it calls no kernel.
@@ -244,18 +159,9 @@ impl StreamRing {
     /// # Errors
     /// Only a fault of this program.
     pub fn poll(&mut self, events: &mut Vec<StreamEvent>) -> io::Result<()> {
-        let submission = self.ring.submission();
-        let needs_kernel =
-            submission.taskrun() || submission.cq_overflow() || !submission.is_empty();
-        drop(submission);
-        if needs_kernel {
-            self.enter()?;
-        }
-        for completion in self.ring.completion() {
-            let user_data = completion.user_data();
+        self.ring.poll(|buffers, completion| {
+            let Completion { user_data, result, buffer, goes_on } = completion;
             let (kind, token) = (user_data >> KIND_SHIFT, user_data & STREAM_TOKEN_MAX);
-            let goes_on = cqueue::more(completion.flags());
-            let result = checked(completion.result());
             match kind {
                 ACCEPT => {
                     // SAFETY: the kernel has just made the descriptor, and nobody else has it.
@@ -266,11 +172,10 @@ impl StreamRing {
                     }
                 }
                 RECEIVE => {
-                    let buffer = cqueue::buffer_select(completion.flags());
                     let end = match (result, buffer) {
                         (Ok(0), _) => Some(StreamEnd::Finished),
                         (Ok(len), Some(buffer)) => {
-                            let ring = self.buffers.bytes.addr();
+                            let ring = buffers.address();
                             let bytes = ReceivedBytes { ring, buffer, len: len as usize };
                             events.push(StreamEvent::Received { token, bytes });
                             (!goes_on).then_some(StreamEnd::Paused)
@@ -289,37 +194,35 @@ impl StreamRing {
                 // A cancel that found nothing: what it was for has ended.
                 _ => {}
             }
-        }
-        Ok(())
+        })
     }
 
     /// The bytes of a buffer.
     #[must_use]
     pub fn bytes(&self, received: &ReceivedBytes) -> &[u8] {
-        let start = usize::from(received.buffer) * self.buffers.len;
-        assert!(received.ring == self.buffers.bytes.addr() && received.len <= self.buffers.len);
-        // SAFETY: the bytes are of the mapping, and the kernel does not write to a buffer before it is given back, for
-        // which `received` would be gone.
-        unsafe { std::slice::from_raw_parts(self.buffers.bytes.add(start), received.len) }
+        let buffers = self.ring.buffers();
+        assert!(received.ring == buffers.address(), "the bytes are of another ring");
+        // SAFETY: the completion named the buffer, and to give it back `received` would be gone.
+        unsafe { buffers.bytes(received.buffer, received.len) }
     }
 
     /// Lets the kernel fill the buffer again.
     pub fn give_back(&mut self, received: ReceivedBytes) {
-        assert!(received.ring == self.buffers.bytes.addr(), "the bytes are of another ring");
-        self.buffers.give(received.buffer);
+        let buffers = self.ring.buffers_mut();
+        assert!(received.ring == buffers.address(), "the bytes are of another ring");
+        buffers.give(received.buffer);
     }
 }
 
 impl fmt::Debug for StreamRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamRing").field("fd", &self.ring.as_raw_fd()).finish_non_exhaustive()
+        f.debug_struct("StreamRing").field("fd", &self.as_fd()).finish_non_exhaustive()
     }
 }
 
 impl AsFd for StreamRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is open as long as the ring that is borrowed.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        self.ring.as_fd()
     }
 }
 

@@ -250,6 +250,7 @@ impl Config {
             sluice.check(&self.participants)?;
         }
         self.network.check()?;
+        self.check_poller()?;
         self.throttle.check()?;
         self.market_data.check()?;
         for (index, stream) in self.market_data.streams.iter().enumerate() {
@@ -303,6 +304,19 @@ impl Config {
     /// True if messages to FIX sessions are kept on disk.
     pub fn has_reply_files(&self) -> bool {
         self.order_entry_fix.as_ref().is_some_and(|fix| fix.reply_files.0 > 0)
+    }
+
+    /// A thread of the kernel that polls leaves nothing of its core to a thread of the layout.
+    fn check_poller(&self) -> Result<(), String> {
+        let Layout::Groups(groups) = &self.layout.threads else { return Ok(()) };
+        let core = self.network.sqpoll_core;
+        match groups.iter().find(|group| core.is_some() && group.core == core) {
+            Some(group) => Err(format!(
+                "network.sqpoll_core is the core of `{group}` in layout.threads: the thread of the kernel takes all of its \
+                 core, so it needs another"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The most connections of market data by FIX at a time.

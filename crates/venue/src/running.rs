@@ -69,6 +69,13 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let warnings = resources::reserve(config)?;
     let mut sockets = Sockets::bind(config)?;
     sockets.notices.extend(warnings);
+    if let Some(core) = sockets.udp.backend.poller_core()
+        && let Err(error) = os::memory::keep_off(&[core])
+    {
+        sockets.notices.push(format!(
+            "the thread that prepares memory may share core {core} with the kernel's thread: {error}"
+        ));
+    }
     let mut listeners = Listeners::bind(config.admin.address).map_err(|error| {
         let address = config.admin.address.map_or(String::new(), |it| it.to_string());
         Failure::environment(format!("cannot listen at admin.address {address}: {error}"))
@@ -171,7 +178,8 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let mut started =
         started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);
     started["network"] = json!({
-        "udp": sockets.udp.as_str(),
+        "udp": sockets.udp.backend.name(),
+        "sqpoll_core": sockets.udp.backend.poller_core(),
         "tcp": sockets.tcp.as_str(),
         "receive_buffer": {
             "asked": sockets.udp.receive_buffer_asked,
@@ -499,7 +507,9 @@ mod tests {
     fn the_network_is_reported() {
         let folder = tempfile::tempdir().expect("the system has a folder for this");
         for (number, (udp, tcp)) in
-            [("auto", "epoll"), ("mmsg", "io_uring"), ("gro", "io_uring")].into_iter().enumerate()
+            [("auto", "epoll"), ("mmsg", "io_uring"), ("gro", "io_uring"), ("io_uring", "epoll")]
+                .into_iter()
+                .enumerate()
         {
             let text = format!(
                 "journal.directory = {:?}\n\
@@ -511,21 +521,38 @@ mod tests {
                  market_data.tcp = \"127.0.0.1:0\"\n\
                  network.udp = {udp:?}\n\
                  network.tcp = {tcp:?}\n\
-                 network.receive_buffer = \"64KiB\"\n",
-                folder.path().join(number.to_string())
+                 network.receive_buffer = \"64KiB\"\n\
+                 {}",
+                folder.path().join(number.to_string()),
+                if udp == "io_uring" { "network.sqpoll_core = 9999\n" } else { "" },
             );
             let config = Config::parse(&text, "venue.toml").expect("it is valid");
             let mut venue = start(&config, SystemClock::start()).expect("it starts");
             let is_noticed = |what: &str| venue.notices().iter().any(|it| it.contains(what));
             let network = &venue.started()["network"];
-            let (joins, uring) = (network["udp"] == "gro", network["tcp"] == "io_uring");
-            assert!(joins == (udp != "mmsg") || is_noticed("does not join datagrams"), "{network}");
+            let wanted = if udp == "auto" { "gro" } else { udp };
+            let has_it = network["udp"] == wanted;
+            assert!(has_it || is_noticed(&format!("the system refuses {wanted}")), "{network}");
+            let uring = network["tcp"] == "io_uring";
             assert!(uring == (tcp == "io_uring") || is_noticed("epoll is used"), "{network}");
+            // No machine has the core that is asked for with io_uring, so its thread is refused.
+            assert_eq!(network["sqpoll_core"], Value::Null);
+            let is_refused =
+                is_noticed("refuses io_uring with a thread of the kernel on core 9999");
+            assert_eq!(is_refused, udp == "io_uring");
             assert_eq!(network["receive_buffer"]["asked"], 64 << 10);
             let sockets = &venue.status()["sockets"];
             assert_eq!(sockets["order_entry_udp"]["dropped"], 0);
             assert_eq!(sockets["re_request"]["truncated"], 0);
             venue.stop().expect("it stops");
+        }
+        for wrong in [
+            "network.sqpoll_core = 1\n",
+            "network.udp = \"io_uring\"\nnetwork.sqpoll_core = 1\nlayout.threads = \"order-entry+order-entry-udp+\
+             sequencer+journaler+market-data+feed-server | engine@1\"\n",
+        ] {
+            let error = Config::parse(wrong, "venue.toml").expect_err("it is refused").to_string();
+            assert!(error.contains("network.sqpoll_core"), "{error}");
         }
         let wrong = "network.receive_buffer = \"1KiB\"\n";
         let error = Config::parse(wrong, "venue.toml").expect_err("it is too small").to_string();

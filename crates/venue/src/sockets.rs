@@ -9,12 +9,12 @@ use std::{
 };
 
 use gateway::{
-    DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, Udp, UdpLosses,
-    UdpOptions, is_multicast,
+    DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, Udp, UdpBackend,
+    UdpLosses, UdpOptions, is_multicast,
 };
 
 use crate::{
-    config::{Config, FeedLine, StreamConfig, TcpBackendName},
+    config::{Config, FeedLine, StreamConfig, TcpBackendName, UdpBackendName},
     failure::Failure,
     layout::AgentName,
     pipeline::Networks,
@@ -32,7 +32,7 @@ pub struct Sockets {
     /// What the user should know: a fallback that was taken, a buffer that was not granted.
     pub notices: Vec<String>,
     /// How datagrams of order entry pass the system.
-    pub udp: UdpBackend,
+    pub udp: UdpInUse,
     /// How connections of order entry are watched.
     pub tcp: TcpBackendName,
     /// What was lost at the sockets that receive datagrams, by the name of their agent.
@@ -40,20 +40,13 @@ pub struct Sockets {
     descriptors: Vec<(AgentName, OwnedFd)>,
 }
 
-/// How datagrams pass the system.
+/// How datagrams of order entry pass the system.
 #[derive(Clone, Copy, Debug)]
-pub struct UdpBackend {
-    /// Those that go together pass it as one.
-    pub joins: bool,
+pub struct UdpInUse {
+    pub backend: UdpBackend,
     pub receive_buffer_asked: usize,
     /// As the kernel counts it, with its own bookkeeping: twice what was asked for, where all of it was granted.
     pub receive_buffer_granted: usize,
-}
-
-impl UdpBackend {
-    pub const fn as_str(self) -> &'static str {
-        if self.joins { "gro" } else { "mmsg" }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +82,13 @@ impl Sockets {
             joins_sent: wanted.udp.joins(),
             ..UdpOptions::default()
         };
-        let joined = UdpOptions { joins_received: wanted.udp.joins(), ..options };
+        let entry = UdpOptions { backend: wanted.udp_backend(), ..options };
+        // A thread of the kernel serves one port.
+        let backend = match entry.backend {
+            UdpBackend::IoUring { .. } => UdpBackend::IoUring { poller_core: None },
+            other => other,
+        };
+        let sluice_entry = UdpOptions { backend, ..options };
         let mut notices = Vec::new();
         let backend = match wanted.tcp {
             TcpBackendName::Epoll => TcpBackend::Epoll,
@@ -97,11 +96,11 @@ impl Sockets {
         };
         let order_entry = Tcp::bind_with(config.order_entry.address, backend)
             .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
-        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &joined)
+        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &entry)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
         let sluice = config.order_entry_sluice.as_ref().map(|it| it.address);
         let sluice = sluice.map(|address| {
-            Udp::bind(address, &joined)
+            Udp::bind(address, &sluice_entry)
                 .map_err(|error| taken("order_entry_sluice.address", address, &error))
         });
         let order_entry_sluice = sluice.transpose()?;
@@ -125,19 +124,14 @@ impl Sockets {
         let fix = config.market_data_fix.as_ref();
         let market_data_fix =
             fix.map(|fix| listen("market_data_fix.address", fix.address)).transpose()?;
-        let udp = UdpBackend {
-            joins: joined.joins_received && order_entry_udp.refused_join().is_none(),
+        let udp = UdpInUse {
+            backend: order_entry_udp.backend(),
             receive_buffer_asked: options.receive_buffer_bytes,
             receive_buffer_granted: order_entry_udp.receive_buffer_bytes(),
         };
         notices.extend(buffer_notice(&udp));
-        if let Some(error) = order_entry_udp.refused_join() {
-            notices.push(format!(
-                "network.udp is {}, and the system does not join datagrams ({error}): mmsg is used; \
-                 UDP_GRO needs Linux 5.0 or newer, and a sandbox that lets it pass",
-                wanted.udp
-            ));
-        }
+        let udp_ports = [Some(&order_entry_udp), order_entry_sluice.as_ref()];
+        notices.extend(refusals(wanted.udp, &udp_ports.map(|it| it.map_or(&[][..], Udp::refused))));
         let settings =
             SocketOptions { busy_poll: wanted.busy_poll.0, device: wanted.device.clone() };
         let ports = [Some(&order_entry), order_entry_fix.as_ref(), order_entry_ouch42.as_ref()];
@@ -244,6 +238,33 @@ impl Sockets {
     }
 }
 
+/// What is refused to the ports for datagrams, each way once: why, what is taken in its place, and what to do.
+fn refusals(wanted: UdpBackendName, ports: &[&[(UdpBackend, io::Error)]]) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut notices = Vec::new();
+    for (refused, error) in ports.iter().copied().flatten() {
+        if told.contains(refused) {
+            continue;
+        }
+        told.push(*refused);
+        let remedy = match refused {
+            UdpBackend::IoUring { poller_core: Some(core) } => format!(
+                "core {core} must be one that this process may use, and `network.sqpoll_core` names it; {}",
+                uring_remedy(error)
+            ),
+            UdpBackend::IoUring { poller_core: None } => uring_remedy(error).into(),
+            UdpBackend::Gro | UdpBackend::Mmsg => {
+                "UDP_GRO needs Linux 5.0 or newer, and a sandbox that lets it pass".into()
+            }
+        };
+        notices.push(format!(
+            "network.udp is {wanted}, and the system refuses {refused} ({error}): {} is used; {remedy}",
+            refused.next()
+        ));
+    }
+    notices
+}
+
 /// What makes io_uring available, by why it is not.
 fn uring_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
@@ -256,7 +277,7 @@ fn uring_remedy(error: &io::Error) -> &'static str {
 }
 
 /// The kernel counts its bookkeeping, and grants twice what was asked for, or less.
-fn buffer_notice(udp: &UdpBackend) -> Option<String> {
+fn buffer_notice(udp: &UdpInUse) -> Option<String> {
     let granted = udp.receive_buffer_granted / 2;
     (granted < udp.receive_buffer_asked).then(|| {
         format!(

@@ -404,7 +404,8 @@ fn io_uring(files: &SystemFiles, needs: &Needs) -> Finding {
         "io_uring",
         "works",
         Some(found),
-        "the methods buffered-uring and direct-uring of the journal are not available",
+        "the methods buffered-uring and direct-uring of the journal, and io_uring in [network], are \
+         not available",
         match is_switched_off {
             true => Remedy::Command("sysctl -w kernel.io_uring_disabled=0".into()),
             false => Remedy::Advice(

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use gateway::UdpBackend;
 use serde::Deserialize;
 
 use super::{Bytes, Span};
@@ -11,8 +12,13 @@ use super::{Bytes, Span};
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkConfig {
     /// Calls of the system for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg, where datagrams that go
-    /// together pass the system as one (UDP_GRO, UDP_SEGMENT), as far as it can do that. `mmsg`: each by itself.
+    /// together pass the system as one (UDP_GRO, UDP_SEGMENT), as far as it can do that. `mmsg`: each by itself. `io_uring`:
+    /// the system receives order entry by itself, and replies leave by sendmmsg (UDP_SEGMENT); where it refuses that, gro is
+    /// used.
     pub udp: UdpBackendName,
+    /// With `udp = "io_uring"`: the core on which a thread of the kernel receives for `order_entry_udp` (SQPOLL). It takes
+    /// all of that core as long as something comes. Default none: the thread of the agent receives.
+    pub sqpoll_core: Option<usize>,
     /// Calls of the system for connections of order entry. `epoll` (default): the system says which have something, and
     /// each is asked for it. `io_uring`: the system accepts and receives by itself. Where it refuses that, epoll is used.
     pub tcp: TcpBackendName,
@@ -33,6 +39,8 @@ pub enum UdpBackendName {
     Auto,
     Gro,
     Mmsg,
+    #[serde(rename = "io_uring")]
+    IoUring,
 }
 
 /// `network.tcp`
@@ -54,7 +62,7 @@ impl TcpBackendName {
 }
 
 impl UdpBackendName {
-    /// True if datagrams are to pass the system together.
+    /// True if datagrams are to leave together.
     pub const fn joins(self) -> bool {
         !matches!(self, Self::Mmsg)
     }
@@ -66,6 +74,7 @@ impl fmt::Display for UdpBackendName {
             Self::Auto => "auto",
             Self::Gro => "gro",
             Self::Mmsg => "mmsg",
+            Self::IoUring => "io_uring",
         })
     }
 }
@@ -74,6 +83,7 @@ impl Default for NetworkConfig {
     fn default() -> Self {
         Self {
             udp: UdpBackendName::Auto,
+            sqpoll_core: None,
             tcp: TcpBackendName::Epoll,
             receive_buffer: Bytes(4 << 20),
             busy_poll: Span(std::time::Duration::ZERO),
@@ -83,6 +93,15 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
+    /// How order entry is to receive datagrams.
+    pub const fn udp_backend(&self) -> UdpBackend {
+        match self.udp {
+            UdpBackendName::Auto | UdpBackendName::Gro => UdpBackend::Gro,
+            UdpBackendName::Mmsg => UdpBackend::Mmsg,
+            UdpBackendName::IoUring => UdpBackend::IoUring { poller_core: self.sqpoll_core },
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         if !(64 << 10..=1 << 30).contains(&self.receive_buffer.0) {
             return Err(format!(
@@ -94,6 +113,12 @@ impl NetworkConfig {
             return Err(format!(
                 "network.busy_poll is {:?}: it must be {BUSY_POLL_MAX:?} at most",
                 self.busy_poll.0
+            ));
+        }
+        if self.sqpoll_core.is_some() && self.udp != UdpBackendName::IoUring {
+            return Err(format!(
+                "network.sqpoll_core needs network.udp = \"io_uring\": it is {:?}",
+                self.udp.to_string()
             ));
         }
         match &self.device {

@@ -122,6 +122,9 @@ fn in_words(figures: &Value) -> String {
     if let Some(percent) = figures["received_percent"].as_f64() {
         parts.push(format!("{percent:.1} % received"));
     }
+    if let Some(cores) = figures["cores_used"].as_f64() {
+        parts.push(format!("{cores:.1} cores used"));
+    }
     for (key, name) in [("p50_ns", "p50"), ("p99_ns", "p99"), ("max_ns", "max")] {
         if let Some(ns) = figures[key].as_u64() {
             parts.push(format!("{name} {}", duration(ns)));
