@@ -375,8 +375,22 @@ class Run:
                 self.skip("report", "Chromium is not installed")
             else:
                 self.attempt("report", self.report, venue)
+                self.attempt("report of origins", self.origins_report)
         finally:
             self.attempt("stop", venue.stop)
+
+    def origins_report(self):
+        """A short ladder of `damrak lab origins`, and its page in a browser."""
+        folder, page = str(self.work / "origins"), str(self.work / "origins.html")
+        for arguments in [
+            ["lab", "origins", "--only", "A,D", "--for", "100ms", "--out", folder],
+            ["report", folder, "--output", page],
+        ]:
+            subprocess.run(
+                [self.damrak, *arguments], stdin=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS,
+            )
+        picture = str(self.work / "origins.png")
+        outcome_of([sys.executable, str(HERE / "report_page.py"), page, picture])
 
     def report(self, venue):
         """Two loads, one in a closed loop, and the page of both in a browser."""

@@ -22,6 +22,7 @@ use wire::fix::{CompId, Version};
 use crate::{
     crash_trial::unusable,
     datagram_ladder::{LADDER_DIFFERENCES, Ladder, LadderPath, Rung, RungFigures},
+    latency::duration_text,
     load::{self, FixLogin, LoadOptions, LoadSession, LoadSymbol},
     netns::{Cores, VethPairs},
     own_venue::{OwnVenue, OwnVenueOptions},
@@ -33,6 +34,9 @@ const BACKGROUND: [(u64, usize); 4] = [(0, 0), (1_000, 1), (2_000, 4), (5_000, 8
 const MEASURED: [u64; 6] = [50, 100, 500, 1_000, 2_000, 5_000];
 /// Participants by FIX: the measured one, and those of the background.
 const FIX_USERS: usize = 9;
+
+/// Of the file with the rows, and of what is printed as JSON.
+pub const SCHEMA: &str = "damrak/origins/1";
 
 /// A published figure, and ours.
 #[derive(Clone, Debug)]
@@ -317,6 +321,48 @@ impl Origins {
         }
         Ok(())
     }
+}
+
+/// The figures of a row that say most.
+pub fn in_words(figures: &Value) -> String {
+    let mut parts = Vec::new();
+    for (key, name) in [
+        ("received_per_second", "received/s"),
+        ("answered_per_second", "answered/s"),
+        ("trades", "trades"),
+        ("commands_per_second", "commands/s"),
+        ("published", "published"),
+        ("received", "received"),
+        ("lost", "lost"),
+    ] {
+        if let Some(count) = figures[key].as_u64() {
+            parts.push(format!("{} {name}", load::grouped(count)));
+        }
+    }
+    if let Some(percent) = figures["received_percent"].as_f64() {
+        parts.push(format!("{percent:.1} % received"));
+    }
+    if let Some(cores) = figures["cores_used"].as_f64() {
+        parts.push(format!("{cores:.1} cores used"));
+    }
+    for (key, name) in [("p50_ns", "p50"), ("p99_ns", "p99"), ("max_ns", "max")] {
+        if let Some(ns) = figures[key].as_u64() {
+            parts.push(format!("{name} {}", duration_text(ns)));
+        }
+    }
+    for role in ["application", "snapshot", "delta"] {
+        if let Some(batch) = batch_max(figures, role) {
+            parts.push(format!("{role}: batches up to {}", load::grouped(batch)));
+        }
+    }
+    if parts.is_empty() { "see origins.json".to_owned() } else { parts.join(", ") }
+}
+
+/// The largest batch of the rings of a role.
+pub(crate) fn batch_max(figures: &Value, role: &str) -> Option<u64> {
+    let rings = figures["rings"].as_array().into_iter().flatten();
+    let of_role = rings.filter(|ring| ring["role"].as_str() == Some(role));
+    of_role.filter_map(|ring| ring["batch_max"].as_u64()).max()
 }
 
 /// Runs a verb of this program, and gives what it prints as JSON.

@@ -1,9 +1,13 @@
-//! Results of load runs as one page that needs nothing else: tables, charts, the environment, the commands.
+//! Results of load runs, or of `damrak lab origins`, as one page that needs nothing else: tables, charts, the environment,
+//! the commands.
+//!
+//! Start at [`read`], then [`page`] or [`origins_page`].
 //!
 //! Invariant: the page asks for nothing over the network; whatever comes from a result is escaped; a figure
 //! that a result lacks is left out, never guessed.
 
 mod charts;
+mod origins_tables;
 
 use std::{
     fmt::Write as _,
@@ -13,10 +17,17 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{environment::machine_line, latency::duration_text, load::grouped};
+use crate::{
+    environment::machine_line, latency::duration_text, load::grouped,
+    origins::SCHEMA as ORIGINS_SCHEMA,
+};
 
-/// The file of a result in its folder.
+pub use origins_tables::origins_page;
+
+/// The file of a load's result in its folder.
 pub const LOAD_FILE: &str = "load.json";
+/// The file of `damrak lab origins` in its folder.
+pub const ORIGINS_FILE: &str = "origins.json";
 
 const RUN_SCHEMA: &str = "damrak/load/2";
 const RUNS_SCHEMA: &str = "damrak/load-runs/1";
@@ -29,6 +40,15 @@ pub struct LoadResult {
     figures: Value,
 }
 
+/// What a file has.
+#[derive(Clone, Debug)]
+pub enum Results {
+    /// Runs of `damrak load`.
+    Loads(Vec<LoadResult>),
+    /// The rows of `damrak lab origins`.
+    Origins(Value),
+}
+
 /// Why a result cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
@@ -36,7 +56,7 @@ pub enum ReportError {
     Read { path: PathBuf, error: io::Error },
     #[error("{}: {error}", path.display())]
     Json { path: PathBuf, error: serde_json::Error },
-    #[error("{}: the schema is {found}, not {RUN_SCHEMA} or {RUNS_SCHEMA}", path.display())]
+    #[error("{}: the schema is {found}, not {RUN_SCHEMA}, {RUNS_SCHEMA} or {ORIGINS_SCHEMA}", path.display())]
     Schema { path: PathBuf, found: String },
     #[error(
         "{} has no counts of latencies: it is no file of `damrak load --out`",
@@ -45,12 +65,16 @@ pub enum ReportError {
     Counts { path: PathBuf },
 }
 
-/// Reads the runs in a folder of `damrak load --out`, or in such a file.
+/// Reads what is in a folder of `damrak load --out` or `damrak lab origins --out`, or in such a file.
 ///
 /// # Errors
 /// The file is missing, or is not one of ours.
-pub fn read(path: &Path) -> Result<Vec<LoadResult>, ReportError> {
-    let file = if path.is_dir() { path.join(LOAD_FILE) } else { path.into() };
+pub fn read(path: &Path) -> Result<Results, ReportError> {
+    let file = match path.is_dir() {
+        true if path.join(ORIGINS_FILE).is_file() => path.join(ORIGINS_FILE),
+        true => path.join(LOAD_FILE),
+        false => path.into(),
+    };
     let text = fs::read_to_string(&file)
         .map_err(|error| ReportError::Read { path: file.clone(), error })?;
     let mut result: Value = serde_json::from_str(&text)
@@ -61,6 +85,7 @@ pub fn read(path: &Path) -> Result<Vec<LoadResult>, ReportError> {
             Value::Array(runs) => runs,
             _ => Vec::new(),
         },
+        Some(ORIGINS_SCHEMA) => return Ok(Results::Origins(result)),
         _ => return Err(ReportError::Schema { path: file, found: result["schema"].to_string() }),
     };
     if runs.iter().any(|run| !run["counts"].is_array()) {
@@ -68,17 +93,15 @@ pub fn read(path: &Path) -> Result<Vec<LoadResult>, ReportError> {
     }
     let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
     let is_alone = runs.len() == 1;
-    Ok(runs
-        .into_iter()
-        .map(|figures| {
-            let rate = figures["requested_per_second"].as_u64();
-            let name = match (is_alone, rate) {
-                (false, Some(rate)) => format!("{name} {}/s", grouped(rate)),
-                _ => name.clone(),
-            };
-            LoadResult { name, figures }
-        })
-        .collect())
+    let named = |figures: Value| {
+        let rate = figures["requested_per_second"].as_u64();
+        let name = match (is_alone, rate) {
+            (false, Some(rate)) => format!("{name} {}/s", grouped(rate)),
+            _ => name.clone(),
+        };
+        LoadResult { name, figures }
+    };
+    Ok(Results::Loads(runs.into_iter().map(named).collect()))
 }
 
 impl LoadResult {
@@ -127,16 +150,7 @@ pub fn page(results: &[LoadResult], command: &str) -> String {
     }
     body.push_str(&stages(results));
     let charts = charts::all(results);
-    for chart in &charts {
-        let _ = write!(
-            body,
-            "<h2>{}</h2>\n<p>{}</p>\n<div class=chart id=\"{}\" style=\"height:{}px\"></div>\n",
-            escaped(&chart.title),
-            escaped(&chart.explanation),
-            chart.id,
-            chart.height
-        );
-    }
+    body.push_str(&places(&charts));
     body.push_str("<h2>To repeat it</h2>\n<table>\n<tr><th>run</th><th>command</th></tr>\n");
     for result in results {
         let _ = writeln!(
@@ -152,11 +166,32 @@ pub fn page(results: &[LoadResult], command: &str) -> String {
         "<tr><td>this page</td><td><code>{}</code></td></tr>\n</table>",
         escaped(command)
     );
+    document("latency of orders", &body, charts)
+}
+
+/// The places of charts, each with its words.
+fn places(charts: &[charts::Chart]) -> String {
+    let mut html = String::new();
+    for chart in charts {
+        let _ = write!(
+            html,
+            "<h2>{}</h2>\n<p>{}</p>\n<div class=chart id=\"{}\" style=\"height:{}px\"></div>\n",
+            escaped(&chart.title),
+            escaped(&chart.explanation),
+            chart.id,
+            chart.height
+        );
+    }
+    html
+}
+
+/// The whole page around its body.
+fn document(title: &str, body: &str, charts: Vec<charts::Chart>) -> String {
     let figures: Vec<_> = charts.into_iter().map(charts::Chart::figure).collect();
     let figures = Value::Array(figures).to_string().replace('<', "\\u003c");
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <title>Damrak: latency of orders</title>\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>Damrak: {title}</title>\n<link rel=\"icon\" href=\"data:,\">\n\
          <style>\n{}</style>\n</head>\n<body>\n{body}\
          <script type=\"application/json\" id=\"figures\">{figures}</script>\n{}\n\
          <script>\n{}</script>\n</body>\n</html>\n",
@@ -339,6 +374,13 @@ mod tests {
         })
     }
 
+    fn loads(path: &Path) -> Vec<LoadResult> {
+        match read(path) {
+            Ok(Results::Loads(runs)) => runs,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn written(value: &Value) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("first & last");
@@ -354,7 +396,7 @@ mod tests {
         let runs = json!({"schema": RUNS_SCHEMA,
                           "runs": [run(1_000, "damrak load --rate 1k/s"), run(2_000, "</script><b>")]});
         let (_folder, path) = written(&runs);
-        let results = read(&path).unwrap();
+        let results = loads(&path);
         assert_eq!(results[1].name, "first & last 2 000/s");
         let page = page(&results, "damrak report x");
         for text in ["first &amp; last 1 000/s", "a &lt;warning&gt;", "12.0µs", "1.5ms"] {
@@ -382,7 +424,7 @@ mod tests {
         known["stages"] = json!({"one_in": 256, "legs": [{"name": "match", "from": "sequenced",
             "to": "matched", "count": 12, "p50_ns": 900, "p99_ns": 2_000, "p999_ns": 2_000, "max_ns": 3_000}]});
         let (_folder, path) = written(&known);
-        let page_of = |path: &Path| page(&read(path).unwrap(), "");
+        let page_of = |path: &Path| page(&loads(path), "");
         let text = page_of(&path);
         assert!(text.contains("<td>sequenced to matched</td><td>12</td><td>900ns</td>"));
         let (_folder, path) = written(&run(1_000, ""));
@@ -393,7 +435,7 @@ mod tests {
     #[test]
     fn percentiles_are_those_of_the_counts() {
         let (_folder, path) = written(&run(1_000, ""));
-        let results = read(&path).unwrap();
+        let results = loads(&path);
         let figures = charts::all(&results).into_iter().map(charts::Chart::figure);
         let curve = figures.into_iter().next().unwrap()["data"][0].clone();
         // 15 of 20 are at or below 10 us: as far as 1 in 4.

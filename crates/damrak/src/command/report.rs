@@ -1,4 +1,4 @@
-//! `damrak report`: results of `damrak load` as one page.
+//! `damrak report`: results of `damrak load`, or of `damrak lab origins`, as one page.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use lab::report_page;
+use lab::report_page::{self, Results};
 use venue::failure::Failure;
 
 use super::{command_line, output::print_line};
@@ -16,7 +16,7 @@ use super::{command_line, output::print_line};
 const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Make one page of load results: percentiles, latency and rate over time, heat maps.
+/// Make one page of load results: percentiles, latency and rate over time, heat maps; or of `damrak lab origins`.
 ///
 /// The page is one file that needs no network. Several results are drawn over one another. It says in two
 /// sentences what was measured and what that does not show, and has the commands to repeat it.
@@ -25,7 +25,7 @@ const BROWSERS: [&str; 4] =
                         damrak report quiet -o report.html\n  \
                         damrak report quiet busy -o both.html --png both.png")]
 pub struct Arguments {
-    /// Folders of `damrak load --out`, or load.json files.
+    /// Folders of `damrak load --out`, or load.json files; or one folder of `damrak lab origins`.
     #[arg(required = true, value_name = "FOLDER")]
     results: Vec<PathBuf>,
     /// The page.
@@ -38,11 +38,23 @@ pub struct Arguments {
 
 /// Runs `damrak report`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut results = Vec::new();
+    let (mut loads, mut origins) = (Vec::new(), Vec::new());
     for path in &arguments.results {
-        results.extend(report_page::read(path).map_err(Failure::usage)?);
+        match report_page::read(path).map_err(Failure::usage)? {
+            Results::Loads(runs) => loads.extend(runs),
+            Results::Origins(rows) => origins.push(rows),
+        }
     }
-    let page = report_page::page(&results, &command_line());
+    let page = match (&origins[..], loads.is_empty()) {
+        ([], _) => report_page::page(&loads, &command_line()),
+        ([rows], true) => report_page::origins_page(rows, &command_line()),
+        _ => {
+            return Err(Failure::usage(
+                "a page has one result of `damrak lab origins`, and nothing else",
+            )
+            .hint("make a page of each"));
+        }
+    };
     let path = &arguments.output;
     fs::write(path, page)
         .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", path.display())))?;

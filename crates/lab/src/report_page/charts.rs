@@ -1,6 +1,6 @@
 //! The charts of a page, as figures of plotly.
 //!
-//! Invariant: every chart shows all results, or is of one result; latencies are in microseconds on a
+//! Invariant: every chart of load runs shows all of them, or is of one; latencies are in microseconds on a
 //! logarithmic axis.
 
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ pub struct Chart {
     pub explanation: String,
     /// In pixels.
     pub height: u32,
-    data: Vec<Value>,
-    layout: Value,
+    pub(super) data: Vec<Value>,
+    pub(super) layout: Value,
 }
 
 impl Chart {
@@ -38,20 +38,20 @@ pub fn all(results: &[LoadResult]) -> Vec<Chart> {
         .collect()
 }
 
-fn colour(index: usize) -> &'static str {
+pub(super) fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-fn micros(latency_ns: u64) -> f64 {
+pub(super) fn micros(latency_ns: u64) -> f64 {
     latency_ns as f64 / 1_000.0
 }
 
-fn latency_axis() -> Value {
+pub(super) fn latency_axis() -> Value {
     json!({ "title": { "text": "latency, µs" }, "type": "log", "dtick": 1, "exponentformat": "none",
             "separatethousands": true })
 }
 
-fn layout(x_axis: Value, y_axis: Value) -> Value {
+pub(super) fn layout(x_axis: Value, y_axis: Value) -> Value {
     json!({ "xaxis": x_axis, "yaxis": y_axis, "margin": { "t": 16, "r": 16, "b": 56, "l": 72 },
             "legend": { "orientation": "h", "y": 1.12 }, "separators": ". ", "hovermode": "closest" })
 }

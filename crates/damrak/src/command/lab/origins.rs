@@ -2,28 +2,34 @@
 //!
 //! Invariant: a case that was not run says why.
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use clap::Args;
 use lab::{
     environment::{Environment, machine_line},
-    origins::Origins,
+    origins::{self, Origins},
+    report_page::ORIGINS_FILE,
 };
 use serde_json::{Value, json};
 use venue::{config::Span, failure::Failure};
 
-use super::super::output::{duration, grouped, print_json, print_line};
+use super::super::{
+    command_line,
+    output::{print_json, print_line},
+};
 
 /// Repeat the published tables of five systems in a small form, ours beside theirs.
 ///
 /// A: datagrams a second through the kernel. B: batches of delta streams in several layouts. C: latency of a stream beside a
 /// background, by FIX. D: two order files, which are not part of this repository: --data names their folder. E: three
 /// profiles of sockets. Each row says how the two workloads differ; a case that this machine cannot run says why. Figures
-/// mean something only where nothing else runs.
+/// mean something only where nothing else runs. The rows go into origins.json in the folder of the files, and `damrak report`
+/// makes a page of it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak lab origins --json\n  damrak lab origins --only A,E --for 3s\n  \
-                        damrak lab origins --only D --data zerox"
+                        damrak lab origins --only D --data zerox\n  \
+                        damrak lab origins --out tables && damrak report tables -o tables.html"
 )]
 pub(super) struct Arguments {
     /// Only these systems, comma-separated: A, B, C, D, E.
@@ -83,13 +89,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok(())
     })?;
     let environment = Environment::now().since(&started);
+    let result = json!({
+        "schema": origins::SCHEMA,
+        "seconds": arguments.duration.0.as_secs_f64(),
+        "command": command_line(),
+        "rows": rows,
+        "environment": environment,
+    });
+    let path = arguments.out.join(ORIGINS_FILE);
+    fs::write(&path, format!("{result}\n"))
+        .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", path.display())))?;
     if arguments.json {
-        return print_json(&json!({
-            "schema": "damrak/origins/1",
-            "seconds": arguments.duration.0.as_secs_f64(),
-            "rows": rows,
-            "environment": environment,
-        }));
+        return print_json(&result);
     }
     print_line(&machine_line(&environment))
 }
@@ -98,44 +109,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub(super) fn side_by_side(case: &str, ours: &Result<Value, String>, theirs: &str) -> String {
     let ours = match ours {
         Err(reason) => format!("skipped: {reason}"),
-        Ok(figures) => in_words(figures),
+        Ok(figures) => origins::in_words(figures),
     };
     format!("  {case}\n    ours:   {ours}\n    theirs: {theirs}")
-}
-
-/// The figures of a row that say most.
-fn in_words(figures: &Value) -> String {
-    let mut parts = Vec::new();
-    for (key, name) in [
-        ("received_per_second", "received/s"),
-        ("answered_per_second", "answered/s"),
-        ("trades", "trades"),
-        ("commands_per_second", "commands/s"),
-        ("published", "published"),
-        ("received", "received"),
-        ("lost", "lost"),
-    ] {
-        if let Some(count) = figures[key].as_u64() {
-            parts.push(format!("{} {name}", grouped(count)));
-        }
-    }
-    if let Some(percent) = figures["received_percent"].as_f64() {
-        parts.push(format!("{percent:.1} % received"));
-    }
-    if let Some(cores) = figures["cores_used"].as_f64() {
-        parts.push(format!("{cores:.1} cores used"));
-    }
-    for (key, name) in [("p50_ns", "p50"), ("p99_ns", "p99"), ("max_ns", "max")] {
-        if let Some(ns) = figures[key].as_u64() {
-            parts.push(format!("{name} {}", duration(ns)));
-        }
-    }
-    for role in ["application", "snapshot", "delta"] {
-        let rings = figures["rings"].as_array().into_iter().flatten();
-        let of_role = rings.filter(|ring| ring["role"].as_str() == Some(role));
-        if let Some(batch) = of_role.filter_map(|ring| ring["batch_max"].as_u64()).max() {
-            parts.push(format!("{role}: batches up to {}", grouped(batch)));
-        }
-    }
-    if parts.is_empty() { "see --json".to_owned() } else { parts.join("   ") }
 }
