@@ -1,4 +1,4 @@
-//! Results of load runs, or of `damrak lab origins`, as one page that needs nothing else: tables, charts, the environment,
+//! ReportInput of load runs, or of `damrak lab origins`, as one page that needs nothing else: tables, charts, the environment,
 //! the commands.
 //!
 //! Start at [`read`], then [`page`] or [`origins_page`].
@@ -42,7 +42,7 @@ pub struct LoadResult {
 
 /// What a file has.
 #[derive(Clone, Debug)]
-pub enum Results {
+pub enum ReportInput {
     /// Runs of `damrak load`.
     Loads(Vec<LoadResult>),
     /// The rows of `damrak lab origins`.
@@ -69,7 +69,7 @@ pub enum ReportError {
 ///
 /// # Errors
 /// The file is missing, or is not one of ours.
-pub fn read(path: &Path) -> Result<Results, ReportError> {
+pub fn read(path: &Path) -> Result<ReportInput, ReportError> {
     let file = match path.is_dir() {
         true if path.join(ORIGINS_FILE).is_file() => path.join(ORIGINS_FILE),
         true => path.join(LOAD_FILE),
@@ -85,7 +85,7 @@ pub fn read(path: &Path) -> Result<Results, ReportError> {
             Value::Array(runs) => runs,
             _ => Vec::new(),
         },
-        Some(ORIGINS_SCHEMA) => return Ok(Results::Origins(result)),
+        Some(ORIGINS_SCHEMA) => return Ok(ReportInput::Origins(result)),
         _ => return Err(ReportError::Schema { path: file, found: result["schema"].to_string() }),
     };
     if runs.iter().any(|run| !run["counts"].is_array()) {
@@ -101,7 +101,7 @@ pub fn read(path: &Path) -> Result<Results, ReportError> {
         };
         LoadResult { name, figures }
     };
-    Ok(Results::Loads(runs.into_iter().map(named).collect()))
+    Ok(ReportInput::Loads(runs.into_iter().map(named).collect()))
 }
 
 impl LoadResult {
@@ -376,7 +376,7 @@ mod tests {
 
     fn loads(path: &Path) -> Vec<LoadResult> {
         match read(path) {
-            Ok(Results::Loads(runs)) => runs,
+            Ok(ReportInput::Loads(runs)) => runs,
             other => panic!("{other:?}"),
         }
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use lab::report_page::{self, Results};
+use lab::report_page::{self, ReportInput};
 use venue::failure::Failure;
 
 use super::{command_line, output::print_line};
@@ -41,8 +41,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut loads, mut origins) = (Vec::new(), Vec::new());
     for path in &arguments.results {
         match report_page::read(path).map_err(Failure::usage)? {
-            Results::Loads(runs) => loads.extend(runs),
-            Results::Origins(rows) => origins.push(rows),
+            ReportInput::Loads(runs) => loads.extend(runs),
+            ReportInput::Origins(rows) => origins.push(rows),
         }
     }
     let page = match (&origins[..], loads.is_empty()) {
