@@ -62,7 +62,7 @@ use intake::{
 use money::Money;
 use operator::{requests::Operators, trades::Trades};
 use state::hash::{self, StateHash};
-use trading::iceberg::Icebergs;
+use trading::{iceberg::Icebergs, in_steps::HalfMatchedLine};
 
 /// The state of the exchange; [`Engine::apply`] is the only way to change it.
 #[derive(Debug)]
@@ -100,6 +100,8 @@ pub struct Engine {
     pending_cancels: PendingCancels,
     /// Auctions that later inputs go on with.
     auction_line: AuctionLine,
+    /// Orders that later inputs trade on.
+    half_matched: HalfMatchedLine,
     /// Blocked scopes, sorted.
     blocks: Vec<Scope>,
     trades: Trades,
@@ -159,6 +161,7 @@ impl Engine {
             channels: Vec::new(),
             pending_cancels: PendingCancels::new(hash::PENDING_CANCEL),
             auction_line: AuctionLine::default(),
+            half_matched: HalfMatchedLine::default(),
             blocks: Vec::new(),
             trades: Trades::new(),
             operators: Operators::default(),

@@ -172,6 +172,11 @@ impl<P: Copy + Default, E: FnMut(&Trade<P>)> Take<Order<P>> for Taker<E> {
         });
         self.leaves == 0
     }
+
+    #[inline]
+    fn has_left(&self) -> bool {
+        true
+    }
 }
 
 impl<P: Copy + Default> Matcher<P> {

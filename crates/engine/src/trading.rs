@@ -7,3 +7,4 @@ pub(crate) mod incoming;
 pub(crate) mod live;
 pub(crate) mod self_match;
 pub(crate) mod on_match;
+pub(crate) mod in_steps;

@@ -221,6 +221,7 @@ fn resting(model: &Model, order: &ModelOrder, ours: RestingOrder) -> RestingOrde
             Place::Reference => Some(WaitsFor::Reference),
             Place::Quantity => Some(WaitsFor::Quantity),
             Place::Auction => Some(WaitsFor::Auction),
+            Place::Turn => Some(WaitsFor::Turn),
         },
         attribution: ours.attribution,
         auction: ours.auction,

@@ -11,6 +11,7 @@ mod minimum_quantity;
 mod pegs;
 mod contingent;
 mod auction;
+mod in_steps;
 mod pending_cancels;
 mod venue;
 mod busts;
@@ -40,6 +41,7 @@ use market::{
 
 use auction::Auction;
 use busts::KeptTrade;
+use in_steps::Half;
 use money::ModelMoney;
 use pending_cancels::{Meant, Pending};
 use venue::Market;
@@ -98,6 +100,10 @@ pub struct Model {
     pending: VecDeque<(u64, Pending)>,
     /// Auctions that trade in steps. (27.14)
     auctions: Vec<Auction>,
+    /// Orders that trade in steps, in the order of their turns. (6.11)
+    halves: VecDeque<Half>,
+    /// Is this a copy, in which an order comes in to see what happens?
+    is_rehearsal: bool,
     /// Orders that are canceled when none does any more. (27.16)
     stuck: VecDeque<(OrderKey, CancelReason)>,
     /// Are there triggered orders that an earlier command left? (20.12)
@@ -661,7 +667,8 @@ impl Model {
 
     /// A copy of everything, in which an order may come in to see what happens.
     fn rehearsal(&self) -> Self {
-        Self { past: Arc::default(), events: Vec::new(), ..self.clone() }
+        let events = Vec::new();
+        Self { past: Arc::default(), events, is_rehearsal: true, ..self.clone() }
     }
 
     /// The orders of the other side behind so many that come first.

@@ -613,6 +613,7 @@ impl World {
                     Some(WaitsFor::Reference) => " without a price".into(),
                     Some(WaitsFor::Quantity) => " waits for quantity".into(),
                     Some(WaitsFor::Auction) => " waits for the auction".into(),
+                    Some(WaitsFor::Turn) => " trades on".into(),
                 },
             ];
             format!(

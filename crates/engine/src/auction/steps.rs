@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use market::{
     CancelReason, CommandKind, Event, InstrumentId, OrderId, OrderKey, Phase, PhaseCause, Price,
-    Quantity, Side, encoded,
+    Quantity, RestateReason, Side, encoded,
 };
 
 use crate::{
@@ -63,7 +63,7 @@ encoded! {
 }
 
 impl PhaseStep {
-    fn word(&self) -> u64 {
+    pub(crate) fn word(&self) -> u64 {
         let cause = match self.cause {
             PhaseCause::Command => 0,
             PhaseCause::Band => 1,
@@ -102,8 +102,9 @@ pub(crate) struct AuctionLine {
     first: u64,
     /// Orders that are canceled when no auction is left.
     pub(crate) held: PendingCancels,
-    /// Orders that come in when no auction is left, by order id.
-    pub(crate) waiting: BTreeMap<OrderId, OrderKey>,
+    /// Orders that come in when nothing trades in steps in their instrument, by instrument and order
+    /// id.
+    pub(crate) waiting: BTreeMap<InstrumentId, BTreeMap<OrderId, OrderKey>>,
 }
 
 impl Default for AuctionLine {
@@ -174,12 +175,17 @@ impl Engine {
         if !self.trading(instrument_id).is_uncrossing {
             return None;
         }
-        self.find_auction(instrument_id).map(|(_, uncrossing)| uncrossing.step.to)
+        let to = self.find_auction(instrument_id).map(|(_, uncrossing)| uncrossing.step.to);
+        // It has a half-matched order.
+        Some(to.unwrap_or(Phase::Continuous))
     }
 
-    /// A change of phase that follows when the auction of an instrument is over.
+    /// A change of phase that follows when the auction of an instrument is over, or its half-matched
+    /// order has traded.
     pub(crate) fn change_phase_later(&mut self, instrument_id: InstrumentId, step: &PhaseStep) {
-        let Some((index, uncrossing)) = self.find_auction(instrument_id) else { return };
+        let Some((index, uncrossing)) = self.find_auction(instrument_id) else {
+            return self.half_matched.follow_with(instrument_id, step, &mut self.hash);
+        };
         let changed = Uncrossing { next: Some(*step), ..uncrossing };
         self.auction_line.change(index, changed, &mut self.hash);
     }
@@ -232,10 +238,13 @@ impl Engine {
         self.plan_resumption();
     }
 
-    /// True if an order rests in an instrument that uncrosses, so that nothing else may change it.
+    /// True if an order rests in an instrument that uncrosses, or is half matched, so that nothing
+    /// else may change it.
     pub(crate) fn is_in_auction(&self, slot: Slot) -> bool {
         let instrument_id = self.pool[slot].order.instrument_id;
-        self.trading(instrument_id).is_uncrossing && self.is_booked(slot)
+        self.trading(instrument_id).is_uncrossing
+            && (self.is_booked(slot)
+                || self.contingents[self.contingents.of(slot)].state == State::HalfMatched)
     }
 
     /// Cancels all open lots of a live order, or makes that wait until its auction is over.
@@ -254,18 +263,39 @@ impl Engine {
         }
     }
 
-    /// An order would come into a book that uncrosses: it waits outside.
+    /// An order would come into a book that uncrosses, or where others wait for that: it waits
+    /// outside.
+    #[cold]
     pub(crate) fn wait_for_auction(&mut self, order: Order, id: ContingentId) {
-        self.auction_line.waiting.insert(order.order_id, order.key);
+        self.add_waiting(&order);
         self.hold(order, id, State::ForAuction);
     }
 
-    /// The next order that waited for an auction, once none is left.
-    pub(crate) fn first_after_auctions(&self) -> Option<ContingentId> {
-        if !self.auction_line.is_empty() {
-            return None;
+    /// Indexes an order that waits until nothing trades in steps in its instrument.
+    pub(crate) fn add_waiting(&mut self, order: &Order) {
+        let of_instrument = self.auction_line.waiting.entry(order.instrument_id).or_default();
+        of_instrument.insert(order.order_id, order.key);
+        self.change_trading(order.instrument_id, |trading| trading.waiting += 1);
+        self.contingents.has_triggered_left = true;
+    }
+
+    /// Removes such an order from its place.
+    pub(crate) fn remove_waiting(&mut self, order: &Order) {
+        let AuctionLine { waiting, .. } = &mut self.auction_line;
+        let of_instrument = waiting.get_mut(&order.instrument_id).expect("it waits there");
+        of_instrument.remove(&order.order_id).expect("it waits there");
+        if of_instrument.is_empty() {
+            waiting.remove(&order.instrument_id);
         }
-        let (_, key) = self.auction_line.waiting.first_key_value()?;
+        self.change_trading(order.instrument_id, |trading| trading.waiting -= 1);
+    }
+
+    /// The next order that waited, of those in whose instrument nothing trades in steps any more.
+    pub(crate) fn first_after_auctions(&self) -> Option<ContingentId> {
+        let waiting = self.auction_line.waiting.iter();
+        let free =
+            waiting.filter(|(instrument_id, _)| !self.trading(**instrument_id).is_uncrossing);
+        let (_, key) = free.filter_map(|(_, orders)| orders.first_key_value()).min()?;
         let slot = self.find(*key).expect("an order that waits is live");
         Some(self.contingents.of(slot))
     }
@@ -278,8 +308,11 @@ impl Engine {
         if !self.day.is_open() || phases::is_open(phase).is_err() {
             return self.cancel_all(slot, CancelReason::ImmediateOrCancel, emit);
         }
-        let order = self.take(slot);
-        self.come_in(order, id, emit);
+        // Icebergs may have shown parts since it was accepted, and have their priority before it.
+        let mut order = self.take(slot);
+        let order_id_before = self.renumber(&mut order, id);
+        emit(Event::Restated(order.restated_unseen(order_id_before, RestateReason::Ready)));
+        self.come_in_now(order, id, emit);
     }
 
     /// Restores an auction; the error is the field that is invalid.
@@ -326,16 +359,22 @@ impl Engine {
     /// Checks that the line and the status of each instrument agree.
     pub(crate) fn check_auction_line(&self) {
         let uncrossing = self.books.iter().filter(|book| book.trading.is_uncrossing).count();
-        assert_eq!(uncrossing, self.auction_line.line.len());
+        assert_eq!(uncrossing, self.auction_line.line.len() + self.half_matched.len());
         for (index, it) in self.auction_line.line.iter().enumerate() {
             assert!(self.trading(it.instrument_id).is_uncrossing, "{it:?}");
             assert!(it.cross.is_none_or(|cross| index == 0 && !cross.missing.is_zero()), "{it:?}");
         }
-        for (order_id, key) in &self.auction_line.waiting {
-            let slot = self.find(*key).expect("it is live");
-            let contingent = &self.contingents[self.contingents.of(slot)];
-            assert_eq!((contingent.state, contingent.order_id), (State::ForAuction, *order_id));
+        for (instrument_id, orders) in &self.auction_line.waiting {
+            assert_eq!(orders.len(), self.trading(*instrument_id).waiting as usize);
+            for (order_id, key) in orders {
+                let slot = self.find(*key).expect("it is live");
+                let contingent = &self.contingents[self.contingents.of(slot)];
+                assert_eq!((contingent.state, contingent.order_id), (State::ForAuction, *order_id));
+                assert_eq!(contingent.instrument_id, *instrument_id);
+            }
         }
+        let waiting = self.books.iter().filter(|book| book.trading.waiting != 0).count();
+        assert_eq!(waiting, self.auction_line.waiting.len());
     }
 
     /// A cancel of an order that cannot leave its auction: a whole one waits, another has no

@@ -20,15 +20,19 @@ const MILLION: u64 = 1_000_000;
 
 /// The trading status of an instrument.
 ///
-/// Invariant: `is_unrestricted` is true exactly in continuous trading without bands and limits.
+/// Invariant: `is_unrestricted` is true exactly in continuous trading without bands and limits, while
+/// nothing trades in steps or waits for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TradingStatus {
     /// True in continuous trading without any bound; the only field that most orders read.
     pub(crate) is_unrestricted: bool,
     /// True once the instrument was removed.
     pub(crate) is_removed: bool,
-    /// True while its auction trades in steps; the line of auctions has it.
+    /// True while its auction, or in continuous trading an order, trades in steps; the line of these
+    /// has it.
     pub(crate) is_uncrossing: bool,
+    /// How many orders wait until it does no more; they are counted where they wait.
+    pub(crate) waiting: u32,
     pub(crate) phase: Phase,
     /// Static band, in ppm of the reference price; 0 is none.
     pub(crate) static_band: u32,
@@ -71,6 +75,7 @@ impl TradingStatus {
         is_unrestricted: true,
         is_removed: false,
         is_uncrossing: false,
+        waiting: 0,
         phase: Phase::Continuous,
         static_band: 0,
         dynamic_band: 0,
@@ -104,6 +109,8 @@ impl TradingStatus {
     /// Restores the invariant after a change.
     pub(crate) fn settle(&mut self) {
         self.is_unrestricted = self.phase == Phase::Continuous
+            && !self.is_uncrossing
+            && self.waiting == 0
             && self.static_band == 0
             && self.dynamic_band == 0
             && self.price_collar == 0

@@ -10,10 +10,10 @@ use super::{
     ladder::{NO_RANK, Take},
     pool::{Pool, Slot},
 };
-use crate::order::{Order, Progress};
-
-/// The most rounds in which an iceberg shows all of its lots. Rule 35.2.
-const ROUNDS_MAX: u64 = 100;
+use crate::{
+    order::{Order, Progress},
+    trading::iceberg::Rounds,
+};
 
 /// A match of an incoming and a resting order, as the book sees it.
 pub(crate) struct Match<'a> {
@@ -65,7 +65,16 @@ pub(crate) trait OnMatch {
 
     /// Shows the next part of an iceberg whose shown part is filled, under a new order id; returns
     /// its lots. Returns `None`, with no effect, if lots are still shown.
-    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> Option<Quantity>;
+    fn refresh(&mut self, slot: Slot, maker: &mut Order, taker: &Order) -> Option<Quantity>;
+
+    /// True if the incoming order may meet more orders in this step. Rule 6.10.
+    fn has_left(&self) -> bool;
+
+    /// The incoming order passed an iceberg without a trade.
+    fn pass(&mut self);
+
+    /// The rounds of the incoming order.
+    fn rounds(&mut self, taker: &Order) -> &mut Rounds;
 }
 
 /// How far to search for the possible trades of an order.
@@ -81,8 +90,6 @@ pub(crate) struct Reach {
 pub(super) struct Crossing<'a, S> {
     pub(super) taker: &'a mut Order,
     pub(super) effects: &'a mut S,
-    /// The last price at which it took whole rounds of icebergs; [`NO_RANK`] is none.
-    rounds_at: u32,
 }
 
 impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
@@ -112,6 +119,11 @@ impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
             is_unseen: false,
         });
         taker.is_done()
+    }
+
+    #[inline]
+    fn has_left(&self) -> bool {
+        self.effects.has_left()
     }
 }
 
@@ -213,8 +225,9 @@ impl Book {
         Some(leaves)
     }
 
-    /// Matches `taker` against the other side, until it is filled or the next price is beyond
-    /// `limit` (`None` is any price): best price first, displayed before hidden, oldest first.
+    /// Matches `taker` against the other side, until it is filled, the next price is beyond `limit`
+    /// (`None` is any price), or it may meet no more orders in this step: best price first,
+    /// displayed before hidden, oldest first.
     pub(crate) fn cross(
         &mut self,
         pool: &mut Pool,
@@ -225,11 +238,11 @@ impl Book {
         let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side, price));
         let sharing = self.sharing;
         let makers = self.opposite_mut(taker.side);
-        let mut crossing = Crossing { taker, effects, rounds_at: NO_RANK };
+        let mut crossing = Crossing { taker, effects };
         if sharing.is_pro_rata() {
             return makers.cross_pro_rata(pool, &mut crossing, rank_worst, sharing);
         }
-        while makers.best_rank() <= rank_worst && !crossing.taker.is_done() {
+        while makers.best_rank() <= rank_worst && !crossing.taker.is_done() && crossing.has_left() {
             makers.cross_level(pool, &mut crossing);
         }
     }
@@ -256,11 +269,9 @@ impl BookSide {
     #[inline(never)]
     fn meet(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl OnMatch>) -> Quantity {
         let slot = self.best_oldest();
-        // It was refreshed since the incoming order came in, so all of the level were.
-        if crossing.taker.order_id < pool[slot].order.order_id
-            && crossing.rounds_at != self.best_rank()
-        {
-            crossing.rounds_at = self.best_rank();
+        let maker = &pool[slot].order;
+        let Crossing { taker, effects } = crossing;
+        if effects.rounds(taker).are_due(maker) {
             return take_rounds(pool, crossing, slot);
         }
         self.meet_at(pool, crossing, slot, None)
@@ -276,7 +287,7 @@ impl BookSide {
         share: Option<Quantity>,
     ) -> Quantity {
         let maker = &mut pool[slot].order;
-        let Crossing { taker, effects, .. } = crossing;
+        let Crossing { taker, effects } = crossing;
         let prevention = effects.prevention(taker, maker);
         let maker_before = maker.progress();
         let taker_leaves_before = taker.leaves();
@@ -309,7 +320,7 @@ impl BookSide {
         if pool[slot].order.is_done() {
             self.ladder_mut(display).remove(pool, rank, slot);
         } else if reserve.is_some()
-            && let Some(shown) = effects.refresh(slot, &mut pool[slot].order)
+            && let Some(shown) = effects.refresh(slot, &mut pool[slot].order, taker)
         {
             self.ladder_mut(display).move_last(pool, rank, slot);
             return shown;
@@ -319,7 +330,8 @@ impl BookSide {
 }
 
 /// Trades an incoming order with the reserves of a level's icebergs, all of which show their next
-/// part: as many whole rounds as it has lots for, each iceberg once. Returns the lots.
+/// part: as many whole rounds as it has lots for, each iceberg once. Returns the lots. Where the step
+/// ends before, it goes on in the next one.
 ///
 /// What it has left then is less than the shown parts of those with a reserve, unless their parts
 /// are drawn from a range. So it trades with an iceberg a few times, whatever it shows at a time.
@@ -328,32 +340,21 @@ fn take_rounds(
     crossing: &mut Crossing<'_, impl OnMatch>,
     oldest: Slot,
 ) -> Quantity {
-    let Crossing { taker, effects, .. } = crossing;
-    let in_rounds = |effects: &_, slot: Slot, maker: &Order, rounds: u64| {
-        let reserve = maker.leaves().saturating_sub(OnMatch::shown(effects, slot));
-        reserve.min(Quantity(OnMatch::part(effects, slot).0 * rounds))
-    };
-    let lots = |effects: &_, rounds| -> u64 {
-        level_queue(pool, oldest)
-            .map(|slot| in_rounds(effects, slot, &pool[slot].order, rounds).0)
-            .sum()
-    };
-    let (mut rounds, mut too_many) = (0, ROUNDS_MAX + 1);
-    while rounds + 1 < too_many {
-        let middle = rounds.midpoint(too_many);
-        match lots(&**effects, middle) <= taker.leaves().0 {
-            true => rounds = middle,
-            false => too_many = middle,
-        }
-    }
+    let Crossing { taker, effects } = crossing;
     let taker_leaves = taker.leaves();
-    let mut next = oldest;
-    while !next.is_none() && 0 < rounds {
-        let slot = next;
-        next = pool[slot].younger;
+    let rounds = effects.rounds(taker);
+    if !rounds.are_open() {
+        rounds.begin(pool[oldest].order.price(), taker_leaves, oldest);
+    }
+    while let Some((slot, rounds)) = effects.rounds(taker).next()
+        && effects.has_left()
+    {
+        effects.rounds(taker).go_on(pool[slot].younger);
         let maker = &mut pool[slot].order;
-        let quantity = in_rounds(&**effects, slot, maker, rounds);
+        let reserve = maker.leaves().saturating_sub(effects.shown(slot));
+        let quantity = reserve.min(Quantity(effects.part(slot).0 * rounds));
         if quantity.is_zero() {
+            effects.pass();
             continue;
         }
         let (maker_before, taker_leaves_before) = (maker.progress(), taker.leaves());

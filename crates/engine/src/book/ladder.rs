@@ -59,6 +59,9 @@ pub(crate) trait Take<T> {
     /// both have open. Returns true if the incoming order is filled, which it must be if the
     /// resting one is not.
     fn trade(&mut self, maker: &mut T) -> bool;
+
+    /// True if it may meet more orders in this step.
+    fn has_left(&self) -> bool;
 }
 
 const _: () = assert!(size_of::<Ladder>() == 128, "two cache lines");
@@ -193,7 +196,7 @@ impl Ladder {
                 break;
             }
             slot = pool.remove(slot).younger;
-            if slot.is_none() || taker_is_done {
+            if slot.is_none() || taker_is_done || !taker.has_left() {
                 break;
             }
         }

@@ -7,13 +7,13 @@
 //!
 //! Invariant: all lots are shared out, and no order gets more than it offers.
 
-use market::Quantity;
+use market::{Quantity, encoded};
 
 use super::{
     BookSide,
     cross::{Crossing, OnMatch},
     ladder::NO_RANK,
-    pool::{Pool, Slot},
+    pool::Pool,
 };
 
 /// All, in ppm.
@@ -48,7 +48,7 @@ impl Sharing {
 
 /// The lots still to be shared out, when fewer trade than a level offers.
 #[derive(Clone, Copy, Debug)]
-struct Shares {
+pub(crate) struct Shares {
     /// For the oldest orders first.
     time: u64,
     /// For all orders in proportion.
@@ -59,7 +59,22 @@ struct Shares {
     left: u64,
 }
 
+encoded! {
+    Shares { time, pro_rata, offered_behind, left }
+}
+
 impl Shares {
+    /// True if an order with so many open lots can have them.
+    pub(crate) fn may_be_of(&self, leaves: Quantity) -> bool {
+        let Self { time, pro_rata, offered_behind, left } = *self;
+        offered_behind != 0 && time.max(left) <= leaves.0 && pro_rata <= offered_behind
+    }
+
+    /// What decides all later shares.
+    pub(crate) fn words(&self) -> [u64; 4] {
+        [self.time, self.pro_rata, self.offered_behind, self.left]
+    }
+
     /// Splits a quantity below the total offered.
     fn new(quantity: u64, offered: u64, sharing: Sharing) -> Self {
         assert!(quantity < offered, "a level that is taken whole is not shared out");
@@ -94,12 +109,24 @@ impl BookSide {
     ) {
         // The rank of a level that it takes by time, and the lots that this offers.
         let mut by_time = (NO_RANK, 0);
-        while self.best_rank() <= rank_worst && !crossing.taker.is_done() {
+        while self.best_rank() <= rank_worst
+            && !crossing.taker.is_done()
+            && crossing.effects.has_left()
+        {
             let taker_leaves = crossing.taker.leaves().0;
-            if by_time.0 != self.best_rank() || taker_leaves < by_time.1 {
+            if crossing.effects.rounds(crossing.taker).shares.is_some() {
+                self.trade_shares(pool, crossing);
+                continue;
+            }
+            let is_sharing = by_time.0 != self.best_rank() || taker_leaves < by_time.1;
+            // Rounds that an earlier step left are taken first.
+            if is_sharing && !crossing.effects.rounds(crossing.taker).are_open() {
                 let rank = self.best_rank();
                 let Some(offered) = self.share_out(pool, crossing, sharing) else { continue };
                 by_time = (rank, offered);
+                if !crossing.effects.has_left() {
+                    break;
+                }
             }
             let taker_leaves = crossing.taker.leaves().0;
             let shown = self.cross_level(pool, crossing);
@@ -121,24 +148,25 @@ impl BookSide {
             return Some(0);
         }
         let mut offered = 0;
-        let mut youngest = Slot::NONE;
         let mut slot = self.best_oldest();
         while !slot.is_none() {
             let maker = &pool[slot].order;
             let younger = pool[slot].younger;
             if crossing.effects.prevention(crossing.taker, maker).is_some() {
+                if !crossing.effects.has_left() {
+                    return None;
+                }
                 self.meet_at(pool, crossing, slot, None);
                 if crossing.taker.is_done() {
                     return None;
                 }
             } else {
                 offered += crossing.effects.offered(slot, maker).0;
-                youngest = slot;
             }
             slot = younger;
         }
         let quantity = crossing.taker.leaves().0;
-        if youngest.is_none() {
+        if offered == 0 {
             return None;
         }
         if offered <= quantity {
@@ -157,21 +185,25 @@ impl BookSide {
         }
         shares.left = shares.pro_rata - in_proportion;
 
-        let mut slot = oldest;
-        loop {
-            let (younger, is_last) = (pool[slot].younger, slot == youngest);
+        let rounds = crossing.effects.rounds(crossing.taker);
+        (rounds.shares, rounds.next) = (Some(shares), oldest);
+        self.trade_shares(pool, crossing);
+        None
+    }
+
+    /// Trades with each order what is its share, until all lots are shared out or the step is over.
+    fn trade_shares(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl OnMatch>) {
+        while !crossing.taker.is_done() && crossing.effects.has_left() {
+            let slot = crossing.effects.rounds(crossing.taker).next;
             let offered = crossing.effects.offered(slot, &pool[slot].order).0;
+            let rounds = crossing.effects.rounds(crossing.taker);
+            rounds.next = pool[slot].younger;
+            let shares = rounds.shares.as_mut().expect("it is shared out");
             let (share, _) = shares.take(offered);
             if share > 0 {
                 self.meet_at(pool, crossing, slot, Some(Quantity(share)));
             }
-            if is_last {
-                break;
-            }
-            slot = younger;
         }
-        assert!(crossing.taker.is_done(), "all of it was shared out");
-        None
     }
 }
 

@@ -52,8 +52,10 @@ pub(crate) enum State {
     ForReference,
     /// Outside the book, until its minimum can trade.
     ForQuantity,
-    /// Outside the book, until no auction trades in steps.
+    /// Outside the book, until nothing trades in steps in its instrument.
     ForAuction,
+    /// Outside the book, between the steps in which it trades.
+    HalfMatched,
 }
 
 /// The record of one contingent order.
@@ -207,7 +209,8 @@ impl Contingent {
             | State::ForTrigger
             | State::ForReference
             | State::ForQuantity
-            | State::ForAuction => self.element(),
+            | State::ForAuction
+            | State::HalfMatched => self.element(),
             State::Triggered => {
                 let Turn { place, trigger } = self.turn;
                 self.element().wrapping_add(hash::fold_pair(place, trigger.into()))

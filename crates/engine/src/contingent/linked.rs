@@ -215,16 +215,23 @@ impl Engine {
         self.contingents.place(id, slot, state, &order, &mut self.hash);
     }
 
-    /// An order whose condition is met trades and rests like any other.
-    pub(crate) fn come_in(
+    /// An order whose condition is met trades and rests like any other, or waits until nothing trades in
+    /// steps in its instrument.
+    pub(crate) fn come_in(&mut self, order: Order, id: ContingentId, emit: &mut dyn FnMut(Event)) {
+        let instrument_id = order.instrument_id;
+        if self.trading(instrument_id).is_uncrossing || self.comes_in_later(instrument_id) {
+            return self.wait_for_auction(order, id);
+        }
+        self.come_in_now(order, id, emit);
+    }
+
+    /// An order that waits for no other trades and rests.
+    pub(crate) fn come_in_now(
         &mut self,
         mut order: Order,
         id: ContingentId,
         emit: &mut dyn FnMut(Event),
     ) {
-        if self.trading(order.instrument_id).is_uncrossing {
-            return self.wait_for_auction(order, id);
-        }
         let Contingent { order_type, minimum_quantity, instructions, .. } = self.contingents[id];
         let mut terms = EntryTerms { order_type, minimum_quantity, instructions };
         let phase = self.trading(order.instrument_id).phase;
@@ -261,17 +268,11 @@ impl Engine {
             self.slide_price(&mut order, order_type, emit);
         }
         let executed_before = order.executed();
-        let came_in = self.trade_and_rest(order, &terms, emit);
-        if executed_before < came_in.executed {
+        let came_in = self.trade_or_rest(&mut order, &terms, emit);
+        if executed_before < order.executed() {
             self.contingents.execute(id);
         }
-        match came_in.rested {
-            Some(slot) => {
-                let order = &self.pool[slot].order;
-                self.contingents.place(id, slot, State::Resting, order, &mut self.hash);
-            }
-            None => self.contingents.finish(id, came_in.executed),
-        }
+        self.keep_record(order, id, came_in, emit);
     }
 
     /// Price sliding: a post-only order that would trade gets the nearest price at which it does
@@ -353,7 +354,7 @@ impl Engine {
             self.remove_waiting_for_quantity(order.instrument_id, id);
         }
         if state == State::ForAuction {
-            self.auction_line.waiting.remove(&order.order_id);
+            self.remove_waiting(order);
         }
         self.contingents.lift(id, &mut self.hash);
         state == State::Resting
@@ -407,7 +408,7 @@ impl Engine {
     }
 
     /// As [`follow`](Self::follow), with this many triggered orders, moves of pegged orders and
-    /// tests of minimum-quantity orders.
+    /// tests of minimum-quantity orders; while an order is half matched, without the latter two.
     #[cold]
     pub(crate) fn follow_all(
         &mut self,
@@ -418,6 +419,9 @@ impl Engine {
     ) {
         let (mut triggered_left, mut moves_left, mut checks_left) = (triggered, moves, checks);
         loop {
+            if !self.half_matched.is_empty() {
+                (moves_left, checks_left) = (0, 0);
+            }
             if let Some(id) = self.contingents.next_noted() {
                 self.follow_links(id, emit);
             } else if triggered_left != 0
@@ -540,7 +544,8 @@ impl Engine {
             | State::Triggered
             | State::ForReference
             | State::ForQuantity
-            | State::ForAuction => {
+            | State::ForAuction
+            | State::HalfMatched => {
                 self.cancel_when_possible(partner.slot, CancelReason::Linked, emit);
             }
             State::Done | State::Incoming => {}

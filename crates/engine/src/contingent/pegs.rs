@@ -366,9 +366,12 @@ impl Engine {
         id: ContingentId,
         emit: &mut dyn FnMut(Event),
     ) {
-        let Some(price) = self.price_by_reference(order.side, id) else {
-            return self.hold(order, id, State::ForReference);
+        // Where others wait for an order that is half matched, it gets its price after them.
+        let price = match self.comes_in_later(order.instrument_id) {
+            true => None,
+            false => self.price_by_reference(order.side, id),
         };
+        let Some(price) = price else { return self.hold(order, id, State::ForReference) };
         if !self.money.may_follow(&order, price) {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
             return self.contingents.finish(id, order.executed());
@@ -399,16 +402,27 @@ impl Engine {
         let terms =
             EntryTerms { order_type: OrderType::Limit, minimum_quantity: Lots::ZERO, instructions };
         let executed_before = order.executed();
-        let rested = self.trade_or_rest(&mut order, &terms, emit);
+        let came_in = self.trade_or_rest(&mut order, &terms, emit);
         if executed_before < order.executed() {
             self.contingents.execute(id);
         }
-        if let Some(slot) = rested {
-            return self.contingents.place(id, slot, State::Resting, &order, &mut self.hash);
-        }
-        if order.is_done() || self.trading(order.instrument_id).phase == Phase::Continuous {
-            return self.contingents.finish(id, order.executed());
-        }
+        self.keep_record(order, id, came_in, emit);
+    }
+
+    /// True if a pegged order that came in stopped the market.
+    pub(crate) fn waits_for_reference(&self, order: &Order, id: ContingentId) -> bool {
+        self.contingents[id].instructions.pricing.is_pegged()
+            && !order.is_done()
+            && self.trading(order.instrument_id).phase != Phase::Continuous
+    }
+
+    /// A pegged order without a slot waits outside the book for a price.
+    pub(crate) fn wait_for_reference(
+        &mut self,
+        order: Order,
+        id: ContingentId,
+        emit: &mut dyn FnMut(Event),
+    ) {
         let order = self.restate(order, id, Price::ZERO, emit);
         self.hold(order, id, State::ForReference);
     }

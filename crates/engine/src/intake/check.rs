@@ -5,8 +5,8 @@
 //! [`Engine::check_terms`].
 
 use market::{
-    Firm, Instructions, InstrumentId, Lots, OrderKey, OrderType, Price, Pricing, RejectReason,
-    Side, Symbol, Ticks, TimeInForce, Timestamp,
+    Firm, Instructions, InstrumentId, Lots, OrderKey, OrderType, Phase, Price, Pricing,
+    RejectReason, Side, Symbol, Ticks, TimeInForce, Timestamp,
 };
 
 use super::classify::{OrderClass, Proposal};
@@ -32,7 +32,8 @@ impl Engine {
         self.check_blocks(key, firm, *symbol, side, group_id)?;
         let trading = self.trading(InstrumentId(number));
         phases::is_open(trading.phase)?;
-        if trading.is_uncrossing {
+        // In continuous trading a new order waits.
+        if trading.is_uncrossing && trading.phase != Phase::Continuous {
             return Err(RejectReason::NotInPhase);
         }
         Ok(InstrumentId(number))

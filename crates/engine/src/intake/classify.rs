@@ -67,6 +67,18 @@ pub(crate) struct EntryTerms {
 }
 
 impl EntryTerms {
+    /// Those of a limit order without instructions.
+    pub(crate) const LIMIT: Self = Self {
+        order_type: OrderType::Limit,
+        minimum_quantity: Lots::ZERO,
+        instructions: Instructions::NONE,
+    };
+
+    /// The worst price at which an order with these terms trades; `None` is any.
+    pub(crate) fn limit_of(&self, order: &Order) -> Option<Price> {
+        (self.order_type == OrderType::Limit).then(|| order.price())
+    }
+
     /// The class of an order with these terms in this phase.
     pub(crate) fn class(&self, phase: Phase, time_in_force: TimeInForce) -> OrderClass {
         let Self { order_type, minimum_quantity, instructions } = self;
@@ -187,6 +199,15 @@ impl Proposal {
 }
 
 impl Engine {
+    /// The class of an order that comes in now.
+    pub(crate) fn class_of(&self, asked: &Proposal) -> OrderClass {
+        let instrument_id = asked.instrument_id;
+        let phase = self.trading(instrument_id).phase;
+        let mut class = asked.terms().class(phase, asked.time_in_force);
+        class.is_contingent |= self.comes_in_later(instrument_id);
+        class
+    }
+
     /// The requested replacement and its class; `None` if the original must not be replaced on
     /// these terms, or there are none.
     pub(crate) fn propose_replacement(
@@ -198,8 +219,7 @@ impl Engine {
         let terms = keep_auction(original, replace.terms?);
         let instructions = self.instructions_of_replacement(slot, &terms)?;
         let asked = Proposal::replacement(replace.key, slot, original, &terms, instructions);
-        let phase = self.trading(asked.instrument_id).phase;
-        let class = asked.terms().class(phase, asked.time_in_force);
+        let class = self.class_of(&asked);
         let is_allowed = check::side_change(original.side, asked.side)
             && self.check_terms(&asked, &class).is_ok();
         is_allowed.then_some((asked, class))

@@ -12,7 +12,9 @@ use market::{
     EnterOrder, Event, Firm, Instructions, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
 };
 
-use crate::{Emit, Engine, money::Claim, order::Order};
+use crate::{
+    Emit, Engine, intake::classify::EntryTerms, money::Claim, order::Order, trading::incoming::Cut,
+};
 
 /// True if an order has conditions, instructions or terms that only the general path supports.
 #[inline]
@@ -126,9 +128,12 @@ impl Engine {
         let mut order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let limit = order.price();
         self.cause = CommandKind::Enter;
-        self.trade(&mut order, Some(limit), emit);
+        let price_last = self.trade(&mut order, Some(limit), emit);
         let emit = &mut |event| emit.emit(event);
         if order.is_done() {
+        } else if self.trades_on(&order, Some(limit)) {
+            let cut = Cut { limit: Some(limit), price_last };
+            self.trade_on_with_record(order, &EntryTerms::LIMIT, &cut);
         } else if !order.time_in_force.may_rest() {
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         } else {

@@ -44,7 +44,7 @@ pub(crate) const CANCELS_MAX: usize = 32;
 const EXPIRY_COST: usize = 2;
 
 /// The most live orders that sweeps look at for that.
-const LOOKS_MAX: usize = 128;
+const LOOKS_MAX: usize = 96;
 
 /// The most parts of turns that sweeps end for that; a part is 1,024 places of the longest table
 /// that the session can have.
@@ -316,10 +316,11 @@ impl Engine {
             || self.contingents.expiries.first_begun().is_some()
     }
 
-    /// Once no auction is left, the next cancel that waited for one.
+    /// Once no auction and no half-matched order is left, the next cancel that waited for one.
     fn next_held_cancel(&mut self) -> Option<PendingCancel> {
-        let Self { auction_line, hash, .. } = self;
-        if auction_line.is_empty() { auction_line.held.pop(hash)?.order() } else { None }
+        let Self { auction_line, half_matched, hash, .. } = self;
+        let are_free = auction_line.is_empty() && half_matched.is_empty();
+        if are_free { auction_line.held.pop(hash)?.order() } else { None }
     }
 
     /// How many orders wait to be canceled, but for those whose time is over and those of sweeps.
@@ -327,11 +328,12 @@ impl Engine {
         self.pending_cancels.order_count() + self.auction_line.held.order_count()
     }
 
-    /// Goes on with what earlier commands left over: cancels, auctions, triggered orders, pegged
-    /// orders, tests of orders that wait for quantity.
+    /// Goes on with what earlier commands left over: cancels, auctions, an order that is half matched,
+    /// triggered orders, pegged orders, tests of orders that wait for quantity.
     pub(crate) fn resume(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cancel_portion(emit);
         self.trade_in_auctions(emit);
+        self.trade_on(emit);
         self.follow_all(TRIGGERED_MAX, MOVES_MAX, CHECKS_MAX, emit);
     }
 
@@ -393,6 +395,7 @@ impl Engine {
             || self.contingents.pegs.is_behind()
             || self.contingents.minimum_quantity_orders.is_behind
             || self.auction_line.has_left()
+            || !self.half_matched.is_empty()
     }
 }
 

@@ -9,18 +9,18 @@ use crate::{order::Order, state::hash::StateHash};
 
 impl Money {
     /// Checks that reservations, possible receipts and counts equal those of the live orders given,
-    /// and that asset sums equal those of the balances.
-    pub(crate) fn check_orders<'a>(&self, orders: impl Iterator<Item = &'a Order>) {
+    /// each with what it holds without a limit, and that asset sums equal those of the balances.
+    pub(crate) fn check_orders<'a>(&self, orders: impl Iterator<Item = (&'a Order, u128)>) {
         let mut live = vec![0; self.accounts.len()];
         let mut held: BTreeMap<(AssetId, AccountId), (u128, u128)> = BTreeMap::new();
-        for order in orders {
+        for (order, without_limit) in orders {
             let account_id = self.account_id(order.key.session_id);
             live[account_id.0 as usize] += 1;
             let Some(terms) = self.terms(order.instrument_id) else { continue };
             assert!(account_id != AccountId::VENUE, "{order:?} is somebody's");
             let asset_id = terms.reserved_asset(order.side);
             let amount = terms.reservation(order.side, order.price(), order.leaves());
-            held.entry((asset_id, account_id)).or_default().0 += amount;
+            held.entry((asset_id, account_id)).or_default().0 += amount + without_limit;
             if terms.is_position() && order.side.is_buy() {
                 let amount = terms.0.base_amount(order.leaves());
                 held.entry((terms.0.base, account_id)).or_default().1 += amount;

@@ -34,7 +34,8 @@ impl Engine {
         };
         let mut walked = 0;
         let walk = |terms: &Terms| {
-            if !asked.instructions.waits_outside() {
+            let waits = self.comes_in_later(asked.instrument_id);
+            if !asked.instructions.waits_outside() && !waits {
                 let incoming = asked.order(OrderId(0), class);
                 walked = self.walk(&incoming, rests(asked.order_type, asked.time_in_force), terms);
             }

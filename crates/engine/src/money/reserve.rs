@@ -133,6 +133,17 @@ impl Money {
         self.hold(terms.0.quote, &movement, hash, emit);
     }
 
+    /// Takes away what an order without a limit still holds, which trades on in a later step.
+    pub(crate) fn suspend_market(&mut self) -> u128 {
+        mem::take(&mut self.market_reserved)
+    }
+
+    /// Gives it back when the order trades on.
+    pub(crate) fn resume_market(&mut self, reserved: u128) {
+        assert!(self.market_reserved == 0, "one order comes in at a time");
+        self.market_reserved = reserved;
+    }
+
     /// Reserves or releases the difference when an order's price changes. A buy order at
     /// [`Price::ZERO`], no price, holds nothing.
     pub(crate) fn follow_price(

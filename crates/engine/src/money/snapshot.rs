@@ -119,6 +119,18 @@ impl Money {
         Ok(())
     }
 
+    /// Reserves what a restored order without a limit holds, which trades on.
+    pub(crate) fn restore_walk(&mut self, order: &Order, reserved: u128) -> Option<()> {
+        if reserved == 0 {
+            return Some(());
+        }
+        let claim = Claim::from(order);
+        let &terms = self.terms(order.instrument_id).filter(|_| claim.is_market_buy())?;
+        let account_id = self.account_id(claim.session_id);
+        let holding = &mut self.holdings[usize::from(terms.0.quote.0) - 1];
+        holding.restore_reserved(account_id, reserved)
+    }
+
     /// After the last record: sets the total of each asset to the sum of its balances.
     pub(crate) fn restore_issued(&mut self) -> Result<(), StateError> {
         let field = Section::Money.field("balance");

@@ -119,6 +119,20 @@ impl Trades {
         find(newer).or_else(|| find(older)).filter(|kept| !kept.is_busted).map(|kept| kept.past())
     }
 
+    /// The price of a trade of this step.
+    ///
+    /// # Panics
+    /// The trade is not kept.
+    #[inline]
+    pub(crate) fn price(&self, trade_id: u64) -> Price {
+        let back = self.last_id().0 - trade_id;
+        let len = self.kept.len();
+        let place = (self.oldest + len - 1).checked_sub(back as usize).expect("it is kept");
+        let kept = &self.kept[place % len];
+        assert!(kept.trade_id.0 == trade_id, "trades of a step have one id after the other");
+        Price(kept.price.into())
+    }
+
     /// The id of the latest trade; 0 before the first.
     pub(crate) fn last_id(&self) -> TradeId {
         let latest = (self.oldest + self.kept.len()).checked_sub(1);

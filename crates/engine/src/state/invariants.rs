@@ -14,7 +14,7 @@ use crate::{
         requests::Operators,
         venue_commands::{auctions_held_hash, block_hash},
     },
-    order::ForAuction,
+    order::{ForAuction, Order},
     state::{hash::StateHash, view::queue},
 };
 
@@ -60,6 +60,7 @@ impl Engine {
         self.money.add_hashes(&mut sum);
         self.pending_cancels.add_hashes(&mut sum);
         self.auction_line.add_hashes(&mut sum);
+        self.half_matched.add_hashes(&mut sum);
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
             sum.add(contingent.hash_slow());
@@ -101,7 +102,12 @@ impl Engine {
         }
         assert_eq!(live_count, live, "a session knows each of its orders");
         let live = self.sessions.iter().flat_map(|session| session.iter_live());
-        self.money.check_orders(live.map(|(_, slot)| &self.pool[slot].order));
+        let without_limit = |order: &Order| {
+            let mut half_matched = self.half_matched.iter();
+            half_matched.find(|(_, it)| it.key == order.key).map_or(0, |(_, it)| it.reserved)
+        };
+        let live = live.map(|(_, slot)| &self.pool[slot].order);
+        self.money.check_orders(live.map(|order| (order, without_limit(order))));
         let icebergs = self
             .sessions
             .iter()
@@ -112,6 +118,7 @@ impl Engine {
         assert!(self.found.is_empty() && self.auctions_due.is_empty());
         self.check_pending_cancels();
         self.check_auction_line();
+        self.check_half_matched();
         self.trades.check();
         assert!(self.blocks.is_sorted_by(|one, other| one < other), "{:?}", self.blocks);
         let Operators { last, held } = &self.operators;
@@ -207,18 +214,21 @@ impl Engine {
             for_reference_count += usize::from(contingent.state == State::ForReference);
             assert_eq!(contingent.instrument_id, order.instrument_id);
             if contingent.instructions.pricing.is_pegged() {
-                assert!(self.book_of(order).is_pegged || contingent.state == State::ForParent);
+                let is_apart = matches!(contingent.state, State::ForParent | State::HalfMatched);
+                assert!(self.book_of(order).is_pegged || is_apart);
                 assert!(
                     !order.display.is_displayed() && order.for_auction() == ForAuction::No,
                     "{order:?}"
                 );
                 let has_price = match contingent.state {
                     State::ForParent => order.price() == Price::ZERO,
+                    State::HalfMatched => order.price() != Price::ZERO,
                     _ => self.is_priced(order, id),
                 };
                 assert!(has_price, "{order:?} follows");
                 let is_priceless = order.price() == Price::ZERO;
-                assert_eq!(contingent.is_resting(), !is_priceless, "{contingent:?}");
+                let has_price = matches!(contingent.state, State::Resting | State::HalfMatched);
+                assert_eq!(has_price, !is_priceless, "{contingent:?}");
             } else {
                 assert!(contingent.limit == Price::ZERO && contingent.state != State::ForReference);
             }
@@ -261,9 +271,10 @@ impl Engine {
             for_quantity_count, minimum_quantity_orders,
             "what waits for quantity is found by its book"
         );
-        assert_eq!(for_auction_count, self.auction_line.waiting.len());
+        let waiting = self.auction_line.waiting.values().map(|orders| orders.len());
+        assert_eq!(for_auction_count, waiting.sum::<usize>());
         let outside = held_count + for_trigger_count + triggered_count + for_auction_count;
-        outside + for_reference_count + for_quantity_count
+        outside + for_reference_count + for_quantity_count + self.half_matched.len()
     }
 
     /// Checks the queues of one side; returns how many orders they have.

@@ -67,6 +67,8 @@ pub enum Section {
     PendingCancels = 42,
     /// The auctions that trade in steps, in that order, each with the place of the first.
     Auctions = 44,
+    /// The half-matched orders, in the order of their turns, each with the place of the first.
+    HalfMatched = 48,
     /// The orders that are canceled after them, likewise.
     HeldCancels = 45,
     /// The instruments whose orders that wait for quantity are still to test, in that order.
@@ -90,6 +92,7 @@ impl Section {
         Self::Triggered,
         Self::PendingCancels,
         Self::Auctions,
+        Self::HalfMatched,
         Self::HeldCancels,
         Self::NotedForQuantity,
         Self::ChecksForQuantity,
@@ -240,6 +243,10 @@ impl Engine {
             out.write(&first);
             out.write(uncrossing);
         });
+        out.section(Section::HalfMatched, self.half_matched.iter(), |out, (first, half)| {
+            out.write(&first);
+            out.write(half);
+        });
         let held = self.auction_line.held.records();
         out.section(Section::HeldCancels, held, |out, (next, waiting)| {
             out.write(&next);
@@ -303,6 +310,7 @@ impl Engine {
                     order_type: contingent.order_type,
                     minimum_quantity: contingent.minimum_quantity,
                     instructions: contingent.instructions,
+                    is_half_matched: contingent.state == State::HalfMatched,
                     mark,
                 }
             }),
@@ -345,6 +353,7 @@ struct ContingentRecord {
     order_type: OrderType,
     minimum_quantity: Lots,
     instructions: Instructions,
+    is_half_matched: bool,
     /// Waiting for a trigger: the extreme price of a trailing stop. Pegged: its limit. Waiting for an
     /// auction: [`AFTER_AUCTION`]. Else 0.
     mark: u32,
@@ -358,12 +367,12 @@ encoded! {
     }
     Iceberg { shown, shown_quantity, shown_range }
     Turn { place, trigger }
-    ContingentRecord { order_type, minimum_quantity, instructions, mark }
+    ContingentRecord { order_type, minimum_quantity, instructions, is_half_matched, mark }
     TradingStatus {
         phase, is_removed, static_band, dynamic_band, pause_s, price_collar, quantity_max,
         notional_max, pegs_max, session_pegs_max, allocation, time_share, reference_price,
         price_last, ends_ns, is_scheduled, indicates_ns, extension, indicated;
-        is_unrestricted = false, is_uncrossing = false
+        is_unrestricted = false, is_uncrossing = false, waiting = 0
     }
     LastCommand { operator, number, fingerprint, sequence, outcome }
 }

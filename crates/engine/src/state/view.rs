@@ -98,8 +98,10 @@ pub enum WaitsFor {
     Reference,
     /// Its minimum must be able to trade.
     Quantity,
-    /// Auctions that trade in steps must be over.
+    /// Nothing may trade in steps in its instrument any more.
     Auction,
+    /// It has traded and trades on in the next step.
+    Turn,
 }
 
 /// All orders at one price, displayed and hidden.
@@ -262,6 +264,7 @@ impl Engine {
                 State::ForReference => Some(WaitsFor::Reference),
                 State::ForQuantity => Some(WaitsFor::Quantity),
                 State::ForAuction => Some(WaitsFor::Auction),
+                State::HalfMatched => Some(WaitsFor::Turn),
                 _ => None,
             }),
         }

@@ -6,10 +6,10 @@
 //!
 //! Invariant: the shown part is from 1 to the open lots, except just before a refresh.
 
-use market::{Instructions, Lots, OrderId, Quantity, Shown};
+use market::{Instructions, Lots, OrderId, Price, Quantity, Shown};
 
 use crate::{
-    book::{paged_map::PagedMap, pool::Slot},
+    book::{paged_map::PagedMap, pool::Slot, sharing::Shares},
     order::Order,
     state::hash::{self, StateHash},
 };
@@ -44,6 +44,106 @@ impl Iceberg {
 #[derive(Debug, Default)]
 pub(crate) struct Icebergs {
     by_slot: PagedMap<Iceberg, 64>,
+    /// The rounds of the order that comes in.
+    pub(crate) rounds: Rounds,
+}
+
+/// The most rounds in which an iceberg shows all of its lots. Rule 35.2.
+const ROUNDS_MAX: usize = 100;
+
+/// How an incoming order takes the reserves of a price's icebergs, rule 35.9, or a price that is shared
+/// out, section 38, where that may go over several steps.
+///
+/// All icebergs of the price have shown their next part by then, so those parts tell what a number
+/// of rounds takes: no iceberg is looked at for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds {
+    /// The incoming order; orders with higher ids have shown their next part since it came in.
+    taker: OrderId,
+    /// The last price at which it took rounds; [`Price::ZERO`] is none.
+    pub(crate) price: Price,
+    /// How many it takes there.
+    pub(crate) count: u64,
+    /// What is still to be shared out at the best price, pro rata; no rounds are open then.
+    pub(crate) shares: Option<Shares>,
+    /// The order whose turn it is; [`Slot::NONE`] if all had theirs.
+    pub(crate) next: Slot,
+    /// The price whose icebergs are in the tally.
+    tally_price: Price,
+    /// By round: by how much more lots it takes than the one before, less than the one before that.
+    tally: [u64; ROUNDS_MAX + 3],
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self::new(OrderId(0))
+    }
+}
+
+impl Rounds {
+    /// Those of an order that comes in.
+    pub(crate) fn new(taker: OrderId) -> Self {
+        Self {
+            taker,
+            price: Price::ZERO,
+            count: 0,
+            shares: None,
+            next: Slot::NONE,
+            tally_price: Price::ZERO,
+            tally: [0; ROUNDS_MAX + 3],
+        }
+    }
+
+    /// True if it took some of its rounds at a price, and others are left.
+    pub(crate) fn are_open(&self) -> bool {
+        self.shares.is_none() && !self.next.is_none()
+    }
+
+    /// True if this order, the first at its price, and so all there, were refreshed since the incoming
+    /// order came in; or if rounds are open.
+    pub(crate) fn are_due(&self, maker: &Order) -> bool {
+        self.taker < maker.order_id && self.price != maker.price() || self.are_open()
+    }
+
+    /// An iceberg at this price shows its next part, and has so many lots behind it.
+    pub(crate) fn count_in(&mut self, price: Price, reserve: Quantity, part: Quantity) {
+        if self.tally_price != price {
+            self.tally_price = price;
+            self.tally.fill(0);
+        }
+        let whole = (reserve.0 / part.0).min(ROUNDS_MAX as u64) as usize;
+        let last = reserve.0 % part.0;
+        let mut change = |round: usize, by: u64| {
+            self.tally[round] = self.tally[round].wrapping_add(by);
+        };
+        change(1, part.0);
+        change(whole + 1, last.wrapping_sub(part.0));
+        change(whole + 2, 0_u64.wrapping_sub(last));
+    }
+
+    /// Begins the rounds at a price: as many as these lots are enough for.
+    pub(crate) fn begin(&mut self, price: Price, leaves: Quantity, oldest: Slot) {
+        assert!(self.tally_price == price, "its icebergs have shown their next part");
+        let (mut each, mut lots) = (0_u64, 0);
+        let takes = self.tally[1..=ROUNDS_MAX].iter().map(|change| {
+            each = each.wrapping_add(*change);
+            lots += each;
+            lots
+        });
+        self.count = takes.take_while(|lots| *lots <= leaves.0).count() as u64;
+        self.price = price;
+        self.next = if self.count == 0 { Slot::NONE } else { oldest };
+    }
+
+    /// The iceberg whose turn it is, and how many rounds it has.
+    pub(crate) fn next(&self) -> Option<(Slot, u64)> {
+        self.are_open().then_some((self.next, self.count))
+    }
+
+    /// It is this iceberg's turn.
+    pub(crate) fn go_on(&mut self, next: Slot) {
+        self.next = next;
+    }
 }
 
 impl Icebergs {
@@ -57,6 +157,14 @@ impl Icebergs {
 
     pub(crate) fn len(&self) -> usize {
         self.by_slot.len()
+    }
+
+    /// The rounds of this incoming order.
+    pub(crate) fn rounds_of(&mut self, taker: OrderId) -> &mut Rounds {
+        if self.rounds.taker != taker {
+            self.rounds = Rounds::new(taker);
+        }
+        &mut self.rounds
     }
 
     /// Adds an iceberg as instructed; returns the lots shown.

@@ -1,13 +1,13 @@
 //! An incoming order trades as far as it may; the open rest stays in the book or is canceled.
 //!
-//! Invariant: afterwards the order is done, resting or canceled.
+//! Invariant: afterwards the order is done, resting or canceled, or trades on in later steps.
 
 use market::{
     Booked, CancelReason, Event, Instructions, OrderType, Phase, PhaseCause, Price, Quantity,
-    TimeInForce,
+    TimeInForce, TradeId,
 };
 
-use super::{on_match::MatchEffects, self_match};
+use super::{in_steps::MEETINGS_MAX, on_match::MatchEffects, self_match};
 use crate::{
     Emit, Engine,
     auction::trading_status::TradingStatus,
@@ -21,45 +21,56 @@ use crate::{
 /// an order without a limit, so that an order that is canceled or rejected for it costs no more.
 pub(crate) const COUNTED_MAX: usize = 256;
 
-/// The result of an incoming order.
-pub(crate) struct CameIn {
-    /// Lots executed so far by its whole chain.
-    pub(crate) executed: Quantity,
-    /// Its slot, if it rests.
-    pub(crate) rested: Option<Slot>,
+/// What became of an incoming order.
+#[must_use]
+pub(crate) enum CameIn {
+    /// It rests, in this slot.
+    Rests(Slot),
+    /// It is done or canceled; a pegged order may have stopped the market and wait.
+    IsOver,
+    /// The step is over; it trades on in later ones.
+    TradesOn(Cut),
+}
+
+/// Where the first step of an order ended.
+pub(crate) struct Cut {
+    /// The limit of its trades: its own, or that of a band.
+    pub(crate) limit: Option<Price>,
+    /// The price of its last trade, if it had one.
+    pub(crate) price_last: Option<Price>,
 }
 
 impl Engine {
-    /// Trades an order; the open rest goes into the book, or is canceled if it may not rest.
+    /// Trades an order without a record of instructions; the open rest goes into the book, or is
+    /// canceled if it may not rest.
     pub(crate) fn trade_and_rest(
         &mut self,
         mut order: Order,
         terms: &EntryTerms,
         emit: &mut dyn FnMut(Event),
-    ) -> CameIn {
-        let rested = self.trade_or_rest(&mut order, terms, emit);
-        CameIn { executed: order.executed(), rested }
+    ) {
+        if let CameIn::TradesOn(cut) = self.trade_or_rest(&mut order, terms, emit) {
+            self.trade_on_with_record(order, terms, &cut);
+        }
     }
 
-    /// As [`trade_and_rest`](Self::trade_and_rest); returns the slot of the resting order.
+    /// Trades an order, as far as a step goes; then the open rest goes into the book, or is canceled
+    /// if it may not rest.
     pub(crate) fn trade_or_rest(
         &mut self,
         order: &mut Order,
         terms: &EntryTerms,
         emit: &mut dyn FnMut(Event),
-    ) -> Option<Slot> {
+    ) -> CameIn {
         let TradingStatus { is_unrestricted, phase, .. } = self.book_of(order).trading;
         if !is_unrestricted && phase.collects() || order.for_auction() != ForAuction::No {
-            return Some(self.rest_and_tell(order, &terms.instructions, emit));
+            return CameIn::Rests(self.rest_and_tell(order, &terms.instructions, emit));
         }
-        let limit = match terms.order_type {
-            OrderType::Limit => Some(order.price()),
-            OrderType::Market | OrderType::MarketToLimit => None,
-        };
+        let limit = terms.limit_of(order);
         let crosses = self.book_of(order).would_cross(order.side, limit);
         if crosses && order.post_only() {
             self.cancel_at_once(order, CancelReason::PostOnly, emit);
-            return None;
+            return CameIn::IsOver;
         }
         let minimum = match order.time_in_force {
             TimeInForce::FillOrKill => order.leaves(),
@@ -70,7 +81,7 @@ impl Engine {
         let reaches = || within.is_some_and(|limit| self.reaches_minimum(order, limit, minimum));
         if !minimum.is_zero() && !reaches() {
             self.cancel_at_once(order, CancelReason::ImmediateOrCancel, emit);
-            return None;
+            return CameIn::IsOver;
         }
         let price_last = match within {
             Some(limit) if crosses => self.trade(order, limit, emit),
@@ -79,15 +90,34 @@ impl Engine {
         if !is_unrestricted {
             self.keep_price_last(order, price_last);
         }
+        match within {
+            Some(limit) if crosses && self.trades_on(order, limit) => {
+                CameIn::TradesOn(Cut { limit, price_last })
+            }
+            _ => self.rest_or_cancel(order, terms, within, price_last, emit),
+        }
+    }
+
+    /// The order has traded as far as it may, within this limit: the open rest goes into the book, or
+    /// is canceled.
+    pub(crate) fn rest_or_cancel(
+        &mut self,
+        order: &mut Order,
+        terms: &EntryTerms,
+        within: Option<Option<Price>>,
+        price_last: Option<Price>,
+        emit: &mut dyn FnMut(Event),
+    ) -> CameIn {
         if order.is_done() {
             self.money.finish_market(order, &mut self.hash, emit);
-            return None;
+            return CameIn::IsOver;
         }
+        let limit = terms.limit_of(order);
         let is_stopped =
             within != Some(limit) && self.book_of(order).would_cross(order.side, limit);
         if is_stopped && self.book_of(order).trading.pause_s == 0 {
             self.cancel_at_once(order, CancelReason::Collar, emit);
-            return None;
+            return CameIn::IsOver;
         }
         if is_stopped {
             let (to, cause) = (Phase::VolatilityAuction, PhaseCause::Band);
@@ -97,29 +127,29 @@ impl Engine {
         if is_stopped && terms.instructions.pricing.is_pegged() {
             self.indicate(order.instrument_id, true, emit);
             self.refresh_auctions();
-            return None;
+            return CameIn::IsOver;
         }
         let limit = match terms.order_type {
             OrderType::MarketToLimit => price_last,
             _ => limit,
         };
-        let rested = if let Some(limit) = limit
+        let came_in = if let Some(limit) = limit
             && order.time_in_force.may_rest()
         {
             if order.price() != limit {
                 order.set_price(limit);
                 self.money.rest_market(order, &mut self.hash, emit);
             }
-            Some(self.rest_and_tell(order, &terms.instructions, emit))
+            CameIn::Rests(self.rest_and_tell(order, &terms.instructions, emit))
         } else {
             self.cancel_at_once(order, CancelReason::ImmediateOrCancel, emit);
-            None
+            CameIn::IsOver
         };
         if is_stopped {
             self.indicate(order.instrument_id, true, emit);
             self.refresh_auctions();
         }
-        rested
+        came_in
     }
 
     /// Adds an order to the book; returns its slot.
@@ -165,7 +195,7 @@ impl Engine {
         )
     }
 
-    /// Trades an order; returns the price of its last trade.
+    /// Trades an order, as far as a step goes; returns the price of its last trade.
     #[inline(never)]
     pub(crate) fn trade(
         &mut self,
@@ -188,6 +218,7 @@ impl Engine {
         } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
         let prevention = self_match::meant(sessions, order);
+        let trade_id_before = *trade_id_last;
         let mut effects = MatchEffects {
             prevention,
             sessions,
@@ -199,16 +230,24 @@ impl Engine {
             trades,
             hash,
             emit,
-            price_first: Price::ZERO,
+            trade_id_end: TradeId(trade_id_before.0 + MEETINGS_MAX),
             price_last: Price::ZERO,
         };
         book.cross(pool, order, limit, &mut effects);
-        let (first, last) = (effects.price_first, effects.price_last);
+        let last = effects.price_last;
         self.touch(order.instrument_id);
-        let has_traded = last != Price::ZERO;
-        if has_traded {
-            self.note_trades(order.instrument_id, first, last);
+        let trades = self.trade_id_last.0 - trade_id_before.0;
+        if trades == 0 {
+            return None;
         }
-        has_traded.then_some(last)
+        let first = if trades == 1 { last } else { self.trades.price(trade_id_before.0 + 1) };
+        self.note_trades(order.instrument_id, first, last);
+        Some(last)
+    }
+
+    /// True if an order that a step's trades left open would trade on within this limit.
+    #[inline]
+    pub(crate) fn trades_on(&self, order: &Order, limit: Option<Price>) -> bool {
+        !order.is_done() && self.book_of(order).would_cross(order.side, limit)
     }
 }

@@ -22,8 +22,15 @@ use crate::{
     operator::trades::Trades,
     order::Order,
     state::hash::StateHash,
-    trading::{iceberg::Icebergs, live::attribution, self_match},
+    trading::{
+        iceberg::{Icebergs, Rounds},
+        live::attribution,
+        self_match,
+    },
 };
+
+/// How many orders a step counts an iceberg as: its shown part changes, too.
+pub(crate) const ICEBERG_COST: u64 = 2;
 
 /// The state outside the book that a match changes.
 pub(crate) struct MatchEffects<'a, E: ?Sized> {
@@ -39,8 +46,8 @@ pub(crate) struct MatchEffects<'a, E: ?Sized> {
     pub(crate) trades: &'a mut Trades,
     pub(crate) hash: &'a mut StateHash,
     pub(crate) emit: &'a mut E,
-    /// Price of the incoming order's first trade; [`Price::ZERO`] before it.
-    pub(crate) price_first: Price,
+    /// The trade id with which the step is over; what counts more than a trade's one lowers it.
+    pub(crate) trade_id_end: TradeId,
     /// Price of the incoming order's last trade; [`Price::ZERO`] before the first.
     pub(crate) price_last: Price,
 }
@@ -59,6 +66,9 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
     #[inline(never)]
     fn matched(&mut self, met: &Match<'_>) {
         let Match { maker, .. } = met;
+        // A trade counts by its id.
+        let extra = u64::from(met.reserve.is_some()) + u64::from(met.prevention.is_some());
+        self.trade_id_end.0 = self.trade_id_end.0.saturating_sub(extra);
         let shown = match met.reserve {
             Some(slot) if !met.is_unseen => self.execute_iceberg(slot, met),
             _ => Shown::NONE,
@@ -87,7 +97,19 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
         self.icebergs.get(slot).shown_quantity.quantity()
     }
 
-    fn refresh(&mut self, slot: Slot, maker: &mut Order) -> Option<Quantity> {
+    fn has_left(&self) -> bool {
+        *self.trade_id_last < self.trade_id_end
+    }
+
+    fn pass(&mut self) {
+        self.trade_id_end.0 = self.trade_id_end.0.saturating_sub(ICEBERG_COST);
+    }
+
+    fn rounds(&mut self, taker: &Order) -> &mut Rounds {
+        self.icebergs.rounds_of(taker.order_id)
+    }
+
+    fn refresh(&mut self, slot: Slot, maker: &mut Order, taker: &Order) -> Option<Quantity> {
         if self.icebergs.get(slot).shown != Lots::ZERO {
             return None;
         }
@@ -97,6 +119,9 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
         maker.order_id = *self.order_id_last;
         self.hash.change(before.hash(), maker.hash());
         let shown = self.icebergs.refresh(slot, order_id_before, maker, self.hash);
+        let reserve = maker.leaves().saturating_sub(shown);
+        let part = self.part(slot);
+        self.icebergs.rounds_of(taker.order_id).count_in(maker.price(), reserve, part);
         self.emit.emit(Event::Restated(Restated {
             key: maker.key,
             order_id_before,
@@ -136,8 +161,6 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
     fn report_traded(&mut self, met: &Match<'_>) {
         let Match { maker, taker, quantity, .. } = met;
         self.trade_id_last.0 += 1;
-        let is_first = self.price_first == Price::ZERO;
-        self.price_first = if is_first { maker.price() } else { self.price_first };
         self.price_last = maker.price();
         let traded = Traded {
             trade_id: *self.trade_id_last,

@@ -203,7 +203,7 @@ fn a_released_order_waits_for_the_auction() {
         phase AAPL continuous               => {}, released A41, released A42
         order A41                           => sell 1 of 1 executed 0 canceled 0 firm ACME capacity O waits for the auction
         cancel A42                          => {}, canceled A42 1
-        time 0                              => {}, auction AAPL 40 @ 100, phase AAPL continuous, booked 1 @ 110
+        time 0                              => {}, auction AAPL 40 @ 100, phase AAPL continuous, ready A41, booked 1 @ 110
         book AAPL                           => ask A41 1 @ 110
         ",
         traded(1..=15),

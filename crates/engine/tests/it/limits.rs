@@ -6,7 +6,10 @@ use market::{
     Symbol, Text,
 };
 
-use crate::scenario::{World, check};
+use crate::{
+    scenario::{World, check},
+    trades_in_steps::in_steps,
+};
 
 /// Rule 3.1: there are 65,535 instruments at most, and each of them is found by its symbol.
 #[test]
@@ -89,6 +92,6 @@ fn priority_holds_over_the_whole_price_range() {
     let trades: Vec<_> = (1..=number)
         .map(|maker| format!("trade A{maker} B1 1 @ {}", 1 + (maker - 1) * 7_919_111))
         .collect();
-    scenario += &format!("buy B1 {number} @ market => accepted, {}\n", trades.join(", "));
+    scenario += &in_steps(&format!("buy B1 {number} @ market"), "accepted", &trades);
     check(&scenario);
 }

@@ -43,6 +43,7 @@ mod minimum_quantity;
 mod phases;
 mod auctions;
 mod auction_steps;
+mod trades_in_steps;
 mod bands;
 mod venue;
 mod operators;

@@ -2,7 +2,10 @@
 
 use engine::{Section, TRADES_KEPT};
 
-use crate::scenario::{World, check};
+use crate::{
+    scenario::{World, check},
+    trades_in_steps::in_steps,
+};
 
 /// A market where A and B pay USD for AAPL, in shares, from the accounts P and Q.
 pub const PAID: &str = "
@@ -302,8 +305,9 @@ fn market_orders_count_so_many_orders() {
     let sell =
         |number| format!("sell B{number} 1 @ 1 => accepted, reserve Q 1 SHR, booked 1 @ 1\n");
     let sells: String = (1..=257).map(sell).collect();
-    let trade = |number| format!(", trade B{number} A2 1 @ 1, settle P Q 1 USD, settle Q P 1 SHR");
-    let trades: String = (1..=256).map(trade).collect();
+    let trade = |number| format!("trade B{number} A2 1 @ 1, settle P Q 1 USD, settle Q P 1 SHR");
+    let trades: Vec<_> = (1..=256).map(trade).collect();
+    let steps = in_steps("buy A2 256 @ market", "accepted, reserve P 256 USD", &trades);
     check_paid(&format!(
         "
         live-orders B 2000          => live-orders B 2000
@@ -311,7 +315,7 @@ fn market_orders_count_so_many_orders() {
         deposit Q 9000 SHR          => deposit Q 9000 SHR
         {sells}
         buy A1 257 @ market         => rejected A1 InsufficientBalance
-        buy A2 256 @ market         => accepted, reserve P 256 USD{trades}
+        {steps}
         buy A3 9 @ market           => accepted, reserve P 1 USD, trade B257 A3 1 @ 1, settle P Q 1 USD, settle Q P 1 SHR, canceled A3 8 ioc
         "
     ));

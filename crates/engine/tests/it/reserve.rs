@@ -156,7 +156,10 @@ fn an_order_trades_with_an_iceberg_a_few_times() {
     let key = OrderKey { session_id: SessionId(2), channel: 0, user_ref_num: 1 };
     let (symbol, quantity) = (Symbol::new("AAPL").unwrap(), Quantity(96_543));
     let buy = EnterOrder::limit(key, Side::Buy, symbol, quantity, Price(100));
-    let events = world.apply(Command::Enter(buy));
+    let mut events = world.apply(Command::Enter(buy));
+    while world.engine().due().is_some() {
+        events.extend(world.apply(Command::Time));
+    }
     let trades = events.iter().filter(|event| matches!(event, Event::Traded(_))).count();
     assert!(trades <= 3_000, "{trades} trades");
     assert!(1_000 <= trades && world.engine().counters().orders_live <= 1_000);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 30] = [
+const SCENARIOS: [&str; 31] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -32,6 +32,7 @@ const SCENARIOS: [&str; 30] = [
     include_str!("phases.rs"),
     include_str!("auctions.rs"),
     include_str!("auction_steps.rs"),
+    include_str!("trades_in_steps.rs"),
     include_str!("bands.rs"),
     include_str!("venue.rs"),
     include_str!("operators.rs"),

@@ -71,11 +71,12 @@ enum Kind {
     EndOfDay,
     Expiry,
     Auction,
+    TakesAll,
     Icebergs,
     PaidMarket,
 }
 
-const KINDS: [(&str, Kind); 13] = [
+const KINDS: [(&str, Kind); 14] = [
     ("plain orders", Kind::Plain),
     ("pegged orders", Kind::Pegs),
     ("minimum quantity", Kind::Minimum),
@@ -87,6 +88,7 @@ const KINDS: [(&str, Kind); 13] = [
     ("end of day", Kind::EndOfDay),
     ("expiry of all", Kind::Expiry),
     ("auction", Kind::Auction),
+    ("order that takes all", Kind::TakesAll),
     ("icebergs", Kind::Icebergs),
     ("paid market order", Kind::PaidMarket),
 ];
@@ -305,8 +307,9 @@ impl Attacked {
                 let set = SetPhase::new(self.symbol, Phase::Continuous);
                 (next, Command::Venue(VenueCommand::SetPhase(set)))
             }
-            Kind::Icebergs => {
-                let quantity = Quantity(u64::from(self.engine.counters().orders_live) * PARTS);
+            Kind::TakesAll | Kind::Icebergs => {
+                let lots = if kind == Kind::Icebergs { PARTS } else { 1 };
+                let quantity = Quantity(u64::from(self.engine.counters().orders_live) * lots);
                 let order = EnterOrder { quantity, ..self.order(2, Side::Buy, MID + 1) };
                 (next, Command::Enter(order))
             }

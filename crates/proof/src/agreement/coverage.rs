@@ -122,6 +122,7 @@ const EXPECTED: &str = "\
     Replace: Rejected NotInPhase
     Auction in a later step, traded {false|true}
     An order waits for an auction to be over
+    An order trades in steps
     Canceled in a later step {User|Supervisory|EndOfDay}
     Time: Triggered, limit true
     A price is shared out
@@ -309,6 +310,7 @@ fn waits_for_quantity(engine: &Engine, event: &Event) -> Option<&'static str> {
     match engine.order(key)?.waits_for {
         Some(WaitsFor::Quantity) => Some(name),
         Some(WaitsFor::Auction) => Some("An order waits for an auction to be over"),
+        Some(WaitsFor::Turn) => Some("An order trades in steps"),
         _ => None,
     }
 }

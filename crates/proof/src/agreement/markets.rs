@@ -79,6 +79,11 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
             sessions: 4, instruments: 3, accounts: 3, spread: 8, minimum_percent: 40,
             live_orders: 60,
         }
+        "deep books" {
+            instruments: 2, spread: 3, conditions_percent: 40, live_orders: 400,
+            jumps_per_million: 0, venue_per_mille: 2,
+            self_match_preventions: vec![Off, DecrementBoth],
+        }
         "everything" {
             sessions: 4, instruments: 3, accounts: 3, spread: 10, conditions_percent: 30,
             beyond_ouch_percent: 25, waits_percent: 40, minimum_percent: 25, pegs_percent: 20,

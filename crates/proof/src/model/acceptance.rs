@@ -243,7 +243,12 @@ impl Model {
         let original = self.orders[place];
         let allowed = self
             .may_enter(key.session_id, original.attributes.firm)
-            .and_then(|()| self.instrument_takes(&original));
+            .and_then(|()| self.instrument_takes(&original))
+            .and_then(|()| match self.is_trading_in_steps(original.instrument_id) {
+                // 6.12
+                true => Err(RejectReason::NotInPhase),
+                false => Ok(()),
+            });
         if let Err(reason) = allowed {
             self.use_number(key);
             return self.reject(key, reason, asked.client_order_id());

@@ -53,7 +53,10 @@ impl Model {
                 i128::try_from(self.money.setting(account_id, ShortMax, terms.base)).unwrap();
             let is_position = terms.class == MoneyClass::Position;
             short_fits = !is_short || (is_position && short_max > 0);
-            let cost = self.cost_of(order, &terms);
+            // 6.12: without a limit it is only known when it comes in.
+            let waits =
+                order.order_type != OrderType::Limit && self.comes_in_later(order.instrument_id);
+            let cost = if waits { 0 } else { self.cost_of(order, &terms) };
             cost_fits = cost <= limit(OrderNotionalMax, terms.quote);
             let freed = original.map_or(0, |it| it.held);
             let has = |asset_id| self.balance(account_id, asset_id);

@@ -167,14 +167,15 @@ impl Model {
         self.place_of(first.key).expect("it is live")
     }
 
-    /// Does the auction of an instrument trade in steps? (27.14)
+    /// Does the auction of an instrument, or an order there, trade in steps? (6.11, 27.14)
     pub(super) fn is_trading_in_steps(&self, id: InstrumentId) -> bool {
-        self.auctions.iter().any(|it| it.id == id)
+        self.auctions.iter().any(|it| it.id == id) || self.halves.iter().any(|it| it.id == id)
     }
 
-    /// May nothing happen to an order but its auction? (27.16)
+    /// May nothing happen to an order but what trades there in steps? (6.11, 27.16)
     pub(super) fn is_stuck(&self, order: &ModelOrder) -> bool {
-        order.place == Place::Book && self.is_trading_in_steps(order.instrument_id)
+        [Place::Book, Place::Turn].contains(&order.place)
+            && self.is_trading_in_steps(order.instrument_id)
     }
 
     /// The next trades of the auctions that began; one that begins counts as a trade. (27.14)

@@ -5,7 +5,7 @@
 
 use market::{
     CancelReason, Event, Instructions, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing,
-    Released, ReplaceTerms, Scope, Side, Ticks, TimeInForce, TradeId, Triggered,
+    Released, ReplaceTerms, RestateReason, Scope, Side, Ticks, TimeInForce, TradeId, Triggered,
 };
 
 use super::{
@@ -37,8 +37,10 @@ pub enum Place {
     Reference,
     /// It waits until it can trade enough. (37.1)
     Quantity,
-    /// It waits until auctions that trade in steps are over. (27.18)
+    /// It waits until nothing trades in steps in its instrument. (6.12, 27.18)
     Auction,
+    /// It trades in steps, and waits for its turn. (6.11)
+    Turn,
     /// It is triggered, and comes in when the orders triggered before it have. (20.4)
     Line,
 }
@@ -329,13 +331,25 @@ impl Model {
 
     /// It trades and rests, and what that means for others is to follow.
     pub(super) fn come_in(&mut self, mut order: ModelOrder) {
-        // 27.18
-        if self.is_trading_in_steps(order.instrument_id) {
+        // 6.12, 27.18
+        let id = order.instrument_id;
+        if self.is_trading_in_steps(id) || self.comes_in_later(id) {
             order.place = Place::Auction;
             return self.orders.push(order);
         }
+        self.come_in_now(order);
+    }
+
+    /// An order that waited for others comes in, under a new order id. (6.12)
+    fn come_in_at_last(&mut self, mut order: ModelOrder) {
+        let order_id_before = order.order_id;
+        order.order_id = self.new_order_id();
+        self.report_restated(&order, order_id_before, RestateReason::Ready);
+        self.come_in_now(order);
+    }
+
+    fn come_in_now(&mut self, mut order: ModelOrder) {
         order.place = Place::Book;
-        let executed_before = order.executed;
         let mut why_not = self.phase_cancels(&order);
         if why_not.is_none() && !self.hold_without_limit(&mut order) {
             why_not = Some(CancelReason::Unpaid);
@@ -350,7 +364,15 @@ impl Model {
                 order
             }
         };
-        let has_executed = after.executed > executed_before;
+        let has_executed = after.executed > order.executed;
+        self.note_after(order, after, has_executed);
+    }
+
+    /// What became of an order that came in, for those that it is linked to.
+    pub(super) fn note_after(&mut self, order: ModelOrder, after: ModelOrder, has_executed: bool) {
+        if after.is_pegged() {
+            return self.note_after_peg(order, after, has_executed);
+        }
         if self.place_of(order.key).is_none() {
             // It is done; what it leaves behind stays until the end of the command.
             self.bury(after);
@@ -402,16 +424,19 @@ impl Model {
         // 37.11
         let mut checks_left = if self.is_check_left { 0 } else { CHECKS_MAX };
         loop {
+            // 6.14
+            if !self.halves.is_empty() {
+                (moves_left, checks_left) = (0, 0);
+            }
             if !self.noted.is_empty() {
                 let (key, has_executed) = self.noted.remove(0);
                 self.follow_links(key, has_executed);
             } else if triggered_left > 0
-                && self.auctions.is_empty()
                 && let Some(place) = self.first_after_auctions()
             {
-                // 27.18
+                // 6.12, 27.18
                 triggered_left -= 1;
-                self.act_if_open(place, Self::come_in);
+                self.act_if_open(place, Self::come_in_at_last);
             } else if triggered_left > 0 && !self.line.is_empty() {
                 let key = self.line.remove(0);
                 let is_meant =
@@ -442,17 +467,23 @@ impl Model {
                     || self.is_check_left
                     || self.is_behind
                     || self.has_cancels_left()
-                    || !self.auctions.is_empty();
+                    || !self.auctions.is_empty()
+                    || !self.halves.is_empty();
                 self.left_since_ns = is_left.then(|| self.left_since_ns.unwrap_or(self.now_ns));
                 return;
             }
         }
     }
 
-    /// Of the orders that wait for auctions, the one whose turn it is. (27.18)
+    /// Of the orders that waited for what traded in steps in their instrument, the one whose turn it
+    /// is. (6.12, 27.18)
     fn first_after_auctions(&self) -> Option<usize> {
         let places = 0..self.orders.len();
-        let waits = |it: &ModelOrder| it.place == Place::Auction && !it.is_done();
+        let waits = |it: &ModelOrder| {
+            it.place == Place::Auction
+                && !it.is_done()
+                && !self.is_trading_in_steps(it.instrument_id)
+        };
         let waiting = places.filter(|place| waits(&self.orders[*place]));
         waiting.min_by_key(|place| self.orders[*place].order_id)
     }

@@ -1,20 +1,28 @@
 //! Continuous trading: an incoming order trades with the book, and rests or is canceled. Sections 6,
 //! 13 to 17, 29 and 35 of the rules.
 
+use std::collections::VecDeque;
+
 use market::{
     AuctionTrade, Booked, CancelReason, Display, Event, Firm, Lots, OrderKey, OrderType, Phase,
     PhaseCause, Price, Quantity, RestateReason, SelfMatchPrevented, SelfMatchPrevention, SetPhase,
     Shown, Side, Symbol, TimeInForce, TradeId, Traded,
 };
 
-use super::{Model, ModelOrder, Place, same_side_of_book, sharing::Shared};
+use super::{Model, ModelOrder, Place, in_steps::Half, same_side_of_book, sharing::Shared};
 
 /// How many orders of the other side count for a minimum (15.6) and for a cost (42.4).
 pub(super) const COUNTED_MAX: usize = 256;
 
+/// What an iceberg trades in so many rounds, beside what it shows. (35.9)
+fn in_rounds(it: &ModelOrder, rounds: u64) -> u64 {
+    let part = u64::from(it.instructions.shown_quantity.0);
+    (it.leaves().0 - it.offered()).min(rounds * part)
+}
+
 impl Model {
     /// Trades an order, and lets it rest or cancels it; as it is afterwards, but for that.
-    pub(super) fn trade_then_rest(&mut self, mut order: ModelOrder) -> ModelOrder {
+    pub(super) fn trade_then_rest(&mut self, order: ModelOrder) -> ModelOrder {
         if self.is_collected(&order) {
             self.rest(order);
             return order;
@@ -39,10 +47,17 @@ impl Model {
             self.cancel_incoming(&order, CancelReason::ImmediateOrCancel);
             return order;
         }
+        let half = self.half(&order);
+        self.trade_in_step(order, half)
+    }
+
+    /// An order trades as far as it may in a step. If it may go no further, it rests or is canceled.
+    /// (6.10)
+    pub(super) fn trade_in_step(&mut self, mut order: ModelOrder, mut half: Half) -> ModelOrder {
+        let market = half.market;
+        let mut step = self.new_step();
         let mut price_last = None;
-        let market = *self.market(order.instrument_id);
         let mut is_stopped = false;
-        let mut rounds_at = None;
         while !order.is_done()
             && let Some(place) = self.first_to_trade_with(&order)
         {
@@ -51,31 +66,54 @@ impl Model {
                 is_stopped = true;
                 break;
             }
+            if step.is_over() {
+                self.note_last(order.instrument_id, price_last);
+                half.price_last = price_last.or(half.price_last);
+                return self.cut(order, half);
+            }
+            if let Some((key, lots)) = half.shares.pop_front() {
+                let place = self.place_of(key).expect("it offers that");
+                step.met(&self.orders[place]);
+                price_last = Some(self.orders[place].price);
+                self.trade(place, &mut order, lots);
+                continue;
+            }
+            if let Some(key) = half.in_rounds.pop_front() {
+                let place = self.place_of(key).expect("it is in the book");
+                step.met(&self.orders[place]);
+                if self.trade_in_rounds(place, &mut order, half.rounds) {
+                    price_last = Some(self.orders[place].price);
+                }
+                continue;
+            }
             // 38.1, 38.4
             let shared = self.share(&order, place);
             let place = if let Some(Shared::Own(own)) = shared { own } else { place };
             let maker = &self.orders[place];
             // 13.1, 35.6
             if self.are_own(&order, maker) {
+                step.met(maker);
                 let quantity = order.leaves().min(maker.leaves());
                 self.prevent(place, &mut order, quantity);
                 continue;
             }
-            price_last = Some(maker.price);
             if let Some(Shared::Out(shares)) = shared {
-                self.share_out(&mut order, shares);
+                half.shares = shares.into();
                 continue;
             }
             // 35.9
-            if order.order_id < maker.order_id && rounds_at != price_last {
-                rounds_at = price_last;
-                self.take_rounds(&mut order, place);
+            if order.order_id < maker.order_id && half.rounds_at != Some(maker.price) {
+                half.rounds_at = Some(maker.price);
+                (half.rounds, half.in_rounds) = self.rounds(&order, place);
                 continue;
             }
+            step.met(maker);
+            price_last = Some(maker.price);
             let quantity = order.leaves().0.min(maker.offered());
             self.trade(place, &mut order, quantity);
         }
         self.note_last(order.instrument_id, price_last);
+        let price_last = price_last.or(half.price_last);
         if order.is_done() {
             self.give_back(&mut order, TradeId(0));
             return order;
@@ -116,8 +154,9 @@ impl Model {
         order
     }
 
-    /// Trades with the reserves of all icebergs at the price of the first, in whole rounds. (35.9)
-    fn take_rounds(&mut self, order: &mut ModelOrder, first: usize) {
+    /// How many whole rounds an order takes of the reserves of all icebergs at the price of the first,
+    /// and their order. (35.9)
+    fn rounds(&self, order: &ModelOrder, first: usize) -> (u64, VecDeque<OrderKey>) {
         let first = self.orders[first];
         let is_meant = |it: &ModelOrder| {
             it.is_in_book()
@@ -126,25 +165,28 @@ impl Model {
                 && same_side_of_book(it.side, first.side)
         };
         let level = self.by_age(first.instrument_id, is_meant);
-        let in_rounds = |it: &ModelOrder, rounds: u64| {
-            (it.leaves().0 - it.offered()).min(rounds * u64::from(it.instructions.shown_quantity.0))
-        };
         let lots = |rounds| level.iter().map(|it| in_rounds(it, rounds)).sum::<u64>();
         let mut rounds = 0;
         while rounds < 100 && lots(rounds + 1) <= order.leaves().0 {
             rounds += 1;
         }
-        for it in &level {
-            let quantity = in_rounds(it, rounds);
-            if quantity > 0 {
-                let place = self.place_of(it.key).expect("it is in the book");
-                // 35.9: it is published as that of a hidden order.
-                self.orders[place].display = Display::Hidden;
-                self.execute(place, order, quantity, it.price, None);
-                self.orders[place].display = it.display;
-                self.note_trade(order.instrument_id, it.price);
-            }
+        let keys = level.iter().map(|it| it.key).filter(|_| rounds > 0);
+        (rounds, keys.collect())
+    }
+
+    /// Trades with the reserve of an iceberg; false if it has none. (35.9)
+    fn trade_in_rounds(&mut self, place: usize, order: &mut ModelOrder, rounds: u64) -> bool {
+        let it = self.orders[place];
+        let quantity = in_rounds(&it, rounds);
+        if quantity == 0 {
+            return false;
         }
+        // 35.9: it is published as that of a hidden order.
+        self.orders[place].display = Display::Hidden;
+        self.execute(place, order, quantity, it.price, None);
+        self.orders[place].display = it.display;
+        self.note_trade(order.instrument_id, it.price);
+        true
     }
 
     /// An order rests from now on.

@@ -26,7 +26,9 @@ impl ModelOrder {
 impl Model {
     /// The pegged orders of an instrument that wait for no other, by age.
     pub fn pegged(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
-        self.by_age(instrument_id, |it| it.is_pegged() && it.place != Place::Parent)
+        self.by_age(instrument_id, |it| {
+            it.is_pegged() && ![Place::Parent, Place::Turn].contains(&it.place)
+        })
     }
 
     /// The price that an order should have now; 0 is none. (36.1, 36.2, 36.6)
@@ -90,7 +92,8 @@ impl Model {
     /// A pegged order was accepted or released. (36.5)
     pub(super) fn begin_pegged(&mut self, mut order: ModelOrder) {
         let price = self.price_to_have(&order);
-        if price == Price(0) {
+        // 6.12
+        if price == Price(0) || self.comes_in_later(order.instrument_id) {
             order.place = Place::Reference;
             return self.orders.push(order);
         }
@@ -113,9 +116,17 @@ impl Model {
             return self.orders.push(order);
         }
         order.place = Place::Book;
-        let executed_before = order.executed;
         let after = self.trade_then_rest(order);
-        let has_executed = after.executed > executed_before;
+        self.note_after_peg(order, after, after.executed > order.executed);
+    }
+
+    /// What became of a pegged order that came in, for those that it is linked to.
+    pub(super) fn note_after_peg(
+        &mut self,
+        order: ModelOrder,
+        after: ModelOrder,
+        has_executed: bool,
+    ) {
         if after.place == Place::Reference {
             // 36.9
             self.take_price(after, Price(0));

@@ -13,7 +13,7 @@ const CANCELS_MAX: usize = 32;
 const EXPIRY_COST: usize = 2;
 
 /// How many orders of a session are looked at for that. (24.7)
-const LOOKS_MAX: usize = 128;
+const LOOKS_MAX: usize = 96;
 
 /// How many parts of turns end for that. (24.7)
 const PARTS_MAX: usize = 4;
@@ -202,7 +202,8 @@ impl Model {
     pub(super) fn cancel_portion(&mut self) {
         let (mut canceled, mut looked_at, mut parts) = (0, 0, 0);
         while canceled < CANCELS_MAX && looked_at < LOOKS_MAX && parts < PARTS_MAX {
-            let stuck = if self.auctions.is_empty() { self.stuck.pop_front() } else { None };
+            let are_over = self.auctions.is_empty() && self.halves.is_empty();
+            let stuck = if are_over { self.stuck.pop_front() } else { None };
             let stuck = stuck.map(|(key, reason)| (key, reason, 1));
             let expired = || Some((self.first_expired()?, CancelReason::Expired, EXPIRY_COST));
             let next = match (stuck.or_else(expired), self.pending.pop_front()) {

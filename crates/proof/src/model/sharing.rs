@@ -19,8 +19,8 @@ impl Model {
     }
 
     /// How the price of the first order to trade with is shared; `None` if it goes by time.
-    pub(super) fn share(&self, order: &ModelOrder, first: usize) -> Option<Shared> {
-        let market = self.market(order.instrument_id);
+    pub(super) fn share(&mut self, order: &ModelOrder, first: usize) -> Option<Shared> {
+        let market = *self.market(order.instrument_id);
         let maker = &self.orders[first];
         let by_time = market.allocation == Allocation::PriceTime || market.time_share == 1_000_000;
         if by_time || maker.is_hidden() {
@@ -44,18 +44,10 @@ impl Model {
         if offers.iter().sum::<u64>() <= lots {
             return None;
         }
+        self.shared_out += 1;
         let shares = shares(lots, market.time_share, &offers);
         let keys = level.iter().map(|&place| self.orders[place].key);
         Some(Shared::Out(keys.zip(shares).filter(|(_, share)| *share > 0).collect()))
-    }
-
-    /// Trades with each what is its share.
-    pub(super) fn share_out(&mut self, order: &mut ModelOrder, shares: Vec<(OrderKey, u64)>) {
-        self.shared_out += 1;
-        for (key, share) in shares {
-            let place = self.place_of(key).expect("it offers that");
-            self.trade(place, order, share);
-        }
     }
 }
 

@@ -242,9 +242,12 @@ impl Model {
             let phase = to_come.as_ref().map_or(market.phase, |it| it.asked.phase);
             if meant && next_phases(phase).contains(&asked.phase) {
                 is_next = true;
-                match to_come {
-                    Some(auction) => auction.next = Some(*asked),
-                    None => self.go_on(id, asked, PhaseCause::Command),
+                // 6.13
+                let half = self.halves.iter_mut().find(|it| it.id == id);
+                match (to_come, half) {
+                    (Some(auction), _) => auction.next = Some(*asked),
+                    (None, Some(half)) => half.next = Some(*asked),
+                    (None, None) => self.go_on(id, asked, PhaseCause::Command),
                 }
             }
         }
@@ -340,6 +343,7 @@ impl Model {
             self.is_check_left = false;
             self.cancel_portion();
             self.go_on_with_auctions();
+            self.trade_on();
             self.follow();
         }
         loop {
@@ -487,10 +491,17 @@ impl Model {
         match self.market(order.instrument_id).phase {
             Phase::Halted => Err(RejectReason::Halted),
             Phase::Closed => Err(RejectReason::InstrumentClosed),
+            // 6.12: in continuous trading it waits.
+            Phase::Continuous => Ok(()),
             // 27.15
             _ if self.is_trading_in_steps(order.instrument_id) => Err(RejectReason::NotInPhase),
             _ => Ok(()),
         }
+    }
+
+    /// 25.2
+    pub(super) fn may_follow(&self, id: InstrumentId, phase: Phase) -> bool {
+        next_phases(self.market(id).phase).contains(&phase)
     }
 
     /// Why an order that waited, and comes in now, is canceled at once: a pause that the same command

@@ -97,6 +97,10 @@ impl Restoration {
                     let (first, uncrossing) = (reader.read("place")?, reader.read("auction")?);
                     self.engine.restore_auction(first, uncrossing).map_err(DecodeError::Field)?;
                 }
+                Section::HalfMatched => {
+                    let (first, half) = (reader.read("place")?, reader.read("order")?);
+                    self.engine.restore_half_matched(first, half).map_err(DecodeError::Field)?;
+                }
                 Section::HeldCancels => {
                     let Engine { auction_line, hash, .. } = &mut self.engine;
                     auction_line.held.restore(&mut reader, hash)?;
@@ -139,6 +143,8 @@ impl Restoration {
             // More than its maximum, if that was lowered.
             engine.sessions.owner_mut(key).add_live(key, slot);
         }
+        let half_matched = |field| Section::HalfMatched.field(field);
+        engine.restore_half_matched_orders().map_err(half_matched)?;
         engine.money.restore_issued()?;
         engine.refresh_auctions();
         let tied = |field| Section::Waiting.field(field);
@@ -347,7 +353,8 @@ impl Restoration {
         let priced = match is_resting {
             true => price != Price::ZERO || waits == ForAuction::No,
             false => contingent.is_some_and(|it| {
-                it.order_type == OrderType::Limit && !it.instructions.pricing.is_pegged()
+                let is_pegged = it.instructions.pricing.is_pegged();
+                it.order_type == OrderType::Limit && !is_pegged || it.is_half_matched && is_pegged
             }),
         };
         if PRICE_MAX < price || book.is_price(price) != priced {
@@ -441,12 +448,15 @@ impl Restoration {
         is_resting: bool,
     ) -> Result<(), &'static str> {
         let Some(record) = record else { return Ok(()) };
-        let ContingentRecord { order_type, minimum_quantity, instructions, mark } = record;
+        let ContingentRecord { order_type, minimum_quantity, instructions, is_half_matched, mark } =
+            record;
         let engine = &mut self.engine;
         let order = engine.pool[slot].order;
         let is_triggered = instructions.pricing.is_triggered();
         let is_pegged = instructions.pricing.is_pegged();
         let state = match (is_resting, instructions.parent) {
+            (false, 0) if is_half_matched && !is_triggered => State::HalfMatched,
+            _ if is_half_matched => return Err("instructions"),
             (true, 0) if !is_triggered => State::Resting,
             (false, 0) if is_triggered => State::ForTrigger,
             (false, 0) if is_pegged => State::ForReference,
@@ -494,8 +504,7 @@ impl Restoration {
         }
         contingents.place(id, slot, state, &order, hash);
         if state == State::ForAuction {
-            engine.auction_line.waiting.insert(order.order_id, order.key);
-            engine.contingents.has_triggered_left = true;
+            engine.add_waiting(&order);
         }
         if state == State::ForQuantity
             && !engine.restore_waiting_for_quantity(order.instrument_id, id)

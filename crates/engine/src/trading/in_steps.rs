@@ -1,0 +1,371 @@
+//! Orders that trade in steps: an incoming order meets so many resting orders when it comes in, and as
+//! many again before each later input, until it has traded as far as it may.
+//!
+//! Until then it is half matched: live, but outside the book, and nothing else changes the orders that
+//! rest in its instrument. So it has the same trades as in one step. What would come in there waits
+//! outside the book ([`Engine::comes_in_later`]), and cancels of resting orders wait, as in an auction
+//! in steps ([`steps`](mod@crate::auction::steps)). Half-matched orders of several instruments take
+//! turns. While there is one, no pegged order moves and no order that waits for quantity is tested.
+//!
+//! Invariant: an instrument has one half-matched order at most, exactly while its status says that it
+//! uncrosses in continuous trading; and that order can trade on.
+
+use alloc::collections::VecDeque;
+
+use market::{Event, InstrumentId, Lots, OrderKey, OrderType, Phase, Price, Side, encoded};
+
+use super::{
+    iceberg::Rounds,
+    incoming::{CameIn, Cut},
+};
+use crate::{
+    Engine,
+    auction::phases,
+    book::sharing::Shares,
+    contingent::instructions::{Contingent, ContingentId, State},
+    intake::classify::EntryTerms,
+    operator::venue_commands::PhaseStep,
+    order::Order,
+    state::{
+        hash::{self, StateHash},
+        view::queue,
+    },
+};
+
+/// The most resting orders that an order meets in a step; an iceberg counts as
+/// [`ICEBERG_COST`](super::on_match::ICEBERG_COST).
+pub(crate) const MEETINGS_MAX: u64 = 32;
+
+/// An order that has traded and trades on.
+#[derive(Clone, Debug)]
+pub(crate) struct HalfMatched {
+    pub(crate) key: OrderKey,
+    instrument_id: InstrumentId,
+    /// The limit of its trades: its own, or that of a band when it came in.
+    limit: Option<Price>,
+    price_last: Option<Price>,
+    /// What it holds for what it still buys without a limit, in units.
+    pub(crate) reserved: u128,
+    taken: TakenRounds,
+    /// The change of phase that follows, if a command asked for one meanwhile.
+    next: Option<PhaseStep>,
+    /// What [`TakenRounds`] says, and a tally that follows from the book.
+    rounds: Rounds,
+}
+
+/// The rounds that it took of a price's icebergs.
+#[derive(Clone, Copy, Debug)]
+struct TakenRounds {
+    price: Price,
+    count: u64,
+    /// The order whose turn it is.
+    next: Option<OrderKey>,
+    /// What is still to be shared out.
+    shares: Option<Shares>,
+}
+
+encoded! {
+    HalfMatched {
+        key, instrument_id, limit, price_last, reserved, taken, next; rounds = Rounds::default()
+    }
+    TakenRounds { price, count, next, shares }
+}
+
+fn key_word(key: &OrderKey) -> u64 {
+    let OrderKey { session_id, channel, user_ref_num } = *key;
+    u64::from(session_id.0) << 40 | u64::from(channel) << 32 | u64::from(user_ref_num)
+}
+
+impl HalfMatched {
+    /// Its element of the state hash, at this place in line.
+    fn hash(&self, place: u64) -> u64 {
+        let Self { key, instrument_id, limit, price_last, reserved, taken, next, .. } = self;
+        let price = |price: &Option<Price>| price.map_or(u64::MAX, |price| price.0);
+        let [time, pro_rata, behind, left] = taken.shares.map_or([u64::MAX; 4], |it| it.words());
+        hash::mix([
+            hash::HALF_MATCHED,
+            time,
+            pro_rata,
+            behind,
+            left,
+            place,
+            key_word(key),
+            u64::from(instrument_id.0) | taken.count << 32,
+            price(limit),
+            price(price_last),
+            *reserved as u64,
+            (*reserved >> 64) as u64,
+            taken.price.0,
+            taken.next.as_ref().map_or(u64::MAX, key_word),
+            next.map_or(u64::MAX, |next| next.word()),
+            next.map_or(0, |next| hash::word(&next.reason)),
+        ])
+    }
+}
+
+/// The half-matched orders, in the order of their turns.
+#[derive(Debug, Default)]
+pub(crate) struct HalfMatchedLine {
+    line: VecDeque<HalfMatched>,
+    /// The place of the first: how many turns there were since the line was last empty.
+    first: u64,
+}
+
+impl HalfMatchedLine {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    /// The half-matched orders, each with the place of the first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &HalfMatched)> {
+        self.line.iter().map(|it| (self.first, it))
+    }
+
+    fn push(&mut self, half: HalfMatched, hash: &mut StateHash) {
+        hash.add(half.hash(self.first + self.line.len() as u64));
+        self.line.push_back(half);
+    }
+
+    fn pop(&mut self, hash: &mut StateHash) -> Option<HalfMatched> {
+        let half = self.line.pop_front()?;
+        hash.remove(half.hash(self.first));
+        self.first += 1;
+        Some(half)
+    }
+
+    /// Begins to count anew, if none is left.
+    fn settle(&mut self) {
+        if self.line.is_empty() {
+            self.first = 0;
+        }
+    }
+
+    /// Adds the elements of the state hash.
+    pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
+        for (half, place) in self.line.iter().zip(self.first..) {
+            hash.add(half.hash(place));
+        }
+    }
+
+    /// A change of phase follows when the order of an instrument, if it has one, has traded.
+    pub(crate) fn follow_with(
+        &mut self,
+        instrument_id: InstrumentId,
+        step: &PhaseStep,
+        hash: &mut StateHash,
+    ) {
+        for (half, place) in self.line.iter_mut().zip(self.first..) {
+            if half.instrument_id == instrument_id {
+                let before = half.hash(place);
+                half.next = Some(*step);
+                hash.change(before, half.hash(place));
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// An order without a record of instructions trades on in later steps.
+    #[cold]
+    pub(crate) fn trade_on_with_record(&mut self, mut order: Order, terms: &EntryTerms, cut: &Cut) {
+        order.is_contingent = true;
+        let EntryTerms { order_type, instructions, .. } = *terms;
+        let contingent = Contingent::new(&order, instructions, order_type, Lots::ZERO);
+        let id = self.contingents.add(contingent);
+        self.trade_on_later(order, id, cut);
+    }
+
+    /// An order without a slot trades on in later steps. From now on nothing else changes its book.
+    #[cold]
+    pub(crate) fn trade_on_later(&mut self, order: Order, id: ContingentId, cut: &Cut) {
+        let Order { key, order_id, instrument_id, .. } = order;
+        // It had its minimum, or will have it: the book stays as it is.
+        self.contingents[id].minimum_quantity = Lots::ZERO;
+        self.hold(order, id, State::HalfMatched);
+        self.change_trading(instrument_id, |trading| trading.is_uncrossing = true);
+        let rounds = self.icebergs.rounds_of(order_id).clone();
+        let (reserved, taken) = (self.money.suspend_market(), self.taken(&rounds));
+        self.line_up_half_matched(HalfMatched {
+            key,
+            instrument_id,
+            limit: cut.limit,
+            price_last: cut.price_last,
+            reserved,
+            taken,
+            next: None,
+            rounds,
+        });
+        self.plan_resumption();
+    }
+
+    fn line_up_half_matched(&mut self, half: HalfMatched) {
+        self.half_matched.push(half, &mut self.hash);
+    }
+
+    fn taken(&self, rounds: &Rounds) -> TakenRounds {
+        let Rounds { price, count, next, shares, .. } = *rounds;
+        let next = (!next.is_none()).then(|| self.pool[next].order.key);
+        TakenRounds { price, count, next, shares }
+    }
+
+    /// The half-matched order whose turn it is trades on.
+    pub(crate) fn trade_on(&mut self, emit: &mut dyn FnMut(Event)) {
+        let Some(mut half) = self.half_matched.pop(&mut self.hash) else { return };
+        let slot = self.find(half.key).expect("a half-matched order is live");
+        let id = self.contingents.of(slot);
+        let before = self.pool[slot].order;
+        let mut order = before;
+        self.icebergs.rounds = half.rounds.clone();
+        self.money.resume_market(half.reserved);
+        let price_last = self.trade(&mut order, half.limit, emit);
+        self.keep_price_last(&order, price_last);
+        half.price_last = price_last.or(half.price_last);
+        if before.executed() < order.executed() {
+            self.contingents.execute(id);
+        }
+        self.hash.change(before.hash(), order.hash());
+        self.pool[slot].order = order;
+        if self.trades_on(&order, half.limit) {
+            half.rounds = self.icebergs.rounds.clone();
+            half.taken = self.taken(&half.rounds);
+            half.reserved = self.money.suspend_market();
+            return self.line_up_half_matched(half);
+        }
+        self.half_matched.settle();
+        let instrument_id = order.instrument_id;
+        self.change_trading(instrument_id, |trading| trading.is_uncrossing = false);
+        let mut order = self.take(slot);
+        let Contingent { order_type, instructions, .. } = self.contingents[id];
+        // A pegged order has a price.
+        let order_type =
+            if instructions.pricing.is_pegged() { OrderType::Limit } else { order_type };
+        let terms = EntryTerms { order_type, minimum_quantity: Lots::ZERO, instructions };
+        let came_in =
+            self.rest_or_cancel(&mut order, &terms, Some(half.limit), half.price_last, emit);
+        self.keep_record(order, id, came_in, emit);
+        if let Some(next) = half.next
+            && phases::may_follow(self.trading(instrument_id).phase, next.to)
+        {
+            self.change_phase(instrument_id, &next, emit);
+            self.refresh_auctions();
+        }
+    }
+
+    /// The record of an order that came in follows what became of it.
+    pub(crate) fn keep_record(
+        &mut self,
+        order: Order,
+        id: ContingentId,
+        came_in: CameIn,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        match came_in {
+            CameIn::Rests(slot) => {
+                self.contingents.place(id, slot, State::Resting, &order, &mut self.hash);
+            }
+            CameIn::TradesOn(cut) => self.trade_on_later(order, id, &cut),
+            CameIn::IsOver if self.waits_for_reference(&order, id) => {
+                self.wait_for_reference(order, id, emit);
+            }
+            CameIn::IsOver => self.contingents.finish(id, order.executed()),
+        }
+    }
+
+    /// True if a new order of this instrument waits outside the book: for an order that is half
+    /// matched, or behind others that waited for one.
+    pub(crate) fn comes_in_later(&self, instrument_id: InstrumentId) -> bool {
+        let trading = self.trading(instrument_id);
+        trading.phase == Phase::Continuous && (trading.is_uncrossing || trading.waiting != 0)
+    }
+
+    /// Restores a half-matched order; the error is the field that is invalid.
+    pub(crate) fn restore_half_matched(
+        &mut self,
+        first: u64,
+        half: HalfMatched,
+    ) -> Result<(), &'static str> {
+        let number = usize::from(half.instrument_id.0).checked_sub(1);
+        let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
+        if book.trading.is_uncrossing || book.trading.phase != Phase::Continuous {
+            return Err("instrument");
+        }
+        if self.half_matched.is_empty() {
+            self.half_matched.first = first;
+        }
+        if first != self.half_matched.first {
+            return Err("place");
+        }
+        self.change_trading(half.instrument_id, |trading| trading.is_uncrossing = true);
+        self.line_up_half_matched(half);
+        Ok(())
+    }
+
+    /// Restores what follows from the orders: what half-matched ones hold, and their rounds. The error
+    /// is the field that is invalid.
+    pub(crate) fn restore_half_matched_orders(&mut self) -> Result<(), &'static str> {
+        let is_half = |id: &ContingentId| self.contingents[*id].state == State::HalfMatched;
+        if self.contingents.iter().filter(is_half).count() != self.half_matched.len() {
+            return Err("key");
+        }
+        for index in 0..self.half_matched.len() {
+            let HalfMatched { key, instrument_id, limit, taken, reserved, .. } =
+                self.half_matched.line[index].clone();
+            let slot = self.find(key).ok_or("key")?;
+            let order = self.pool[slot].order;
+            let id = self.contingents.find(slot).ok_or("key")?;
+            if self.contingents[id].state != State::HalfMatched {
+                return Err("key");
+            }
+            if order.instrument_id != instrument_id {
+                return Err("instrument");
+            }
+            if !self.trades_on(&order, limit) {
+                return Err("limit");
+            }
+            self.money.restore_walk(&order, reserved).ok_or("reserved")?;
+            let mut rounds = Rounds::new(order.order_id);
+            (rounds.price, rounds.count, rounds.shares) = (taken.price, taken.count, taken.shares);
+            let other = if order.side.is_buy() { Side::Sell } else { Side::Buy };
+            let (_, price, oldest) =
+                self.book_at(instrument_id).level_at_or_after(other, 0).ok_or("limit")?;
+            if let Some(next) = taken.next {
+                let next = self.find(next).ok_or("next")?;
+                rounds.next = queue(self, oldest).find(|slot| *slot == next).ok_or("next")?;
+            }
+            let fits = |shares: Shares| taken.next.is_some() && shares.may_be_of(order.leaves());
+            if !taken.shares.is_none_or(fits) {
+                return Err("shares");
+            }
+            let icebergs = queue(self, oldest).filter(|slot| self.pool[*slot].order.is_iceberg);
+            for slot in icebergs {
+                let maker = &self.pool[slot].order;
+                if order.order_id < maker.order_id {
+                    let iceberg = self.icebergs.get(slot);
+                    let reserve = maker.leaves().saturating_sub(iceberg.shown.quantity());
+                    rounds.count_in(price, reserve, iceberg.shown_quantity.quantity());
+                }
+            }
+            self.half_matched.line[index].rounds = rounds;
+        }
+        Ok(())
+    }
+
+    /// Checks that half-matched orders can trade on, and are in line once.
+    pub(crate) fn check_half_matched(&self) {
+        for (_, half) in self.half_matched.iter() {
+            let slot = self.find(half.key).expect("it is live");
+            let order = &self.pool[slot].order;
+            let state = self.contingents[self.contingents.of(slot)].state;
+            assert_eq!((state, order.instrument_id), (State::HalfMatched, half.instrument_id));
+            assert!(self.trading(half.instrument_id).is_uncrossing, "{half:?}");
+            assert_eq!(self.trading(half.instrument_id).phase, Phase::Continuous);
+            assert!(self.trades_on(order, half.limit), "{half:?}");
+        }
+        let is_half = |id: &ContingentId| self.contingents[*id].state == State::HalfMatched;
+        assert_eq!(self.contingents.iter().filter(is_half).count(), self.half_matched.len());
+    }
+}
