@@ -315,12 +315,10 @@ fn measure_path(
                     runs: options.runs,
                     from_disk,
                 };
-                let mut drives = resend::ResendDrives::log_in(fix, entry, clock)
-                    .map_err(|error| failed("the login", &error))?;
                 let mut status = || venue.figures();
-                drives
-                    .make_reports(&asked, &mut status)
-                    .map_err(|error| failed("the reports", &error))?;
+                let mut drives =
+                    resend::ResendDrives::after_reports(fix, entry, &asked, &mut status, clock)
+                        .map_err(|error| failed("the reports", &error))?;
                 let mut figures = ResendFigures::new(asked.count, drives.waited_ns);
                 for _ in 0..asked.runs {
                     let driven = drives.run(&asked, &mut figures);

@@ -102,42 +102,36 @@ pub(super) struct ResendDrives {
     requests: Prepared,
     other: StreamDrive,
     orders: Prepared,
-    clock: SystemClock,
     pub(super) waited_ns: u64,
 }
 
 impl ResendDrives {
-    pub(super) fn log_in(
+    /// Has the reports made, and waits until they are on disk if they are to be read from there. The other session logs in
+    /// after that: one that says nothing for so long is closed.
+    pub(super) fn after_reports(
         fix: SocketAddr,
         entry: SocketAddr,
+        asked: &ResendOptions,
+        status: &mut impl FnMut() -> Value,
         clock: SystemClock,
     ) -> Result<Self, DriveError> {
         let mut requests = Prepared::of(Framing::Fix, LIVE_ORDERS, clock);
-        let mut orders = Prepared::of(Framing::SoupBinTcp, LIVE_ORDERS, clock);
-        let session = StreamDrive::log_in(fix, &mut requests, clock)?;
-        let other = StreamDrive::log_in(entry, &mut orders, clock)?;
-        Ok(Self { session, requests, other, orders, clock, waited_ns: 0 })
-    }
-
-    /// Has the reports made, and waits until they are on disk if they are to be read from there.
-    pub(super) fn make_reports(
-        &mut self,
-        asked: &ResendOptions,
-        status: &mut impl FnMut() -> Value,
-    ) -> Result<(), DriveError> {
+        let mut session = StreamDrive::log_in(fix, &mut requests, clock)?;
         let mut left = asked.count;
         while left > 0 {
             let count = left.min(CHUNK);
-            self.requests.fill(count);
-            self.session.run(&self.requests, asked.outstanding)?;
+            requests.fill(count);
+            session.run(&requests, asked.outstanding)?;
             left -= count;
         }
+        let begun_ns = clock.now_ns();
         if asked.from_disk {
-            let begun_ns = self.clock.now_ns();
             wait_for_files(asked, status)?;
-            self.waited_ns = self.clock.now_ns() - begun_ns;
         }
-        Ok(())
+        let waited_ns = clock.now_ns() - begun_ns;
+        let mut orders = Prepared::of(Framing::SoupBinTcp, LIVE_ORDERS, clock);
+        let other = StreamDrive::log_in(entry, &mut orders, clock)?;
+        Ok(Self { session, requests, other, orders, waited_ns })
     }
 
     /// One resend of all reports, beside the other session.
