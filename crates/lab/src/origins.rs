@@ -335,8 +335,8 @@ pub fn in_words(figures: &Value) -> String {
         ("received", "received"),
         ("lost", "lost"),
     ] {
-        if let Some(count) = figures[key].as_u64() {
-            parts.push(format!("{} {name}", load::grouped(count)));
+        if let Some(count) = figures[key].as_f64() {
+            parts.push(format!("{} {name}", load::grouped(count as u64)));
         }
     }
     if let Some(percent) = figures["received_percent"].as_f64() {

@@ -211,7 +211,7 @@ mod tests {
             row("C", "bg0.0_lt50.1", latency.clone()),
             row("C", "bg0.0_lt100.1", latency.clone()),
             row("C", "bg1000.1_lt50.1", latency),
-            row("D", "100k", json!({ "trades": 47_886 })),
+            row("D", "100k", json!({ "trades": 47_886, "commands_per_second": 349_829.6 })),
         ];
         let result = json!({ "rows": rows, "seconds": 1.0, "environment": { "cores": 2 }, "command": "damrak lab" });
         let page = origins_page(&result, "damrak report");
@@ -220,7 +220,7 @@ mod tests {
             "skipped: this kernel &lt;has&gt; none",
             "batches up to 120",
             "p50 12.0µs, p99 40.0µs",
-            "47 886 trades",
+            "47 886 trades, 349 829 commands/s",
             "1 &lt;M&gt;/s",
         ] {
             assert!(page.contains(text), "{text}");
