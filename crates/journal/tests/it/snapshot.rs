@@ -2,8 +2,8 @@
 
 use journal::{
     Crash, CrashStorage, DiskOperation, Fault, SNAPSHOT_VERSION, SnapshotError, SnapshotFault,
-    SnapshotHeader, SnapshotSummary, SnapshotWriter, payload_checksum, read_snapshot, read_snapshot_header,
-    remove_snapshots_but, snapshot_file_name, snapshots,
+    SnapshotHeader, SnapshotSummary, SnapshotWriter, payload_checksum, read_snapshot,
+    read_snapshot_header, remove_snapshots_but, snapshot_file_name, snapshots,
 };
 
 use crate::support::{JOURNAL_ID, Place, on_both};

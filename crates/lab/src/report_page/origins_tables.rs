@@ -71,7 +71,7 @@ fn table(rows: &[Value], origin: &str, title: &str) -> String {
         };
         let _ = writeln!(
             html,
-            "<tr><td>{}</td><td class=text>{ours}</td><td>{}</td></tr>",
+            "<tr><td>{}</td><td>{ours}</td><td>{}</td></tr>",
             word("case"),
             word("theirs")
         );
@@ -84,12 +84,12 @@ fn table(rows: &[Value], origin: &str, title: &str) -> String {
     }
     let differences: String = differences.iter().map(|text| format!("<p>{text}</p>\n")).collect();
     format!(
-        "<h2>{origin}: {title}</h2>\n{differences}<table>\n<tr><th>case</th><th class=text>ours</th><th>theirs</th></tr>\n\
+        "<h2>{origin}: {title}</h2>\n{differences}<table class=words>\n<tr><th>case</th><th>ours</th><th>theirs</th></tr>\n\
          {html}</table>\n"
     )
 }
 
-/// A bar for each row that has the figure; nothing if none has.
+/// A lying bar for each row that has the figure; nothing if none has.
 fn bars(
     rows: &[Value],
     origin: &str,
@@ -97,11 +97,20 @@ fn bars(
     index: usize,
     figure: impl Fn(&Value) -> Option<u64>,
 ) -> Option<Value> {
-    let (x, y): (Vec<&str>, Vec<u64>) =
+    let (cases, figures): (Vec<&str>, Vec<u64>) =
         of(rows, origin).filter_map(|row| Some((case(row), figure(&row["ours"])?))).unzip();
-    (!x.is_empty()).then(|| {
-        json!({ "type": "bar", "name": name, "x": x, "y": y, "marker": { "color": colour(index) } })
+    (!cases.is_empty()).then(|| {
+        json!({ "type": "bar", "orientation": "h", "name": name, "x": figures, "y": cases,
+                "marker": { "color": colour(index) } })
     })
+}
+
+/// The axes of bars: figures by their logarithm, cases from above.
+fn bar_layout(figure: &str) -> Value {
+    let x_axis = json!({ "title": { "text": figure }, "type": "log", "dtick": 1 });
+    let mut layout = layout(x_axis, json!({ "automargin": true, "autorange": "reversed" }));
+    layout["barmode"] = "group".into();
+    layout
 }
 
 fn chart(
@@ -112,7 +121,7 @@ fn chart(
     layout: Value,
 ) -> Option<Chart> {
     let [id, title, explanation] = [id, title, explanation].map(str::to_owned);
-    (!data.is_empty()).then_some(Chart { id, title, explanation, height: 440, data, layout })
+    (!data.is_empty()).then_some(Chart { id, title, explanation, height: 560, data, layout })
 }
 
 fn packets(rows: &[Value]) -> Option<Chart> {
@@ -121,15 +130,12 @@ fn packets(rows: &[Value]) -> Option<Chart> {
         bars(rows, "A", "sent", 0, figure("sent_per_second")),
         bars(rows, "A", "received", 1, figure("received_per_second")),
     ];
-    let mut layout =
-        layout(json!({ "automargin": true }), json!({ "title": { "text": "datagrams a second" } }));
-    layout["barmode"] = "group".into();
     chart(
         "packets",
         "Datagrams a second",
         "One way, ours. Where fewer are received than sent, the receiver\u{2019}s buffer was full.",
         data.into_iter().flatten().collect(),
-        layout,
+        bar_layout("datagrams a second"),
     )
 }
 
@@ -138,16 +144,13 @@ fn batches(rows: &[Value]) -> Option<Chart> {
     let data = roles
         .filter_map(|(index, role)| bars(rows, "B", role, index, |ours| batch_max(ours, role)))
         .collect();
-    let y_axis = json!({ "title": { "text": "largest batch, messages" }, "type": "log" });
-    let mut layout = layout(json!({ "automargin": true }), y_axis);
-    layout["barmode"] = "group".into();
     chart(
         "batches",
         "Largest batches",
         "Ours, by layout and instruments. A batch near the length of a ring (8 192, or 16 384 of the snapshot agent) is a \
          reader that had no core.",
         data,
-        layout,
+        bar_layout("largest batch, messages"),
     )
 }
 
