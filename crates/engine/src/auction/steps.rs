@@ -102,21 +102,48 @@ pub(crate) struct AuctionLine {
     first: u64,
     /// Orders that are canceled when no auction is left.
     pub(crate) held: PendingCancels,
-    /// Orders that come in when nothing trades in steps in their instrument, by instrument and order
-    /// id.
-    pub(crate) waiting: BTreeMap<InstrumentId, BTreeMap<OrderId, OrderKey>>,
+    /// Orders that come in when nothing trades in steps in their instrument.
+    pub(crate) waiting: BTreeMap<InstrumentId, WaitingOrders>,
+    /// The first of each instrument in which nothing does any more.
+    ready: BTreeMap<OrderId, OrderKey>,
+}
+
+/// The orders that wait in one instrument.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingOrders {
+    pub(crate) by_id: BTreeMap<OrderId, OrderKey>,
+    /// The one that is [`ready`](AuctionLine::ready).
+    ready: Option<OrderId>,
 }
 
 impl Default for AuctionLine {
     fn default() -> Self {
-        let (line, waiting) = (VecDeque::new(), BTreeMap::new());
-        Self { line, first: 0, held: PendingCancels::new(hash::HELD_CANCEL), waiting }
+        let (line, waiting, ready) = Default::default();
+        Self { line, first: 0, held: PendingCancels::new(hash::HELD_CANCEL), waiting, ready }
     }
 }
 
 impl AuctionLine {
     pub(crate) fn is_empty(&self) -> bool {
         self.line.is_empty()
+    }
+
+    /// Follows a change of the orders that wait in an instrument, or of whether it trades in steps.
+    pub(crate) fn settle_waiting(&mut self, instrument_id: InstrumentId, is_uncrossing: bool) {
+        let Some(waiting) = self.waiting.get_mut(&instrument_id) else { return };
+        let first = waiting.by_id.first_key_value().filter(|_| !is_uncrossing);
+        let first = first.map(|(order_id, key)| (*order_id, *key));
+        let ready = first.map(|(order_id, _)| order_id);
+        if waiting.ready != ready {
+            if let Some(before) = waiting.ready {
+                self.ready.remove(&before);
+            }
+            self.ready.extend(first);
+            waiting.ready = ready;
+        }
+        if waiting.by_id.is_empty() {
+            self.waiting.remove(&instrument_id);
+        }
     }
 
     /// True if anything is left to do.
@@ -273,29 +300,22 @@ impl Engine {
 
     /// Indexes an order that waits until nothing trades in steps in its instrument.
     pub(crate) fn add_waiting(&mut self, order: &Order) {
-        let of_instrument = self.auction_line.waiting.entry(order.instrument_id).or_default();
-        of_instrument.insert(order.order_id, order.key);
+        let waiting = self.auction_line.waiting.entry(order.instrument_id).or_default();
+        waiting.by_id.insert(order.order_id, order.key);
         self.change_trading(order.instrument_id, |trading| trading.waiting += 1);
         self.contingents.has_triggered_left = true;
     }
 
     /// Removes such an order from its place.
     pub(crate) fn remove_waiting(&mut self, order: &Order) {
-        let AuctionLine { waiting, .. } = &mut self.auction_line;
-        let of_instrument = waiting.get_mut(&order.instrument_id).expect("it waits there");
-        of_instrument.remove(&order.order_id).expect("it waits there");
-        if of_instrument.is_empty() {
-            waiting.remove(&order.instrument_id);
-        }
+        let waiting = self.auction_line.waiting.get_mut(&order.instrument_id);
+        waiting.and_then(|it| it.by_id.remove(&order.order_id)).expect("it waits there");
         self.change_trading(order.instrument_id, |trading| trading.waiting -= 1);
     }
 
     /// The next order that waited, of those in whose instrument nothing trades in steps any more.
     pub(crate) fn first_after_auctions(&self) -> Option<ContingentId> {
-        let waiting = self.auction_line.waiting.iter();
-        let free =
-            waiting.filter(|(instrument_id, _)| !self.trading(**instrument_id).is_uncrossing);
-        let (_, key) = free.filter_map(|(_, orders)| orders.first_key_value()).min()?;
+        let (_, key) = self.auction_line.ready.first_key_value()?;
         let slot = self.find(*key).expect("an order that waits is live");
         Some(self.contingents.of(slot))
     }
@@ -364,9 +384,17 @@ impl Engine {
             assert!(self.trading(it.instrument_id).is_uncrossing, "{it:?}");
             assert!(it.cross.is_none_or(|cross| index == 0 && !cross.missing.is_zero()), "{it:?}");
         }
+        let mut ready_count = 0;
         for (instrument_id, orders) in &self.auction_line.waiting {
-            assert_eq!(orders.len(), self.trading(*instrument_id).waiting as usize);
-            for (order_id, key) in orders {
+            let trading = self.trading(*instrument_id);
+            assert_eq!(orders.by_id.len(), trading.waiting as usize);
+            let first = orders.by_id.first_key_value().filter(|_| !trading.is_uncrossing);
+            assert_eq!(orders.ready, first.map(|(order_id, _)| *order_id));
+            if let Some((order_id, key)) = first {
+                assert_eq!(self.auction_line.ready.get(order_id), Some(key));
+                ready_count += 1;
+            }
+            for (order_id, key) in &orders.by_id {
                 let slot = self.find(*key).expect("it is live");
                 let contingent = &self.contingents[self.contingents.of(slot)];
                 assert_eq!((contingent.state, contingent.order_id), (State::ForAuction, *order_id));
@@ -375,6 +403,7 @@ impl Engine {
         }
         let waiting = self.books.iter().filter(|book| book.trading.waiting != 0).count();
         assert_eq!(waiting, self.auction_line.waiting.len());
+        assert_eq!(ready_count, self.auction_line.ready.len());
     }
 
     /// A cancel of an order that cannot leave its auction: a whole one waits, another has no

@@ -461,6 +461,8 @@ impl Engine {
         change(trading);
         trading.settle();
         self.hash.change(before, trading.hash(instrument_id));
+        let is_uncrossing = trading.is_uncrossing;
+        self.auction_line.settle_waiting(instrument_id, is_uncrossing);
     }
 
     /// The number of a whole auction, from the series of trade ids.

@@ -271,7 +271,7 @@ impl Engine {
             for_quantity_count, minimum_quantity_orders,
             "what waits for quantity is found by its book"
         );
-        let waiting = self.auction_line.waiting.values().map(|orders| orders.len());
+        let waiting = self.auction_line.waiting.values().map(|orders| orders.by_id.len());
         assert_eq!(for_auction_count, waiting.sum::<usize>());
         let outside = held_count + for_trigger_count + triggered_count + for_auction_count;
         outside + for_reference_count + for_quantity_count + self.half_matched.len()
