@@ -18,6 +18,7 @@ mod reports;
 mod request;
 mod schedule;
 mod session;
+mod text;
 mod time;
 
 pub use builder::{Builder, LENGTH_MAX as BUILDER_LEN_MAX};

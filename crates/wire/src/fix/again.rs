@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::{
     SOH, TIME_LEN,
-    message::{check_sum, check_sum_digits, unsigned},
+    message::{check_sum, check_sum_digits, decimal, unsigned},
 };
 
 /// PossDupFlag.
@@ -98,19 +98,6 @@ impl<'a> Again<'a> {
 fn field_end(bytes: &[u8], at: usize) -> Option<usize> {
     let len = bytes.get(at..)?.iter().position(|byte| *byte == SOH)?;
     Some(at + len + 1)
-}
-
-fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut at = digits.len();
-    let mut rest = number;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            return &digits[at..];
-        }
-    }
 }
 
 #[cfg(test)]

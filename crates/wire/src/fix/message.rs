@@ -264,6 +264,20 @@ fn value_len(bytes: &[u8]) -> usize {
     len + rest.iter().position(|byte| *byte == SOH).unwrap_or(rest.len())
 }
 
+/// A number in decimal digits, at the end of these.
+pub(super) fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    let mut rest = number;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
 /// A number of digits only.
 pub(super) fn unsigned(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {

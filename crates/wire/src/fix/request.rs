@@ -14,7 +14,7 @@ use market::{
 use super::{
     Message, Refusal, Reports, Version,
     note::{ClOrdId, FixNote, QueryNote, RequestNote},
-    session::business_reject,
+    text::business_reject,
     time::{read_date, read_time},
 };
 

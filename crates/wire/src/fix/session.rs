@@ -14,7 +14,8 @@ use super::{
     again::Again,
     dictionary::{self, Direction},
     frame,
-    note::{ClOrdId, CompId, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote},
+    note::{ClOrdId, CompId, FixNote, LogonNote, PageNote},
+    text::{Text, business_reject},
     time::{read_time, write_time},
 };
 
@@ -627,7 +628,7 @@ impl Acceptor {
         }
         // Cut to the room of a note.
         let words = fault.reason.text().as_bytes();
-        let room = FIELDS_LEN_MAX - text.len - b"\x0158=\x01".len();
+        let room = text.room() - b"\x0158=\x01".len();
         text.put(b"\x0158=").put(&words[..words.len().min(room)]).put(&[SOH]);
         self.say(counted, text.as_bytes());
     }
@@ -829,15 +830,6 @@ impl Acceptor {
     }
 }
 
-/// A BusinessMessageReject of the message with this number.
-pub(super) fn business_reject(counted: u32, msg_type: &[u8], reason: &[u8], words: &[u8]) -> Text {
-    let mut text = Text::default();
-    text.put(b"j\x0145=").number(counted.into()).put(b"\x01372=");
-    text.put(&msg_type[..msg_type.len().min(2)]).put(b"\x01380=").put(reason);
-    text.put(b"\x0158=").put(words).put(&[SOH]);
-    text
-}
-
 /// MsgType and MsgSeqNum of a message that the venue wrote; `None` if it is no FIX message.
 fn head(message: &[u8]) -> Option<(&[u8], u64)> {
     let mut fields = message.split(|byte| *byte == SOH);
@@ -847,49 +839,6 @@ fn head(message: &[u8]) -> Option<(&[u8], u64)> {
     let msg_type = fields.nth(1)?.strip_prefix(b"35=")?;
     let number = super::message::unsigned(fields.next()?.strip_prefix(b"34=")?)?;
     Some((msg_type, number))
-}
-
-/// The fields of a message of the session while they are written.
-pub(super) struct Text {
-    bytes: [u8; FIELDS_LEN_MAX],
-    len: usize,
-}
-
-impl Default for Text {
-    fn default() -> Self {
-        Self { bytes: [0; FIELDS_LEN_MAX], len: 0 }
-    }
-}
-
-impl Text {
-    fn put(&mut self, bytes: &[u8]) -> &mut Self {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-        self
-    }
-
-    fn number(&mut self, number: u64) -> &mut Self {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        let mut rest = number;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                return self.put(&digits[at..]);
-            }
-        }
-    }
-
-    fn too_low(&mut self, expected: u64, received: u64) {
-        self.put(b"MsgSeqNum too low, expecting ").number(expected);
-        self.put(b" but received ").number(received);
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
 }
 
 const _: () =
