@@ -1,7 +1,7 @@
 //! The gateway from outside: clients on one side, rings on the other.
 //!
-//! Most tests use networks in memory and a time of their own; `sockets` repeats the journeys over
-//! the loopback of this machine.
+//! Most tests use networks in memory and a time of their own; `sockets` and `udp_sockets` repeat the
+//! journeys over the loopback of this machine.
 
 mod harness;
 mod logging_in;
@@ -12,3 +12,4 @@ mod datagrams;
 mod market_data;
 mod delta_streams;
 mod sockets;
+mod udp_sockets;

@@ -1,0 +1,293 @@
+//! Datagrams over sockets of this machine, by each way to receive them.
+
+use std::{net::UdpSocket, sync::mpsc, thread, time::Duration};
+
+use gateway::{
+    DatagramNetwork, OrderEntryUdp, OrderEntryUdpOptions, SocketParker, Throttle, Udp, UdpBackend,
+    UdpOptions, UdpParticipant,
+};
+use market::Text;
+use ring::{Agent, Parker};
+use wire::moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse};
+
+use crate::{
+    harness::{SESSION, START, Venue, enter},
+    sockets::{LOOPBACK, skipped, until},
+};
+
+/// Carries out a test with each way to receive datagrams that this system has.
+fn with_each_udp_backend(name: &str, mut test: impl FnMut(UdpBackend)) {
+    let core = *os::allowed_cores().unwrap().last().unwrap();
+    for backend in [
+        UdpBackend::Mmsg,
+        UdpBackend::Gro,
+        UdpBackend::IoUring { poller_core: None },
+        UdpBackend::IoUring { poller_core: Some(core) },
+    ] {
+        let udp = Udp::bind(LOOPBACK, &UdpOptions { backend, ..UdpOptions::default() }).unwrap();
+        match udp.refused() {
+            [] => test(backend),
+            [(_, error), ..] => {
+                skipped(&format!("udp_sockets::{name}"), &format!("{backend} is refused: {error}"))
+            }
+        }
+    }
+}
+
+/// Orders in datagrams, replies in packets to where they came from, over UDP: the same replies however datagrams are
+/// received.
+#[test]
+fn a_session_over_udp() {
+    let mut first = None;
+    with_each_udp_backend("a_session_over_udp", |backend| {
+        let replies = session_over_udp(backend);
+        assert_eq!(replies.len(), 600);
+        assert!(*first.get_or_insert(replies.clone()) == replies, "{backend}");
+    });
+}
+
+/// Gives the replies, in their order.
+fn session_over_udp(backend: UdpBackend) -> Vec<Vec<u8>> {
+    let client = UdpSocket::bind(LOOPBACK).unwrap();
+    client.set_nonblocking(true).unwrap();
+    let udp = Udp::bind(LOOPBACK, &UdpOptions { backend, ..UdpOptions::default() }).unwrap();
+    client.connect(udp.address()).unwrap();
+    let (mut venue, ends) = Venue::new(1024);
+    let mut agent = OrderEntryUdp::new(
+        udp,
+        OrderEntryUdpOptions {
+            session: SESSION,
+            users: vec![UdpParticipant {
+                address: client.local_addr().unwrap(),
+                username: Text::new("UDP001").unwrap(),
+                firms: Vec::new(),
+            }],
+            store_bytes_max: 1 << 20,
+            throttle: Throttle::default(),
+        },
+        ends.submissions,
+        ends.outputs,
+        ends.durable,
+    );
+    venue.add_session("UDP001");
+    agent.do_work(START).unwrap();
+    let mut receiver = Receiver::new(1, ReceiverLimits::default());
+    let mut delivered: Vec<Vec<u8>> = Vec::new();
+    let mut buffer = [0; 2048];
+    for number in 1..=200 {
+        client.send(&enter(3 * number)).unwrap();
+        let mut several = Vec::new();
+        for message in [enter(3 * number + 1), enter(3 * number + 2)] {
+            several.extend((message.len() as u16).to_be_bytes());
+            several.extend(message);
+        }
+        client.send(&several).unwrap();
+        until("three replies", || {
+            agent.do_work(START).unwrap();
+            venue.answer();
+            while let Ok(len) = client.recv(&mut buffer) {
+                receiver
+                    .receive(&buffer[..len], START, &mut |_, reply| delivered.push(reply.to_vec()))
+                    .unwrap();
+            }
+            delivered.len() == 3 * number as usize
+        });
+    }
+    let request = Request { session: SESSION, sequence_number: 100, count: 3 };
+    client.send(&request.encode()).unwrap();
+    until("the answer", || {
+        agent.do_work(START).unwrap();
+        let Ok(len) = client.recv(&mut buffer) else { return false };
+        let packet = parse(&buffer[..len]).unwrap();
+        matches!(packet.kind, PacketKind::Data(blocks) if blocks.count() == 3)
+            && packet.sequence_number == 100
+    });
+    delivered
+}
+
+/// Empty datagrams are datagrams, and cost those behind them nothing. What finds no buffer of io_uring waits with the system,
+/// arrives, and is counted.
+#[test]
+fn empty_and_too_many_datagrams_arrive() {
+    with_each_udp_backend("empty_and_too_many_datagrams_arrive", |backend| {
+        let options = UdpOptions { backend, ..UdpOptions::default() };
+        let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
+        let sender = UdpSocket::bind(LOOPBACK).unwrap();
+        let mut exchange = |count: usize, len_of: fn(usize) -> usize| {
+            let datagram = |number: usize| vec![number as u8; len_of(number)];
+            for number in 0..count {
+                sender.send_to(&datagram(number), receiver.address()).unwrap();
+            }
+            let (mut got, mut received) = (Vec::new(), 0);
+            until("all of them", || {
+                received += receiver.receive(&mut |_, bytes| got.push(bytes.to_vec())).unwrap();
+                received == count
+            });
+            assert!(got == (0..count).map(datagram).collect::<Vec<_>>(), "{backend}");
+            receiver.losses().read()
+        };
+        for _ in 0..3 {
+            let count = exchange(300, |number| number % 7);
+            assert_eq!((count.dropped, count.truncated, count.buffers_exhausted), (0, 0, 0));
+        }
+        // A few more than its 512 buffers, and no more than the smallest receive buffer that a system grants.
+        let count = exchange(530, |_| 1);
+        assert_eq!((count.dropped, count.truncated), (0, 0));
+        match backend {
+            // Nothing is received before all are sent.
+            UdpBackend::IoUring { poller_core: None } => assert!(count.buffers_exhausted > 0),
+            // The kernel's thread may fill a buffer that was just given back.
+            UdpBackend::IoUring { poller_core: Some(_) } => {}
+            UdpBackend::Mmsg | UdpBackend::Gro => assert_eq!(count.buffers_exhausted, 0),
+        }
+    });
+}
+
+/// More datagrams than one system call takes go out and come in whole and in order.
+#[test]
+fn datagrams_go_in_batches() {
+    let mut one = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    let mut two = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
+    assert!(two.receive_buffer_bytes() > 4096);
+    let datagram = |number: usize| vec![number as u8; number % 1500];
+    let mut got = Vec::new();
+    for number in 0..1000 {
+        assert!(one.send(two.address(), &datagram(number)).unwrap());
+        if number % 100 == 99 {
+            one.flush().unwrap();
+            until("a hundred", || {
+                let from = one.address();
+                two.receive(&mut |sender, bytes| {
+                    assert_eq!(sender, from);
+                    got.push(bytes.to_vec());
+                })
+                .unwrap();
+                got.len() == number + 1
+            });
+        }
+    }
+    assert!((0..1000).all(|number| got[number] == datagram(number)));
+    assert_eq!(two.losses().read(), gateway::UdpLossCount::default());
+    assert!(one.send(two.address(), &[0; 2049]).is_err());
+}
+
+/// Datagrams that a client sends together arrive as they were, whether the socket has the system join them or not; one
+/// that is too long is counted, and costs those beside it nothing.
+#[test]
+fn joined_datagrams_come_apart() {
+    with_each_udp_backend("joined_datagrams_come_apart", |backend| {
+        [false, true].into_iter().for_each(|joins_sent| come_apart(backend, joins_sent));
+    });
+}
+
+fn come_apart(backend: UdpBackend, joins_sent: bool) {
+    let options = UdpOptions { backend, datagram_bytes_max: 1000, ..UdpOptions::default() };
+    let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
+    let options = UdpOptions { joins_sent, ..UdpOptions::default() };
+    let mut sender = Udp::bind(LOOPBACK, &options).unwrap();
+    // Runs of one length, then a shorter one; each thousandth is too long.
+    let datagram = |number: usize| match number % 1000 {
+        999 => vec![number as u8; 1001],
+        _ => vec![number as u8; if number % 70 == 69 { 20 } else { 47 }],
+    };
+    let (mut got, mut counted) = (Vec::new(), 0);
+    for number in 0..3000 {
+        let datagram = datagram(number);
+        let (head, body) = datagram.split_at(number % 20);
+        assert!(sender.send_parts(receiver.address(), head, body).unwrap());
+        if number % 500 == 499 {
+            sender.flush().unwrap();
+            until("five hundred", || {
+                counted += receiver.receive(&mut |_, bytes| got.push(bytes.to_vec())).unwrap();
+                counted == number + 1
+            });
+        }
+    }
+    let expected: Vec<_> =
+        (0..3000).map(datagram).filter(|datagram| datagram.len() <= 1000).collect();
+    assert_eq!(got.len(), 2997);
+    assert!(got == expected, "{backend}, joins sent {joins_sent}");
+    let count = receiver.losses().read();
+    assert_eq!((count.dropped, count.truncated), (0, 3));
+    assert_eq!(sender.losses().read(), gateway::UdpLossCount::default());
+}
+
+/// What the kernel drops, what is too long and what cannot be sent is counted.
+#[test]
+fn losses_are_counted() {
+    with_each_udp_backend("losses_are_counted", losses);
+}
+
+fn losses(backend: UdpBackend) {
+    let options = UdpOptions {
+        receive_buffer_bytes: 4096,
+        datagram_bytes_max: 100,
+        backend,
+        ..UdpOptions::default()
+    };
+    let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
+    let sender = UdpSocket::bind(LOOPBACK).unwrap();
+    let mut sent = 0;
+    for number in 0..1000_u16 {
+        sender.send_to(&number.to_be_bytes(), receiver.address()).unwrap();
+        sent += 1;
+    }
+    // The kernel may deliver late, or a thread of it.
+    let (mut received, mut looks) = (0, 0);
+    until("all are received or counted", || {
+        if looks % 100 == 0 {
+            sender.send_to(b"one more", receiver.address()).unwrap();
+            sent += 1;
+        }
+        looks += 1;
+        while receiver.receive(&mut |_, _| received += 1).unwrap() > 0 {}
+        received + receiver.losses().read().dropped == sent
+    });
+    let dropped = receiver.losses().read().dropped;
+    assert!(0 < dropped && 0 < received, "{backend}: {dropped} dropped, {received} received");
+
+    sender.send_to(&[0; 101], receiver.address()).unwrap();
+    let mut delivered = 0;
+    until("the long one", || receiver.receive(&mut |_, _| delivered += 1).unwrap() == 1);
+    assert_eq!((receiver.losses().read().truncated, delivered), (1, 0));
+    assert_eq!(receiver.too_long(), [sender.local_addr().unwrap()]);
+
+    // A loopback socket cannot send to another network; those behind still go.
+    let mut one = Udp::bind(LOOPBACK, &options).unwrap();
+    assert!(one.send("[::1]:9".parse().unwrap(), b"lost").unwrap());
+    assert!(one.send(receiver.address(), b"kept").unwrap());
+    one.flush().unwrap();
+    until("the one behind", || receiver.receive(&mut |_, _| {}).unwrap() == 1);
+    assert_eq!(one.losses().read().refused, 1);
+}
+
+/// A parked thread wakes when a datagram arrives, however it is received, also one that came before it parked.
+#[test]
+fn a_datagram_wakes_a_parked_thread() {
+    with_each_udp_backend("a_datagram_wakes_a_parked_thread", |backend| {
+        let options = UdpOptions { backend, ..UdpOptions::default() };
+        let mut udp = Udp::bind(LOOPBACK, &options).unwrap();
+        let address = udp.address();
+        let mut parker = SocketParker::new(vec![udp.readiness().unwrap()]).unwrap();
+        let (looked, wait_for_look) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            for received in 0..10 {
+                let mut datagrams = 0;
+                while datagrams == 0 {
+                    datagrams = udp.receive(&mut |_, _| {}).unwrap();
+                    if datagrams == 0 {
+                        looked.send(received).unwrap();
+                        parker.park(Duration::from_secs(3600));
+                    }
+                }
+            }
+        });
+        let sender = UdpSocket::bind(LOOPBACK).unwrap();
+        for number in 0..10 {
+            // It has found nothing, and sleeps or is about to.
+            while wait_for_look.recv().unwrap() != number {}
+            sender.send_to(b"x", address).unwrap();
+        }
+        thread.join().unwrap();
+    });
+}
