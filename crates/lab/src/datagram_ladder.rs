@@ -168,19 +168,19 @@ impl Rung {
 }
 
 impl Ladder<'_> {
-    /// Measures each rung and tells its figures, or why there are none.
+    /// Measures each rung and gives `done` its figures, or why there are none.
     ///
     /// # Errors
-    /// Those of `tell`.
+    /// Those of `done`.
     pub fn climb(
         &self,
-        tell: &mut dyn FnMut(&Rung, RungFigures) -> Result<(), Failure>,
+        done: &mut dyn FnMut(&Rung, RungFigures) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let rungs = match self.path {
             LadderPath::Loopback => &Rung::OVER_LOOPBACK[..],
             LadderPath::Veth(_) => &Rung::OVER_VETH,
         };
-        rungs.iter().try_for_each(|rung| tell(rung, self.measure(rung)))
+        rungs.iter().try_for_each(|rung| done(rung, self.measure(rung)))
     }
 
     fn measure(&self, rung: &Rung) -> RungFigures {

@@ -240,13 +240,13 @@ impl Sockets {
 
 /// What is refused to the ports for datagrams, each way once: why, what is taken in its place, and what to do.
 fn refusals(wanted: UdpBackendName, ports: &[&[(UdpBackend, io::Error)]]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut named = Vec::new();
     let mut notices = Vec::new();
     for (refused, error) in ports.iter().copied().flatten() {
-        if told.contains(refused) {
+        if named.contains(refused) {
             continue;
         }
-        told.push(*refused);
+        named.push(*refused);
         let remedy = match refused {
             UdpBackend::IoUring { poller_core: Some(core) } => format!(
                 "core {core} must be one that this process may use, and `network.sqpoll_core` names it; {}",

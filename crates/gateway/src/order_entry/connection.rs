@@ -199,9 +199,9 @@ impl<S: ClientSession> Connection<S> {
             if waiting + len > OUTGOING_BYTES_MAX {
                 return Ok(0);
             }
-            let is_short = self.session.resend(reply, now_ns);
+            let goes_on = self.session.resend(reply, now_ns);
             *again = again.saturating_sub(self.session.outgoing().len() - waiting);
-            if !is_short {
+            if !goes_on {
                 return Ok(0);
             }
         }

@@ -46,7 +46,9 @@ pub struct PastReplyRange {
 pub struct PastReplyBlock {
     /// The number of the first in the stream.
     pub first: u64,
+    /// How many messages; up to half of [`PAST_BLOCK_LEN`], as an empty one takes two bytes.
     pub count: u16,
+    /// Bytes of them, lengths included.
     len: u16,
     bytes: [u8; PAST_BLOCK_LEN],
 }

@@ -392,13 +392,14 @@ mod tests {
             journal_bytes,
             effective: 10,
             newcomer_failures: 1,
+            core_wait_ns: journal_bytes,
             ..good()
         };
         let runs = [run(10, 90, Some(5), 1), run(10, 20, Some(9), 8), run(1, 3, Some(1), 2)];
         let all = AttackOutcome::of_runs(&runs).unwrap();
         assert_eq!(all.tcp.latency[0], pair(1, 3));
         assert_eq!((all.served_again_ns, all.journal_bytes), (Some(9), 8));
-        assert_eq!(all.newcomer_failures, 3);
+        assert_eq!((all.newcomer_failures, all.core_wait_ns), (3, 8));
         let silent = AttackOutcome::of_runs(&[run(1, 1, None, 0), run(1, 1, Some(1), 0)]);
         assert_eq!(silent.unwrap().served_again_ns, None);
         assert!(AttackOutcome::of_runs(&[]).is_none());
