@@ -19,7 +19,7 @@ use wire::{
 use crate::{ConnectionId, DatagramNetwork, NetworkEvent, SluiceCounters, StreamNetwork};
 
 /// Datagrams received in one call, one batch more at most.
-const DATAGRAMS_PER_POLL: usize = 4_096;
+const DATAGRAMS_PER_POLL: usize = 512;
 /// Connections opened in one call at most. A login beyond that is dropped, and comes again: between two calls the agent
 /// decides which connections stay.
 const OPENED_PER_POLL: usize = 64;

@@ -147,6 +147,7 @@ fn one_run(
         let attacker = scope.spawn(|| {
             // Where cores are few, figures should be of the venue, not of the attacker's use of a core.
             let _ = os::lower_priority();
+            let _ = os::pin_to_cores(&cores_of_attackers());
             attack.run(target);
         });
         outcome.prepared = wait(clock, options.prepare_max, || target.has_begun());
@@ -192,6 +193,12 @@ fn one_run(
     outcome.journal_bytes = journal_bytes(&journal)?;
     fs::remove_dir_all(&journal).map_err(|error| unusable(&journal, &error))?;
     Ok(outcome)
+}
+
+/// The second half of the cores, or the only one: attackers have machines of their own, and no part of the venue's.
+fn cores_of_attackers() -> Vec<usize> {
+    let cores = os::allowed_cores().unwrap_or_default();
+    cores[cores.len() / 2..].to_vec()
 }
 
 type SharedTimeline = Arc<Mutex<Timeline>>;

@@ -370,7 +370,7 @@ impl<N: StreamNetwork> Door<N> {
                     self.answer_login(subscriber, &request, options, stored, counters, now_ns);
                 }
                 // A subscriber has nothing to say that changes what it is sent.
-                ServerHappening::Message(_) => {}
+                ServerHappening::Message(_) | ServerHappening::Taken => {}
                 ServerHappening::Logout => return false,
             }
         }

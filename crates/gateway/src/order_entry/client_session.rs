@@ -32,6 +32,9 @@ pub trait ClientSession: Sized {
     /// The most commands of one message.
     const COMMANDS_MAX: usize = 1;
 
+    /// Steps (a packet taken or a read) that a connection has in one turn: others wait for them.
+    const STEPS_MAX: usize = 32;
+
     /// What its requests and replies are written in.
     const DIALECT: Dialect;
 
@@ -301,6 +304,7 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
         let happening = server.next().map_err(|violation| violation.to_string())?;
         Ok(happening.map(|happening| match happening {
             ServerHappening::Message(message) => SessionEvent::Message(message),
+            ServerHappening::Taken => SessionEvent::Taken,
             ServerHappening::Logout => SessionEvent::Logout,
             ServerHappening::Login(request) => {
                 let named = request.session.as_str().as_bytes();

@@ -47,6 +47,8 @@ impl ClientSession for FixSession {
     const FRAME_BYTES: usize = 0;
     /// The note of a request, its command, and the note of its end.
     const COMMANDS_MAX: usize = 3;
+    /// A message takes several times as long as one of OUCH.
+    const STEPS_MAX: usize = 16;
 
     fn begin_ns(options: &FixTimers, now_ns: u64) -> Option<u64> {
         Some(options.schedule?.window(Timestamp(now_ns))?.start.0)

@@ -16,12 +16,10 @@ use crate::{
     replay_store::Missing,
 };
 
-/// Steps (a packet taken or a read) one connection has in one turn.
-const STEPS_PER_CONNECTION: usize = 64;
 /// Steps all connections with a session have in one turn, before the rest have to wait for the next.
-const STEPS_PER_TURN: usize = 1024;
+const STEPS_PER_TURN: usize = 256;
 /// Steps all connections without a session have in one turn: they take a fifth of it at most.
-const STEPS_OF_STRANGERS: usize = 256;
+const STEPS_OF_STRANGERS: usize = 64;
 /// Steps one of them has, many more than a login takes.
 pub(super) const STEPS_PER_STRANGER: usize = 4;
 
@@ -133,7 +131,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work: &mut usize,
     ) -> Served {
         let steps = match connection.stage {
-            Stage::Live(_) => STEPS_PER_CONNECTION,
+            Stage::Live(_) => S::STEPS_MAX,
             Stage::Pending | Stage::Closing { .. } => STEPS_PER_STRANGER,
         };
         for _ in 0..steps {

@@ -345,6 +345,7 @@ impl Desk {
                         connection.server.send_sequenced(reply, now_ns);
                     }
                 }
+                ServerHappening::Taken => {}
                 ServerHappening::Logout => return Err(ErrorKind::ConnectionAborted.into()),
             }
         }

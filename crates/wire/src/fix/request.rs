@@ -2,7 +2,10 @@
 //!
 //! Invariant: every message gets a note, so it has an answer in the log, and its number is received with it.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    vec::Vec,
+};
 
 use market::{
     CancelOrder, Capacity, Command, ConditionChanges, Conditions, Display, EnterOrder,
@@ -20,14 +23,16 @@ use super::{
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
-/// Names that are looked at for removal when one more is added.
-const IN_FLIGHT_SWEEP: usize = 64;
+/// Names that are looked at for removal when one more is added: more than one, so that answered ones do not pile up.
+const LOOKS_PER_NAME: usize = 2;
 
 /// What a client sent and the log has not answered yet.
 #[derive(Clone, Debug, Default)]
 pub struct Intake {
     /// Orders and requests by their ClOrdID.
     in_flight: BTreeMap<ClOrdId, Named>,
+    /// Each name of `in_flight` once: the one to be looked at next is first.
+    names: VecDeque<ClOrdId>,
     /// Highest UserRefNum assigned.
     number_last: u32,
 }
@@ -162,19 +167,28 @@ impl Intake {
         known.or_else(|| self.in_flight.get(&id).copied()).filter(|named| named.number > 0)
     }
 
+    /// Adds a name, and forgets a few that the log has answered. The work does not grow with the requests that wait.
     fn add(&mut self, id: ClOrdId, named: Named, reports: &Reports) {
-        if self.in_flight.len() >= IN_FLIGHT_SWEEP {
-            let last = reports.number_last();
-            self.in_flight.retain(|id, named| {
-                let is_answered = if named.number > 0 {
-                    named.number <= last
-                } else {
-                    reports.number(id).is_some()
-                };
-                !is_answered || last < named.after
-            });
+        for _ in 0..LOOKS_PER_NAME {
+            let Some(oldest) = self.names.pop_front() else { break };
+            if self.is_answered(&oldest, reports) {
+                self.in_flight.remove(&oldest);
+            } else {
+                self.names.push_back(oldest);
+            }
         }
-        self.in_flight.insert(id, named);
+        if self.in_flight.insert(id, named).is_none() {
+            self.names.push_back(id);
+        }
+    }
+
+    /// True if the log has the order of this name, or its request, and all numbers before.
+    fn is_answered(&self, id: &ClOrdId, reports: &Reports) -> bool {
+        let named = &self.in_flight[id];
+        let last = reports.number_last();
+        let is_known =
+            if named.number > 0 { named.number <= last } else { reports.number(id).is_some() };
+        is_known && named.after <= last
     }
 }
 

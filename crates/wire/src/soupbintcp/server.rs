@@ -47,6 +47,8 @@ pub enum ServerHappening<'a> {
     Login(LoginRequest),
     /// A message.
     Message(&'a [u8]),
+    /// A packet without an effect was taken: a heartbeat, or debug text.
+    Taken,
     /// A logout: close the connection.
     Logout,
 }
@@ -81,6 +83,7 @@ impl Server {
             Ok(Some(Taken::Message(packet))) => {
                 Ok(Some(ServerHappening::Message(self.line.incoming.payload(&packet))))
             }
+            Ok(Some(Taken::Nothing)) => Ok(Some(ServerHappening::Taken)),
             Ok(Some(Taken::Logout)) => Ok(Some(ServerHappening::Logout)),
             Ok(None) => Ok(None),
             Err(violation) => {
@@ -91,40 +94,36 @@ impl Server {
     }
 
     fn next_packet(&mut self) -> Result<Option<Taken>, Violation> {
-        loop {
-            let length_max = match self.state {
-                State::Connected => LOGIN_LENGTH_MAX,
-                State::LoggedIn | State::Ended => LENGTH_MAX,
-                State::LoginAsked | State::Closed => return Ok(None),
-            };
-            let Some(packet) = self.line.next(length_max)? else { return Ok(None) };
-            match (packet.packet_type, self.state) {
-                (DEBUG, _) => {}
-                (CLIENT_HEARTBEAT, _) => packet.is_bare()?,
-                (LoginRequestPacket::TYPE, State::Connected) => {
-                    if packet.length != LOGIN_LENGTH {
-                        packet.has_length(LOGIN_LENGTH_MAX)?;
-                    }
-                    let login = LoginRequest::read(self.line.incoming.whole(&packet))?;
-                    self.state = State::LoginAsked;
-                    if let Some(milliseconds) = login.heartbeat_timeout_ms.filter(|ms| *ms > 0) {
-                        self.line.bear(u64::from(milliseconds) * 1_000_000);
-                    }
-                    return Ok(Some(Taken::Login(login)));
+        let length_max = match self.state {
+            State::Connected => LOGIN_LENGTH_MAX,
+            State::LoggedIn | State::Ended => LENGTH_MAX,
+            State::LoginAsked | State::Closed => return Ok(None),
+        };
+        let Some(packet) = self.line.next(length_max)? else { return Ok(None) };
+        match (packet.packet_type, self.state) {
+            (DEBUG, _) => Ok(Some(Taken::Nothing)),
+            (CLIENT_HEARTBEAT, _) => packet.is_bare().map(|()| Some(Taken::Nothing)),
+            (LoginRequestPacket::TYPE, State::Connected) => {
+                if packet.length != LOGIN_LENGTH {
+                    packet.has_length(LOGIN_LENGTH_MAX)?;
                 }
-                (UNSEQUENCED, State::LoggedIn | State::Ended) => {
-                    return Ok(Some(Taken::Message(packet)));
+                let login = LoginRequest::read(self.line.incoming.whole(&packet))?;
+                self.state = State::LoginAsked;
+                if let Some(milliseconds) = login.heartbeat_timeout_ms.filter(|ms| *ms > 0) {
+                    self.line.bear(u64::from(milliseconds) * 1_000_000);
                 }
-                (LOGOUT, _) => {
-                    packet.is_bare()?;
-                    self.state = State::Closed;
-                    return Ok(Some(Taken::Logout));
-                }
-                (LoginRequestPacket::TYPE | UNSEQUENCED, _) => {
-                    return Err(Violation::OutOfPlace(packet.packet_type));
-                }
-                (packet_type, _) => return Err(Violation::UnknownType(packet_type)),
+                Ok(Some(Taken::Login(login)))
             }
+            (UNSEQUENCED, State::LoggedIn | State::Ended) => Ok(Some(Taken::Message(packet))),
+            (LOGOUT, _) => {
+                packet.is_bare()?;
+                self.state = State::Closed;
+                Ok(Some(Taken::Logout))
+            }
+            (LoginRequestPacket::TYPE | UNSEQUENCED, _) => {
+                Err(Violation::OutOfPlace(packet.packet_type))
+            }
+            (packet_type, _) => Err(Violation::UnknownType(packet_type)),
         }
     }
 
@@ -245,5 +244,6 @@ impl Server {
 enum Taken {
     Login(LoginRequest),
     Message(super::buffer::Packet),
+    Nothing,
     Logout,
 }

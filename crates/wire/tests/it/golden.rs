@@ -350,6 +350,7 @@ fn soupbintcp_client_packets_hold() {
     assert_eq!(server.next(), Ok(None), "nothing happens until the login is answered");
     server.accept(b"SESSION001", 1, 0);
     assert_eq!(server.next(), Ok(Some(ServerHappening::Message(cancel))));
+    assert_eq!(server.next(), Ok(Some(ServerHappening::Taken)));
     assert_eq!(server.next(), Ok(Some(ServerHappening::Logout)));
     assert_eq!(server.next(), Ok(None));
 

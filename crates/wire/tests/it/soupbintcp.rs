@@ -175,7 +175,7 @@ fn heartbeats_break_silence() {
 fn silent_peers_are_given_up() {
     let mut server = logged_in_server();
     server.receive(&packet(b'R', b""), 10 * SECOND).unwrap();
-    assert_eq!(server.next(), Ok(None));
+    assert_eq!(server.next(), Ok(Some(ServerHappening::Taken)));
     server.receive(&[0, 9], 20 * SECOND).unwrap();
     assert_eq!(server.next(), Ok(None));
     server.tick(25 * SECOND - 1).unwrap();
@@ -188,12 +188,26 @@ fn silent_peers_are_given_up() {
     assert_eq!(client.tick(25 * SECOND), Err(Timeout::Silence));
 }
 
+/// Heartbeats and debug text are taken one at a time, so that a caller that counts calls bounds the work.
+#[test]
+fn each_step_takes_one_packet() {
+    let mut server = logged_in_server();
+    let flood = [packet(b'R', b""), packet(b'+', b"hello")].concat().repeat(1_000);
+    server.receive(&flood, SECOND).unwrap();
+    server.receive(&packet(b'U', b"hi"), SECOND).unwrap();
+    for number in 0..2_000 {
+        assert_eq!(server.next(), Ok(Some(ServerHappening::Taken)), "packet {number}");
+    }
+    assert_eq!(server.next(), Ok(Some(ServerHappening::Message(b"hi"))));
+    assert_eq!(server.next(), Ok(None));
+}
+
 /// Nobody may stay without a login, and no client waits for its answer for ever.
 #[test]
 fn late_logins_are_given_up() {
     let mut server = Server::new(Timers::default(), 7);
     server.receive(&packet(b'+', b"hello"), SECOND).unwrap();
-    assert_eq!(server.next(), Ok(None), "debug text is ignored, and is no login");
+    assert_eq!(server.next(), Ok(Some(ServerHappening::Taken)), "debug text is no login");
     server.tick(7 + 5 * SECOND - 1).unwrap();
     assert_eq!(server.tick(7 + 5 * SECOND), Err(Timeout::Login));
     assert_eq!(client().tick(5 * SECOND), Err(Timeout::Login));
@@ -328,6 +342,7 @@ fn messages_pass_however_tcp_cuts_them() {
                         assert_eq!(message[..8], received.to_be_bytes());
                         received += 1;
                     }
+                    ServerHappening::Taken => {}
                     ServerHappening::Logout => panic!("nobody logs out"),
                 }
             }
