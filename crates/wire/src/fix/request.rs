@@ -444,3 +444,59 @@ fn expiry(
     }
     u32::try_from(seconds).map_err(|_| Refusal::Expiry)
 }
+
+#[cfg(test)]
+mod tests {
+    use market::{AccountQueried, Event, Output, Sequence};
+
+    use super::{
+        super::{Builder, CompId, Directory, note::LogonNote},
+        *,
+    };
+
+    const SESSION: SessionId = SessionId(1);
+
+    fn order(intake: &mut Intake, reports: &Reports, number: u32) {
+        let mut buffer = [0; 256];
+        let mut builder = Builder::new(&mut buffer);
+        builder.text(35, "D").number(34, number.into()).display(11, &number);
+        builder.text(55, "AAPL").number(54, 1).number(38, 100).number(40, 2).number(44, 10);
+        let message = Message::read(builder.finish(Version::Fix44));
+        let mut commands = Vec::new();
+        intake.commands(&message, SESSION, Timestamp(0), reports, &mut commands);
+        assert!(matches!(commands[..], [Command::Note(_), Command::Enter(_)]), "{commands:?}");
+    }
+
+    /// The log has taken all numbers up to this one.
+    fn answer(reports: &mut Reports, last: u32) {
+        let queried =
+            AccountQueried { session_id: SESSION, channel: 0, next_user_ref_num: last + 1 };
+        let event = Event::AccountQueried(queried);
+        let output = Output { cause: Sequence(1), timestamp: Timestamp(0), event };
+        reports.take(&output, &Directory::default(), |_| true, &mut |_| {});
+    }
+
+    /// Names stay while the log has not answered; afterwards each new one has two old ones forgotten, so that a thousand
+    /// outstanding cost the next request no more than one does, and no memory for good.
+    #[test]
+    fn answered_names_are_forgotten_two_at_a_time() {
+        let venue = CompId::new("V").unwrap();
+        let version = Version::Fix44;
+        let logon =
+            LogonNote { version, reset: true, counted: 1, heartbeat_s: 30, venue, client: venue };
+        let (mut reports, mut intake) = (Reports::new(&logon), Intake::default());
+        for number in 1..=1_000 {
+            order(&mut intake, &reports, number);
+        }
+        assert_eq!(intake.in_flight.len(), 1_000, "nothing is answered");
+        answer(&mut reports, 1_000);
+        order(&mut intake, &reports, 1_001);
+        assert_eq!(intake.in_flight.len(), 999);
+        for number in 1_002..=2_100 {
+            answer(&mut reports, number - 1);
+            order(&mut intake, &reports, number);
+        }
+        assert_eq!(intake.in_flight.len(), 1);
+        assert_eq!(intake.names.len(), 1);
+    }
+}
