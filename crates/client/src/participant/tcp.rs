@@ -360,6 +360,7 @@ mod tests {
                 match happening {
                     ServerHappening::Login(login) => self.logins.push(login),
                     ServerHappening::Message(message) => self.received.push(message.to_vec()),
+                    ServerHappening::Taken => {}
                     ServerHappening::Logout => self.pipe.0.borrow_mut().is_closed = true,
                 }
             }
