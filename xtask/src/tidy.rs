@@ -158,6 +158,7 @@ const CHANNELS_AND_LOCKS: &[(&str, &str)] = &[
     ("crates/journal/src/testing.rs", "a disk in memory, for tests and the simulator"),
     ("crates/gateway/src/fake.rs", "a network in memory, for tests and the simulator"),
     ("crates/gateway/src/newcomers.rs", "users that are added while the venue runs"),
+    ("crates/gateway/src/tcp/threads.rs", "a connection on its way to its thread, once for each"),
     ("crates/venue/src/stage/perturbation.rs", "perturbations, in the simulator"),
     ("crates/venue/src/admin", "requests over HTTP"),
     ("crates/venue/src/operator.rs", "commands of operators, from the admin API to the sequencer"),

@@ -1,8 +1,9 @@
-//! TCP on a real machine: one listener and its connections, by epoll or by io_uring.
+//! TCP on a real machine: one listener and its connections, by epoll, by io_uring or by a thread each.
 //!
 //! Invariant: the id of a connection that was closed never means another one; what a connection that is not read holds of
 //! the memory for all is bounded.
 
+mod threads;
 mod uring;
 
 use std::{
@@ -17,12 +18,15 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use os::Epoll;
 
-use self::uring::Uring;
+pub use self::threads::THREAD_BYTES_MAX;
+use self::{threads::Threads, uring::Uring};
 
 use crate::{ConnectionId, NetworkEvent, SocketOptions, StreamNetwork, TcpCounters};
 
 /// Token of the listener; no connection has it, because places are counted from 0 and bounded.
 const LISTENER: u64 = u64::MAX;
+/// Token of the threads' bell.
+const BELL: u64 = u64::MAX - 1;
 /// Readiness taken from the kernel in one call.
 const EVENTS_MAX: usize = 256;
 /// Connections accepted in one call of `poll`.
@@ -40,6 +44,11 @@ pub enum TcpBackend {
     Epoll,
     /// The kernel accepts and receives by itself: io_uring(7).
     IoUring,
+    /// A thread for each connection sleeps in recv(2).
+    Threads {
+        /// Threads, from 1. While none waits for a connection, nothing is accepted: the backlog of the system holds who comes.
+        count: usize,
+    },
 }
 
 /// What tells a [`Tcp`] what happens.
@@ -47,6 +56,8 @@ pub enum TcpBackend {
 enum Watch {
     Epoll(Epoll),
     Uring(Box<Uring>),
+    /// It watches the listener, the bell of the threads, and connections whose sockets were full.
+    Threads(Epoll, Box<Threads>),
 }
 
 /// A TCP listener and the connections it has accepted.
@@ -76,7 +87,7 @@ pub struct Tcp {
 #[derive(Debug)]
 struct Place {
     generation: u32,
-    stream: Option<TcpStream>,
+    stream: Option<Arc<TcpStream>>,
 }
 
 impl Tcp {
@@ -101,17 +112,23 @@ impl Tcp {
         socket.bind(&address.into())?;
         socket.listen(1024)?;
         let listener = TcpListener::from(socket);
-        let uring = match backend {
-            TcpBackend::Epoll => None,
-            TcpBackend::IoUring => Some(Uring::new()),
+        let by_epoll = || {
+            let epoll = Epoll::new(EVENTS_MAX)?;
+            epoll.add(listener.as_fd(), LISTENER)?;
+            io::Result::Ok(epoll)
         };
-        let (watch, refused_backend) = match uring {
-            Some(Ok(uring)) => (Watch::Uring(Box::new(uring)), None),
-            refused => {
-                let epoll = Epoll::new(EVENTS_MAX)?;
-                epoll.add(listener.as_fd(), LISTENER)?;
-                (Watch::Epoll(epoll), refused.and_then(Result::err))
-            }
+        let wanted = match backend {
+            TcpBackend::Epoll => Ok(Watch::Epoll(by_epoll()?)),
+            TcpBackend::IoUring => Uring::new().map(|uring| Watch::Uring(Box::new(uring))),
+            TcpBackend::Threads { count } => Threads::new(count).and_then(|threads| {
+                let epoll = by_epoll()?;
+                epoll.add(threads.as_fd(), BELL)?;
+                Ok(Watch::Threads(epoll, Box::new(threads)))
+            }),
+        };
+        let (watch, refused_backend) = match wanted {
+            Ok(watch) => (watch, None),
+            Err(refused) => (Watch::Epoll(by_epoll()?), Some(refused)),
         };
         Ok(Self {
             address: listener.local_addr()?,
@@ -167,13 +184,19 @@ impl Tcp {
     /// The system has no descriptor left.
     pub fn readiness(&self) -> io::Result<OwnedFd> {
         match &self.watch {
-            Watch::Epoll(epoll) => epoll.as_fd().try_clone_to_owned(),
+            Watch::Epoll(epoll) | Watch::Threads(epoll, _) => epoll.as_fd().try_clone_to_owned(),
             Watch::Uring(uring) => uring.as_fd().try_clone_to_owned(),
         }
     }
 
     fn accept(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
         for _ in 0..ACCEPTED_MAX {
+            if let Watch::Threads(_, threads) = &self.watch
+                && !threads.has_free()
+            {
+                // It goes on once the bell has said that a thread is done.
+                return Ok(());
+            }
             let (stream, address) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) => match accept_failure(&error) {
@@ -220,7 +243,8 @@ impl Tcp {
     }
 
     fn take_place(&mut self, stream: TcpStream) -> io::Result<ConnectionId> {
-        stream.set_nonblocking(true)?;
+        // A thread sleeps in its reads, and writes say that they do not.
+        stream.set_nonblocking(!matches!(self.watch, Watch::Threads(..)))?;
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
         socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
@@ -229,9 +253,11 @@ impl Tcp {
         let index = self.free.last().copied().unwrap_or(self.places.len() as u32);
         let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
         let connection = ConnectionId { index, generation };
+        let stream = Arc::new(stream);
         match &mut self.watch {
             Watch::Epoll(epoll) => epoll.add(stream.as_fd(), connection.to_u64())?,
             Watch::Uring(uring) => uring.add(stream.as_fd(), connection)?,
+            Watch::Threads(_, threads) => threads.add(&stream, connection),
         }
         if self.free.pop().is_none() {
             self.places.push(Place { generation, stream: None });
@@ -244,7 +270,7 @@ impl Tcp {
         self.places
             .get(connection.index as usize)
             .filter(|place| place.generation == connection.generation)
-            .and_then(|place| place.stream.as_ref())
+            .and_then(|place| place.stream.as_deref())
             .ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))
     }
 }
@@ -252,11 +278,17 @@ impl Tcp {
 impl Tcp {
     fn poll_epoll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
         let Self { watch, places, acceptable, .. } = self;
-        let Watch::Epoll(epoll) = watch else { return Ok(()) };
+        let (epoll, threads) = match watch {
+            Watch::Epoll(epoll) => (epoll, None),
+            Watch::Threads(epoll, threads) => (epoll, Some(threads)),
+            Watch::Uring(_) => return Ok(()),
+        };
         epoll.poll(|ready| {
-            if ready.token == LISTENER {
-                *acceptable = true;
-                return;
+            match ready.token {
+                LISTENER => return *acceptable = true,
+                // What it is rung for comes below, whether it is rung or not.
+                BELL => return,
+                _ => {}
             }
             let connection = ConnectionId::from_u64(ready.token);
             let place = &places[connection.index as usize];
@@ -273,6 +305,9 @@ impl Tcp {
                 events.push(NetworkEvent::Writable(connection));
             }
         })?;
+        if let Some(threads) = threads {
+            threads.take_events(events);
+        }
         if self.pause_polls > 0 {
             self.pause_polls -= 1;
         } else if self.acceptable {
@@ -328,7 +363,7 @@ impl Tcp {
         uring.take_events(events);
         uring.resume(|connection| {
             let place = places.get(connection.index as usize)?;
-            place.stream.as_ref().filter(|_| place.generation == connection.generation)
+            place.stream.as_deref().filter(|_| place.generation == connection.generation)
         })?;
         if self.pause_polls > 0 {
             self.pause_polls -= 1;
@@ -341,7 +376,7 @@ impl Tcp {
 impl StreamNetwork for Tcp {
     fn poll(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
         match self.watch {
-            Watch::Epoll(_) => self.poll_epoll(events),
+            Watch::Epoll(_) | Watch::Threads(..) => self.poll_epoll(events),
             Watch::Uring(_) => self.poll_uring(events),
         }
     }
@@ -351,17 +386,34 @@ impl StreamNetwork for Tcp {
         match &mut self.watch {
             Watch::Epoll(_) => retry(|| self.stream(connection)?.read(buffer)),
             Watch::Uring(uring) => uring.read(connection, buffer),
+            Watch::Threads(_, threads) => threads.read(connection, buffer),
         }
     }
 
     fn write(&mut self, connection: ConnectionId, bytes: &[u8]) -> io::Result<usize> {
-        let written = retry(|| self.stream(connection)?.write(bytes));
+        let is_by_thread = matches!(self.watch, Watch::Threads(..));
+        let written = retry(|| {
+            let mut stream = self.stream(connection)?;
+            match is_by_thread {
+                true => SockRef::from(stream)
+                    .send_with_flags(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL),
+                false => stream.write(bytes),
+            }
+        });
         let Self { watch, places, .. } = self;
-        if let (Watch::Uring(uring), Err(error)) = (watch, &written)
+        if let Err(error) = &written
             && error.kind() == io::ErrorKind::WouldBlock
             && let Some(stream) = &places[connection.index as usize].stream
         {
-            uring.report_writable(stream.as_fd(), connection)?;
+            match watch {
+                Watch::Epoll(_) => {}
+                Watch::Uring(uring) => uring.report_writable(stream.as_fd(), connection)?,
+                Watch::Threads(epoll, threads) => {
+                    if threads.begins_to_report_room(connection) {
+                        epoll.add_for_room(stream.as_fd(), connection.to_u64())?;
+                    }
+                }
+            }
         }
         written
     }
@@ -378,10 +430,23 @@ impl StreamNetwork for Tcp {
             return;
         }
         let place = &mut self.places[connection.index as usize];
-        if let (Watch::Uring(uring), Some(stream)) = (&mut self.watch, &place.stream) {
-            // The ring holds the connection open until what it does with it has ended.
-            let _ = stream.shutdown(Shutdown::Both);
-            uring.remove(connection);
+        let shut_down = || {
+            if let Some(stream) = &place.stream {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        };
+        match &mut self.watch {
+            Watch::Epoll(_) => {}
+            Watch::Uring(uring) => {
+                // The ring holds the connection open until what it does with it has ended.
+                shut_down();
+                uring.remove(connection);
+            }
+            Watch::Threads(_, threads) => {
+                // The thread wakes, and holds the connection open until then.
+                shut_down();
+                threads.remove(connection);
+            }
         }
         place.stream = None;
         place.generation = place.generation.wrapping_add(1);

@@ -47,7 +47,19 @@ impl Epoll {
     /// # Errors
     /// `fd` cannot be watched, or the system has no memory left.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        self.add_for(fd, token, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP)
+    }
+
+    /// As [`add`](Self::add), and only that `fd` became writable, or has an error.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn add_for_room(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.add_for(fd, token, libc::EPOLLOUT)
+    }
+
+    fn add_for(&self, fd: BorrowedFd<'_>, token: u64, events: libc::c_int) -> io::Result<()> {
+        let events = events | libc::EPOLLET;
         let mut event = libc::epoll_event { events: events as u32, u64: token };
         // SAFETY: both descriptors are open while borrowed; the event is live and is only read.
         let result = unsafe {

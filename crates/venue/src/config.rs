@@ -329,20 +329,26 @@ impl Config {
 
     /// The most connections of order entry over TCP at a time.
     pub fn connections(&self) -> usize {
-        let fix = self.order_entry_fix.as_ref();
-        let fix = fix.map_or(0, |fix| self.of_port(fix.connections_max, ProtocolName::Fix));
-        let ouch42 = self.order_entry_ouch42.as_ref();
-        let ouch42 = ouch42.map_or(0, |it| self.of_port(it.connections_max, ProtocolName::Ouch42));
-        self.of_port(self.order_entry.connections_max, ProtocolName::Ouch) + fix + ouch42
+        [ProtocolName::Ouch, ProtocolName::Fix, ProtocolName::Ouch42]
+            .map(|protocol| self.connections_of(protocol))
+            .into_iter()
+            .sum()
     }
 
     /// The most sessions of Sluice and logins to it at a time; they share a socket.
     pub fn sluice_connections(&self) -> usize {
-        let sluice = self.order_entry_sluice.as_ref();
-        sluice.map_or(0, |it| self.of_port(it.connections_max, ProtocolName::Sluice))
+        self.connections_of(ProtocolName::Sluice)
     }
 
-    fn of_port(&self, connections_max: usize, protocol: ProtocolName) -> usize {
+    /// The most connections of the port for a protocol at a time; 0 if there is none.
+    pub fn connections_of(&self, protocol: ProtocolName) -> usize {
+        let connections_max = match protocol {
+            ProtocolName::Ouch => Some(self.order_entry.connections_max),
+            ProtocolName::Fix => self.order_entry_fix.as_ref().map(|it| it.connections_max),
+            ProtocolName::Ouch42 => self.order_entry_ouch42.as_ref().map(|it| it.connections_max),
+            ProtocolName::Sluice => self.order_entry_sluice.as_ref().map(|it| it.connections_max),
+        };
+        let Some(connections_max) = connections_max else { return 0 };
         let speaks = |it: &&ParticipantConfig| it.password.is_some() && it.protocol == protocol;
         let users = self.participants.iter().filter(speaks).count();
         connections_max.min(users + OrderEntryLimits::default().strangers_max)

@@ -9,12 +9,12 @@ use std::{
 };
 
 use gateway::{
-    DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, Udp, UdpBackend,
-    UdpLosses, UdpOptions, is_multicast,
+    ACCEPTED_MAX, DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, Udp,
+    UdpBackend, UdpLosses, UdpOptions, is_multicast,
 };
 
 use crate::{
-    config::{Config, FeedLine, StreamConfig, TcpBackendName, UdpBackendName},
+    config::{Config, FeedLine, ProtocolName, StreamConfig, TcpBackendName, UdpBackendName},
     failure::Failure,
     layout::AgentName,
     pipeline::Networks,
@@ -90,12 +90,18 @@ impl Sockets {
         };
         let sluice_entry = UdpOptions { backend, ..options };
         let mut notices = Vec::new();
-        let backend = match wanted.tcp {
-            TcpBackendName::Epoll => TcpBackend::Epoll,
-            TcpBackendName::IoUring => TcpBackend::IoUring,
+        let enter = |key: &str, address: SocketAddr, protocol| {
+            let backend = match wanted.tcp {
+                TcpBackendName::Epoll => TcpBackend::Epoll,
+                TcpBackendName::IoUring => TcpBackend::IoUring,
+                TcpBackendName::Threads => {
+                    TcpBackend::Threads { count: connection_threads(config, protocol) }
+                }
+            };
+            Tcp::bind_with(address, backend).map_err(|error| taken(key, address, &error))
         };
-        let order_entry = Tcp::bind_with(config.order_entry.address, backend)
-            .map_err(|error| taken("order_entry.address", config.order_entry.address, &error))?;
+        let order_entry =
+            enter("order_entry.address", config.order_entry.address, ProtocolName::Ouch)?;
         let order_entry_udp = Udp::bind(config.order_entry_udp.address, &entry)
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
         let sluice = config.order_entry_sluice.as_ref().map(|it| it.address);
@@ -110,15 +116,13 @@ impl Sockets {
         let listen = |key: &str, address: SocketAddr| {
             Tcp::bind(address).map_err(|error| taken(key, address, &error))
         };
-        let enter = |key: &str, address: SocketAddr| {
-            Tcp::bind_with(address, backend).map_err(|error| taken(key, address, &error))
-        };
         let fix = config.order_entry_fix.as_ref();
-        let order_entry_fix =
-            fix.map(|fix| enter("order_entry_fix.address", fix.address)).transpose()?;
+        let fix = fix.map(|it| enter("order_entry_fix.address", it.address, ProtocolName::Fix));
+        let order_entry_fix = fix.transpose()?;
         let ouch42 = config.order_entry_ouch42.as_ref();
-        let order_entry_ouch42 =
-            ouch42.map(|it| enter("order_entry_ouch42.address", it.address)).transpose()?;
+        let ouch42 =
+            ouch42.map(|it| enter("order_entry_ouch42.address", it.address, ProtocolName::Ouch42));
+        let order_entry_ouch42 = ouch42.transpose()?;
         let snapshot = listen("market_data.snapshot", config.market_data.snapshot)?;
         let stream = listen("market_data.tcp", config.market_data.tcp)?;
         let fix = config.market_data_fix.as_ref();
@@ -137,11 +141,7 @@ impl Sockets {
         let ports = [Some(&order_entry), order_entry_fix.as_ref(), order_entry_ouch42.as_ref()];
         let refused = ports.into_iter().flatten().find_map(Tcp::refused_backend);
         if let Some(error) = refused {
-            notices.push(format!(
-                "network.tcp is {}, and the system refuses it ({error}): epoll is used; {}",
-                wanted.tcp.as_str(),
-                uring_remedy(error)
-            ));
+            notices.push(tcp_refusal(wanted.tcp, error));
         }
         let tcp = if refused.is_some() { TcpBackendName::Epoll } else { wanted.tcp };
         let mut bound = order_entry_udp.bind_device(&settings);
@@ -263,6 +263,27 @@ fn refusals(wanted: UdpBackendName, ports: &[&[(UdpBackend, io::Error)]]) -> Vec
         ));
     }
     notices
+}
+
+/// Threads for the connections of a port: one for each, and some that are done with one that was closed a moment ago.
+pub(crate) fn connection_threads(config: &Config, protocol: ProtocolName) -> usize {
+    match config.connections_of(protocol) {
+        0 => 0,
+        connections => connections + ACCEPTED_MAX,
+    }
+}
+
+/// What is refused to the ports for connections: why, what is taken in its place, and what to do.
+fn tcp_refusal(wanted: TcpBackendName, error: &io::Error) -> String {
+    let remedy = match wanted {
+        TcpBackendName::Threads => {
+            "raise `ulimit -u`, `sysctl kernel.threads-max` or pids.max of its control group, or lower connections_max: \
+             each connection has a thread"
+        }
+        TcpBackendName::Epoll | TcpBackendName::IoUring => uring_remedy(error),
+    };
+    let wanted = wanted.as_str();
+    format!("network.tcp is {wanted}, and the system refuses it ({error}): epoll is used; {remedy}")
 }
 
 /// What makes io_uring available, by why it is not.
@@ -397,5 +418,31 @@ fn taken(key: &str, address: SocketAddr, error: &io::Error) -> Failure {
         }
         io::ErrorKind::PermissionDenied => failure.hint("ports below 1024 belong to root"),
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A way to watch connections that is refused is named with the reason, what is used, and what helps against it.
+    #[test]
+    fn a_refused_way_has_its_remedy() {
+        let error = io::ErrorKind::WouldBlock.into();
+        let text = tcp_refusal(TcpBackendName::Threads, &error);
+        assert!(text.starts_with("network.tcp is threads, and the system refuses it ("), "{text}");
+        assert!(text.contains("epoll is used; raise `ulimit -u`"), "{text}");
+        let error = io::ErrorKind::PermissionDenied.into();
+        let text = tcp_refusal(TcpBackendName::IoUring, &error);
+        assert!(text.contains("epoll is used; `sysctl -w kernel.io_uring_disabled=0`"), "{text}");
+    }
+
+    /// A port has threads for its connections, and none where it is not open.
+    #[test]
+    fn a_port_has_a_thread_for_each_connection() {
+        let config = Config::parse("[order_entry]\nconnections_max = 100\n", "venue.toml");
+        let config = config.expect("it is valid");
+        assert_eq!(connection_threads(&config, ProtocolName::Ouch), 100 + ACCEPTED_MAX);
+        assert_eq!(connection_threads(&config, ProtocolName::Fix), 0);
     }
 }

@@ -51,6 +51,7 @@ fn with_each_backend(name: &str, test: impl Fn(TcpBackend)) {
             skipped(&format!("sockets::{name}"), &format!("io_uring is refused: {error}"))
         }
     }
+    test(TcpBackend::Threads { count: 8 });
 }
 
 fn tcp_bench(store_bytes_max: usize, backend: TcpBackend) -> (Harness<Tcp>, SocketAddr) {
@@ -281,7 +282,8 @@ fn connections_are_refused_without_descriptors() {
             assert!(output.status.success() && text.contains("1 passed"), "{text}");
         });
     };
-    let backend = if backend == "Epoll" { TcpBackend::Epoll } else { TcpBackend::IoUring };
+    let known = [TcpBackend::Epoll, TcpBackend::IoUring, TcpBackend::Threads { count: 8 }];
+    let backend = known.into_iter().find(|it| backend == *format!("{it:?}")).unwrap();
     let mut tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
     assert!(tcp.refused_backend().is_none());
     let mut fillers = Vec::new();
@@ -376,6 +378,39 @@ fn unread(backend: TcpBackend) {
         count == 0
     });
     assert_eq!(got, sent);
+}
+
+/// With a thread for each connection, one more waits in the backlog of the system until a thread is done with another.
+#[test]
+fn a_connection_waits_for_a_thread() {
+    let mut tcp = Tcp::bind_with(LOOPBACK, TcpBackend::Threads { count: 2 }).unwrap();
+    let mut clients: Vec<_> = (0..3).map(|_| TcpStream::connect(tcp.address()).unwrap()).collect();
+    let (mut events, mut accepted) = (Vec::new(), Vec::new());
+    let mut accept = |tcp: &mut Tcp, accepted: &mut Vec<_>| {
+        tcp.poll(&mut events).unwrap();
+        accepted.extend(events.drain(..).filter_map(|event| match event {
+            NetworkEvent::Accepted(id, _) => Some(id),
+            _ => None,
+        }));
+    };
+    until("two accepted", || {
+        accept(&mut tcp, &mut accepted);
+        accepted.len() == 2
+    });
+    for _ in 0..100 {
+        accept(&mut tcp, &mut accepted);
+    }
+    assert_eq!(accepted.len(), 2, "each thread has one");
+    clients[2].write_all(b"patience").unwrap();
+    tcp.close(accepted[0]);
+    let mut buffer = [0; 16];
+    let mut count = 0;
+    until("the third", || {
+        accept(&mut tcp, &mut accepted);
+        let Some(third) = accepted.get(2) else { return false };
+        count += tcp.read(*third, &mut buffer[count..]).unwrap_or(0);
+        &buffer[..count] == b"patience"
+    });
 }
 
 /// Publishes a feed, loses some of it, and asks again for that: to a group, or to one address.
@@ -550,6 +585,10 @@ fn sockets_and_doorbells_wake_a_parked_thread() {
 /// An agent on a thread of its own, asleep until an order arrives, answers it.
 #[test]
 fn a_sleeping_gateway_answers() {
+    with_each_backend("a_sleeping_gateway_answers", sleeping_gateway);
+}
+
+fn sleeping_gateway(backend: TcpBackend) {
     struct Fixed;
     impl ring::Clock for Fixed {
         fn now_ns(&self) -> u64 {
@@ -565,7 +604,7 @@ fn a_sleeping_gateway_answers() {
             Ok(self.0.answer())
         }
     }
-    let tcp = Tcp::bind(LOOPBACK).unwrap();
+    let tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
     let (address, readiness) = (tcp.address(), tcp.readiness().unwrap());
     let mut harness = Harness::over(tcp, FakeStream::new(), config(), Venue::new(64));
     harness.venue.add_session("USER01");

@@ -20,7 +20,8 @@ pub struct NetworkConfig {
     /// all of that core as long as something comes. Default none: the thread of the agent receives.
     pub sqpoll_core: Option<usize>,
     /// Calls of the system for connections of order entry. `epoll` (default): the system says which have something, and
-    /// each is asked for it. `io_uring`: the system accepts and receives by itself. Where it refuses that, epoll is used.
+    /// each is asked for it. `io_uring`: the system accepts and receives by itself. `threads`: a thread for each connection
+    /// sleeps in its receive; as many are started as a port may have connections. What the system refuses falls to epoll.
     pub tcp: TcpBackendName,
     /// Receive buffer to ask of the system for each UDP socket. Default `4MiB`.
     pub receive_buffer: Bytes,
@@ -50,13 +51,17 @@ pub enum TcpBackendName {
     #[default]
     Epoll,
     IoUring,
+    Threads,
 }
 
 impl TcpBackendName {
+    pub const ALL: [Self; 3] = [Self::Epoll, Self::IoUring, Self::Threads];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
             Self::IoUring => "io_uring",
+            Self::Threads => "threads",
         }
     }
 }

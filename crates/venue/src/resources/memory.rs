@@ -8,14 +8,16 @@ use std::{cmp::Reverse, fmt::Write as _, path::Path};
 use gateway::{
     CONNECTION_BYTES_MAX, DerivedTrade, DerivedUpdate, FIX_LEVELS_MAX, FeedMessage,
     INBOX_BYTES_MAX, PAST_REPLIES_BYTES_MAX, PriceLevel, SUBSCRIBERS_MAX, Submission,
+    THREAD_BYTES_MAX,
 };
 use market::{Input, Output};
 use os::SystemFiles;
 
 use super::{ResourceFinding, ResourceState};
 use crate::{
-    config::{Bytes, Config, ParticipantConfig, ProtocolName},
+    config::{Bytes, Config, ParticipantConfig, ProtocolName, TcpBackendName},
     operator, pipeline,
+    sockets::connection_threads,
 };
 
 /// Program, threads, directories, and what the allocator has ready: an estimate.
@@ -154,6 +156,13 @@ impl MemoryNeeds {
         }
         in_time("older messages", HISTORY_BYTES);
         in_time("connections", connection_bytes(config));
+        if config.network.tcp == TcpBackendName::Threads {
+            let of_port = |protocol| connection_threads(config, protocol);
+            let threads =
+                [ProtocolName::Ouch, ProtocolName::Fix, ProtocolName::Ouch42].map(of_port);
+            let threads = threads.into_iter().sum::<usize>();
+            in_time("network.tcp", (threads * THREAD_BYTES_MAX) as u64);
+        }
         in_time("sessions over UDP", udp * UDP_SESSION_BYTES);
         let readers = derived_readers(config) as u64;
         let level_bytes = if readers > 0 { (1 + readers) * LEVEL_BYTES } else { 0 };
@@ -336,6 +345,8 @@ mod tests {
             ("[snapshots]\nreplies = \"65MiB\"", 2 << 20),
             ("[snapshots]\ninputs = 0\ntime = \"0s\"", 0_u64.wrapping_sub(128 << 20)),
             ("[rings]\nsubmissions = 8192", 2 * 4096 * 128),
+            // Places of three participants and 256 connections without a login, and some to spare.
+            ("[network]\ntcp = \"threads\"", ((3 + 256 + 32) * THREAD_BYTES_MAX) as u64),
             // Its store, its ring, and the places of 256 connections without a login.
             (
                 "[order_entry_fix]\nreply_files = \"0KiB\"",
