@@ -1,6 +1,7 @@
-//! The verb `bench`: measures the core, the feed, the gateways, the journal, the pipeline and recovery, and prints tables or JSON.
+//! The verb `bench`: measures the core, the feed, the gateways, their connections, the journal, the pipeline and recovery, and prints tables or JSON.
 
 mod compare;
+mod connections;
 mod feed;
 mod gateway;
 mod recovery;
@@ -40,6 +41,7 @@ pub struct Arguments {
 enum What {
     Book(BookArguments),
     Compare(compare::Arguments),
+    Connections(connections::Arguments),
     Feed(feed::Arguments),
     Gateway(gateway::Arguments),
     Journal(JournalArguments),
@@ -162,6 +164,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.what {
         What::Book(arguments) => book(arguments),
         What::Compare(arguments) => compare::run(arguments),
+        What::Connections(arguments) => connections::run(arguments),
         What::Gateway(arguments) => gateway::run(arguments),
         What::Journal(arguments) => journal(arguments),
         What::Feed(arguments) => feed::run(arguments),

@@ -1,5 +1,7 @@
 //! `damrak profile` and `damrak lab origins`, as a user meets them: figures, or the reason why there are none.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
 use super::program::{damrak, stderr};
@@ -79,4 +81,38 @@ fn results_of_benchmarks_are_compared() {
     assert!(text.contains("rows / tcp / p50_ns") && text.contains("+50.0 %"), "{text}");
     let none = write("none.json", "{");
     assert_eq!(damrak(&["bench", "compare", &before, &none]).status.code(), Some(2));
+}
+
+/// Each way to watch connections answers each request of a few connections, and has its figures in the result; one that
+/// the system refuses is said to be skipped.
+#[test]
+fn connections_are_measured_by_each_backend() {
+    let cores = os::allowed_cores().unwrap();
+    let [client, venue, ..] = cores[..] else {
+        let text = "skipped: connections_are_measured_by_each_backend: it needs two cores\n";
+        return std::io::stderr().write_all(text.as_bytes()).unwrap();
+    };
+    let (client, venue) = (client.to_string(), venue.to_string());
+    let mut arguments =
+        vec!["bench", "connections", "--client-core", &client, "--venue-cores", &venue];
+    arguments.extend(["--connections", "3", "--runs", "1", "--rate", "1k/s", "--for", "100ms"]);
+    arguments.extend(["--requests", "60", "--json"]);
+    let output = damrak(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["schema"], "damrak/bench-connections/1");
+    let rows = printed["rows"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["backend"].as_str().unwrap()).collect();
+    assert_eq!(names, ["epoll", "io_uring", "threads"]);
+    for row in rows.iter().filter(|row| row["skipped"].is_null()) {
+        for (of, figure) in
+            [("closed", "answered_per_second"), ("closed", "p99_ns"), ("open", "max_ns")]
+        {
+            assert!(row[of][figure][0].as_f64() > Some(0.0), "{row}");
+        }
+        assert!(row["started_bytes"][0].as_f64() > Some(1e6), "{row}");
+    }
+    let wrong = damrak(&["bench", "connections", "--backend", "select"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("there are epoll, io_uring, threads"), "{}", stderr(&wrong));
 }

@@ -9,6 +9,8 @@
 
 mod bare_echo;
 mod bare_exchange;
+pub mod connections;
+mod crowd;
 mod datagrams;
 mod prepared;
 mod resend;

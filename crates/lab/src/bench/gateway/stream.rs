@@ -12,7 +12,7 @@ use std::{
 use venue::clock::SystemClock;
 use wire::{
     fix::{Framed, Message, SOH, frame},
-    soupbintcp::{Client, ClientHappening, HEADER_LEN, Timers},
+    soupbintcp::{Client, ClientHappening, HEADER_LEN, LoginRequest, Timers},
 };
 
 use super::{DriveError, Driven, SILENCE_NS, prepared::Prepared};
@@ -110,36 +110,49 @@ impl StreamDrive {
         })
     }
 
+    /// Connects, and logs in over SoupBinTCP.
+    pub(super) fn log_in_as(
+        server: SocketAddr,
+        login: LoginRequest,
+        clock: SystemClock,
+    ) -> Result<Self, DriveError> {
+        let mut drive = Self::connect(server, Framing::SoupBinTcp, clock)?;
+        let mut client = Client::new(Timers::default(), login, clock.now_ns());
+        drive.stream.write_all(client.outgoing())?;
+        let reply = drive.first_message()?;
+        let unexpected = |found| DriveError::Answer { number: 0, found };
+        client.receive(&reply, clock.now_ns()).map_err(|it| unexpected(it.to_string()))?;
+        match client.next() {
+            Ok(Some(ClientHappening::Accepted { .. })) => Ok(drive),
+            other => Err(unexpected(format!("{other:?}"))),
+        }
+    }
+
     /// Connects, and logs in.
     pub(super) fn log_in(
         server: SocketAddr,
         prepared: &mut Prepared,
         clock: SystemClock,
     ) -> Result<Self, DriveError> {
-        let framing = prepared.framing();
-        let mut drive = Self::connect(server, framing, clock)?;
-        match framing {
-            Framing::SoupBinTcp => {
-                let mut client = Client::new(Timers::default(), login(1), clock.now_ns());
-                drive.stream.write_all(client.outgoing())?;
-                let reply = drive.first_message()?;
-                let unexpected = |found| DriveError::Answer { number: 0, found };
-                client.receive(&reply, clock.now_ns()).map_err(|it| unexpected(it.to_string()))?;
-                match client.next() {
-                    Ok(Some(ClientHappening::Accepted { .. })) => {}
-                    other => return Err(unexpected(format!("{other:?}"))),
-                }
-            }
-            Framing::Fix => {
+        match prepared.framing() {
+            Framing::SoupBinTcp => Self::log_in_as(server, login(1), clock),
+            framing @ Framing::Fix => {
+                let mut drive = Self::connect(server, framing, clock)?;
                 drive.stream.write_all(&prepared.logon())?;
                 let reply = drive.first_message()?;
                 if Message::read(&reply).msg_type() != b"A" {
                     let found = String::from_utf8_lossy(&reply).into_owned();
                     return Err(DriveError::Answer { number: 0, found });
                 }
+                Ok(drive)
             }
         }
-        Ok(drive)
+    }
+
+    /// The connection, which does not wait from now on.
+    pub(super) fn unblocked(&self) -> Result<&TcpStream, DriveError> {
+        self.stream.set_nonblocking(true)?;
+        Ok(&self.stream)
     }
 
     /// Waits for the first message, the answer to the login.
@@ -188,7 +201,7 @@ impl StreamDrive {
                     sent += 1;
                 }
             }
-            let count = self.read(answered)?;
+            let (count, _) = self.read(answered)?;
             if count > 0 {
                 heard_ns = self.clock.now_ns();
                 for number in answered..answered + count {
@@ -266,7 +279,7 @@ impl StreamDrive {
         Ok(Driven { answered, elapsed_ns, latency, answer_len: self.answer_len })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, DriveError> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, DriveError> {
         match self.stream.write(bytes) {
             Ok(count) => Ok(count),
             Err(error) if os::is_not_now(&error) => Ok(0),
@@ -274,17 +287,21 @@ impl StreamDrive {
         }
     }
 
-    /// Reads what is there, and gives the number of answers.
-    fn read(&mut self, answered: usize) -> Result<usize, DriveError> {
-        match self.stream.read(&mut self.buffer[self.kept..]) {
+    /// Reads what is there, and gives the number of answers, and whether more bytes may be there.
+    pub(super) fn read(&mut self, answered: usize) -> Result<(usize, bool), DriveError> {
+        let room = self.buffer.len() - self.kept;
+        let may_have_more = match self.stream.read(&mut self.buffer[self.kept..]) {
             Ok(0) => return Err(DriveError::Closed),
-            Ok(count) => self.kept += count,
-            Err(error) if os::is_not_now(&error) => return Ok(0),
+            Ok(count) => {
+                self.kept += count;
+                count == room
+            }
+            Err(error) if os::is_not_now(&error) => return Ok((0, false)),
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                 return Err(DriveError::Closed);
             }
             Err(error) => return Err(error.into()),
-        }
+        };
         let (mut taken, mut count) = (0, 0);
         let wrong = |number, found| DriveError::Answer { number, found };
         loop {
@@ -300,6 +317,6 @@ impl StreamDrive {
         }
         self.buffer.copy_within(taken..self.kept, 0);
         self.kept -= taken;
-        Ok(count)
+        Ok((count, may_have_more))
     }
 }
