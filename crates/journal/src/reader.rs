@@ -2,7 +2,10 @@
 //!
 //! Invariant: a batch is shown only after all of it has verified.
 
-use std::io::{self, ErrorKind};
+use std::{
+    io::{self, ErrorKind},
+    ops::Range,
+};
 
 use crate::{
     batch::{self, ALIGNMENT, BATCH_HEADER_LEN, Batch, Chain, Header},
@@ -14,6 +17,10 @@ use crate::{
 };
 
 const CHUNK_LEN: usize = 4 << 20;
+/// Bytes that are read first; each time twice as many follow, up to a chunk.
+const READ_LEN_MIN: usize = 64 << 10;
+/// Bytes that are compared with zeros at a time.
+const ZEROS_LEN: u64 = 64 << 10;
 const _: () = assert!(2 * BUFFER_LEN <= CHUNK_LEN);
 
 /// Reads forward through the first `len` bytes of a segment: what is appended meanwhile is not
@@ -31,6 +38,10 @@ pub(crate) struct SegmentReader {
     last_timestamp: u64,
     chunk: Vec<u8>,
     chunk_offset: u64,
+    /// Bytes to be read at a time: few at the end of a file that grows, many on the way there.
+    read_len: usize,
+    /// Bytes in front of the end of the file that were all zeros when they were read.
+    zeros: Range<u64>,
     /// Where the records of the last batch read lie.
     places: Vec<Place>,
 }
@@ -89,6 +100,8 @@ impl SegmentReader {
             last_timestamp,
             chunk: Vec::new(),
             chunk_offset: SEGMENT_HEADER_LEN,
+            read_len: READ_LEN_MIN,
+            zeros: 0..0,
             places: Vec::new(),
         }
     }
@@ -228,6 +241,9 @@ impl SegmentReader {
     fn padding_fault(&mut self) -> io::Result<Option<u64>> {
         let next = self.offset.next_multiple_of(u64::from(self.header.alignment)).min(self.len);
         assert!(self.offset <= next, "byte {} lies behind the end", self.offset);
+        if next == self.offset {
+            return Ok(None);
+        }
         let padding_len = usize::try_from(next - self.offset).expect("below a block");
         self.load(self.offset, padding_len)?;
         let place = self.loaded(self.offset, padding_len).iter().position(|byte| *byte != 0);
@@ -250,21 +266,39 @@ impl SegmentReader {
         if offset == self.len {
             return Ok(true);
         }
-        let mut at = offset;
-        let head_len = (self.len - offset).min(8) as usize;
-        self.load(offset, head_len)?;
-        if !are_zeros(self.loaded(offset, head_len)) {
-            return Ok(false);
+        if self.len < self.zeros.end {
+            self.zeros = 0..0;
         }
+        let was_zero = self.zeros.contains(&offset);
+        let head_len = (self.len - offset).min(ALIGNMENT as u64) as usize;
+        if was_zero {
+            let mut head = [0; ALIGNMENT];
+            read_exact_at(&mut *self.file, offset, &mut head[..head_len])?;
+            if !are_zeros(&head) {
+                self.chunk.clear();
+                return Ok(false);
+            }
+        } else {
+            self.load(offset, head_len)?;
+            if !are_zeros(self.loaded(offset, head_len)) {
+                return Ok(false);
+            }
+            self.zeros = offset..offset;
+        }
+        // A writer goes on at the end and nowhere else, so zeros behind it are looked at once.
+        let mut at = self.zeros.end;
         while let Some(place) = self.file.next_written(at)?.filter(|place| *place < self.len) {
             at = place.max(at);
-            let len = (self.len - at).min(64 * 1024) as usize;
+            let len = (self.len - at).min(ZEROS_LEN) as usize;
             self.load(at, len)?;
             if !are_zeros(self.loaded(at, len)) {
+                self.zeros = 0..0;
                 return Ok(false);
             }
             at += len as u64;
         }
+        self.zeros.end = self.len;
+        self.read_len = READ_LEN_MIN;
         Ok(true)
     }
 
@@ -363,7 +397,8 @@ impl SegmentReader {
         }
         self.chunk_offset = from;
         let had = self.chunk.len();
-        let wanted = (self.len - from).min((CHUNK_LEN as u64).max(end - from));
+        let wanted = (self.len - from).min((self.read_len as u64).max(end - from));
+        self.read_len = (self.read_len * 2).min(CHUNK_LEN);
         self.chunk.resize(usize::try_from(wanted).expect("some chunks"), 0);
         assert!(self.chunk_offset + self.chunk.len() as u64 >= end, "the chunk reaches byte {end}");
         read_exact_at(&mut *self.file, from + had as u64, &mut self.chunk[had..])
@@ -391,7 +426,71 @@ pub(crate) fn are_zeros(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::are_zeros;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use super::*;
+
+    /// A file that counts the bytes that are read of it.
+    struct Counted {
+        bytes: Vec<u8>,
+        read: Arc<AtomicU64>,
+    }
+
+    impl StorageFile for Counted {
+        fn byte_count(&mut self) -> io::Result<u64> {
+            Ok(self.bytes.len() as u64)
+        }
+
+        fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let rest = &self.bytes[(offset as usize).min(self.bytes.len())..];
+            let len = rest.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&rest[..len]);
+            self.read.fetch_add(len as u64, Ordering::Relaxed);
+            Ok(len)
+        }
+
+        fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.bytes[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+
+        fn truncate(&mut self, len: u64) -> io::Result<()> {
+            self.bytes.truncate(len as usize);
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The rest of a file that is zeroed ahead is read once; then a look for more costs the bytes at the end alone.
+    #[test]
+    fn zeros_ahead_are_read_once() {
+        const LEN: usize = 8 << 20;
+        let header = SegmentHeader::new(5, 6, 7);
+        let last = header.first_sequence - 1;
+        let read = Arc::new(AtomicU64::new(0));
+        let file = Counted { bytes: vec![0; LEN], read: Arc::clone(&read) };
+        let mut reader = SegmentReader::new(Box::new(file), LEN as u64, header, last, 0);
+        assert!(matches!(reader.next().unwrap(), Next::End));
+        assert!(LEN as u64 - SEGMENT_HEADER_LEN <= read.swap(0, Ordering::Relaxed));
+        for _ in 0..100 {
+            assert!(!reader.grow().unwrap());
+            assert!(matches!(reader.next().unwrap(), Next::End));
+        }
+        assert_eq!(read.load(Ordering::Relaxed), 100 * ALIGNMENT as u64);
+
+        // What comes there is found, and garbage is none of it.
+        reader.file.write_at(SEGMENT_HEADER_LEN, &[7]).unwrap();
+        assert!(matches!(
+            reader.next().unwrap(),
+            Next::Bad(SEGMENT_HEADER_LEN, _) | Next::Wrong(..)
+        ));
+    }
 
     /// One byte that is not 0 is found wherever it stands.
     #[test]
