@@ -166,8 +166,8 @@ impl Book {
         if order.for_auction() != ForAuction::No {
             return self.add_for_auction(pool, order);
         }
-        let rank = self.rank(order.side, order.price());
-        self.side_mut(order.side).ladder_mut(order.display).append(pool, rank, || *order)
+        let rank = self.rank(order.side(), order.price());
+        self.side_mut(order.side()).ladder_mut(order.display()).append(pool, rank, || *order)
     }
 
     /// Removes an order.
@@ -177,7 +177,7 @@ impl Book {
         if order.for_auction() != ForAuction::No {
             return self.remove_from_auction(pool, slot);
         }
-        let (side, display) = (order.side, order.display);
+        let (side, display) = (order.side(), order.display());
         let rank = self.rank(side, order.price());
         self.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
     }
@@ -191,7 +191,7 @@ impl Book {
     /// Moves an order behind all others at its price; it keeps its slot.
     pub(crate) fn move_last(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
-        let (side, display) = (order.side, order.display);
+        let (side, display) = (order.side(), order.display());
         let rank = self.rank(side, order.price());
         self.side_mut(side).ladder_mut(display).move_last(pool, rank, slot);
     }

@@ -140,8 +140,8 @@ impl<P: Copy + Default> PoolOrder for Order<P> {
     }
 
     #[inline]
-    fn leaves(&self) -> u32 {
-        self.leaves
+    fn is_open(&self) -> bool {
+        self.leaves != 0
     }
 }
 

@@ -1,5 +1,7 @@
 //! An order as the engine stores it. Invariant: leaves + executed + prevented <= quantity.
 
+use core::fmt;
+
 use market::{
     Capacity, Conditions, CustomerType, Display, EnterOrder, Firm, InstrumentId, Lots, OrderId,
     OrderKey, Price, Quantity, RestateReason, Restated, SelfMatchGroup, SelfMatchPrevention, Shown,
@@ -12,34 +14,40 @@ use crate::{book::pool::PoolOrder, state::hash};
 /// replaces may execute there, in lots. OUCH 5.0, section 1.
 pub const QUANTITY_MAX: Quantity = Quantity(999_999);
 
-/// The largest quantity that any instrument's terms may allow, in lots.
-pub const QUANTITY_LIMIT: Quantity = Quantity((1 << 28) - 1);
+/// The largest quantity that any instrument's terms may allow, in lots: 2⁴⁸ − 1. It bounds what
+/// stores an order's lots in 48 bits: [`Lots`], and the words of the book's orders.
+pub const QUANTITY_LIMIT: Quantity = Lots::MAX.quantity();
 
 /// The highest limit price, in ticks: 199,999.9900. OUCH 5.0, section 1.
 pub const PRICE_MAX: Price = Price(1_999_999_900);
 
-/// The fields of an order that the book needs while it trades or rests.
+/// The fields of an order that the book needs while it trades or rests: 56 of the 64 bytes of a slot.
 ///
 /// Fields that are only echoed to the participant (client order id, locate) are in `Accepted` and
-/// are not stored. A resting order has a limit, or waits for an auction. Quantities and the price
-/// take 32 bits, which [`QUANTITY_LIMIT`] and [`PRICE_MAX`] fit.
+/// are not stored. A resting order has a limit, or waits for an auction.
+///
+/// Every bit is in use. The price takes 32 bits, which [`PRICE_MAX`] fits, and each quantity 48, which
+/// [`QUANTITY_LIMIT`] fits: the open, the executed and the total lots are the upper 48 bits of a word
+/// each, and the lots lost to self-match prevention are in the lower 16 bits of the three. Those are 0
+/// in nearly all orders, and a trade need not know of them: it changes the upper bits only.
 ///
 /// Invariant: leaves + executed + prevented <= quantity; the rest was canceled.
 ///
 /// Fields that the state hash reads together are adjacent, so that they are loaded together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(8))]
 pub(crate) struct Order {
-    /// The venue's name. Within a level a lower id is an older order: the id is given by the
-    /// command that books the order, and a replacement gets a new one.
-    pub(crate) order_id: OrderId,
+    /// Order id, and in the lowest byte the [`marks`].
+    id_and_marks: u64,
     /// The owner's name.
     pub(crate) key: OrderKey,
+    /// Open lots; bits 0 to 15 of the prevented ones.
+    leaves: u64,
+    /// Executed lots; bits 16 to 31 of the prevented ones.
+    executed: u64,
+    /// Quantity; bits 32 to 47 of the prevented lots.
+    quantity: u64,
     price: u32,
-    quantity: u32,
-    leaves: u32,
-    executed: u32,
-    prevented: u32,
     /// The firm as entered; blank is the session's own firm.
     pub(crate) firm: Firm,
     pub(crate) instrument_id: InstrumentId,
@@ -47,28 +55,120 @@ pub(crate) struct Order {
     pub(crate) group_id: u16,
     /// Self-match group: only orders of the same group are its own.
     pub(crate) self_match_group: SelfMatchGroup,
-    pub(crate) display: Display,
-    /// Capacity: for whom the firm acts.
-    pub(crate) capacity: Capacity,
-    /// Customer type: retail or not.
-    pub(crate) customer_type: CustomerType,
-    /// Self-match prevention as entered.
-    pub(crate) self_match_prevention: SelfMatchPrevention,
-    /// Post-only, time in force and auction, in the bits of the state hash: one bit, three and
-    /// four.
-    life: u8,
-    /// The side. A modify may change the kind of sell.
-    pub(crate) side: Side,
-    /// True if it is a resting iceberg; [`Icebergs`](crate::trading::iceberg::Icebergs) has the
-    /// shown part.
-    pub(crate) is_iceberg: bool,
-    /// Time in force; an order outside the book may still wait for its trigger.
-    pub(crate) time_in_force: TimeInForce,
-    /// True if it has a record of instructions, or is linked to an order that has one; see
+    /// The kinds of the order: see [`terms`].
+    terms: u16,
+}
+
+const _: () = {
+    use core::mem::offset_of;
+    assert!(size_of::<Order>() == 56, "with two links it is one cache line");
+    assert!(offset_of!(Order, key) == 8 && offset_of!(Order, leaves) == 16);
+    assert!(offset_of!(Order, executed) == 24 && offset_of!(Order, quantity) == 32);
+    assert!(offset_of!(Order, price) == 40 && offset_of!(Order, firm) == 44);
+    assert!(offset_of!(Order, instrument_id) == 48 && offset_of!(Order, group_id) == 50);
+    assert!(offset_of!(Order, self_match_group) == 52 && offset_of!(Order, terms) == 54);
+};
+
+/// Bits of a word of lots that belong to the prevented lots.
+const LOTS_SHIFT: u32 = 16;
+
+/// The lowest byte beside an order id.
+mod marks {
+    /// It is a resting iceberg; [`Icebergs`](crate::trading::iceberg::Icebergs) has the shown part.
+    pub(super) const ICEBERG: u64 = 1;
+    /// It has a record of instructions, or is linked to an order that has one; see
     /// [`contingent`](mod@crate::contingent::instructions).
-    pub(crate) is_contingent: bool,
-    /// True if it waits to be canceled; see [`pending_cancels`](mod@crate::intake::pending_cancels).
-    pub(crate) is_leaving: bool,
+    pub(super) const CONTINGENT: u64 = 2;
+    /// It waits to be canceled; see [`pending_cancels`](mod@crate::intake::pending_cancels).
+    pub(super) const LEAVING: u64 = 4;
+    /// Its time in force, three bits. An order outside the book may still wait for its trigger.
+    pub(super) const TIME_IN_FORCE_SHIFT: u32 = 3;
+    /// Bits below the order id.
+    pub(super) const LEN: u32 = 8;
+}
+
+/// The kinds of an order in 16 bits: each field is a place in the list of its values.
+mod terms {
+    use market::{Capacity, CustomerType, Display, SelfMatchPrevention, Side, TimeInForce};
+
+    /// Two bits.
+    pub(super) const SIDE_SHIFT: u32 = 0;
+    /// Two bits.
+    pub(super) const DISPLAY_SHIFT: u32 = 2;
+    /// Three bits: a code of [`ForAuction`](super::ForAuction).
+    pub(super) const AUCTION_SHIFT: u32 = 4;
+    /// One bit.
+    pub(super) const POST_ONLY_SHIFT: u32 = 7;
+    /// Two bits.
+    pub(super) const CAPACITY_SHIFT: u32 = 8;
+    /// Two bits.
+    pub(super) const CUSTOMER_TYPE_SHIFT: u32 = 10;
+    /// Four bits.
+    pub(super) const PREVENTION_SHIFT: u32 = 12;
+
+    pub(super) const SIDES: [Side; 4] =
+        [Side::Buy, Side::Sell, Side::SellShort, Side::SellShortExempt];
+    pub(super) const DISPLAYS: [Display; 4] =
+        [Display::Hidden, Display::Visible, Display::Attributable, Display::Hidden];
+    pub(super) const CAPACITIES: [Capacity; 4] =
+        [Capacity::Other, Capacity::Agency, Capacity::Principal, Capacity::Riskless];
+    pub(super) const CUSTOMER_TYPES: [CustomerType; 4] = [
+        CustomerType::SessionDefault,
+        CustomerType::Retail,
+        CustomerType::NotRetail,
+        CustomerType::SessionDefault,
+    ];
+    pub(super) const PREVENTIONS: [SelfMatchPrevention; 16] = {
+        use SelfMatchPrevention::*;
+        let mut all = [SessionDefault; 16];
+        all[1] = Off;
+        all[2] = CancelNewest;
+        all[3] = CancelOldest;
+        all[4] = CancelBoth;
+        all[5] = DecrementBoth;
+        all[6] = CancelNewestOfSessions;
+        all[7] = CancelOldestOfSessions;
+        all[8] = CancelBothOfSessions;
+        all[9] = DecrementBothOfSessions;
+        all
+    };
+    pub(super) const TIMES_IN_FORCE: [TimeInForce; 8] = [
+        TimeInForce::Day,
+        TimeInForce::GoodTillCancel,
+        TimeInForce::AtTheOpen,
+        TimeInForce::ImmediateOrCancel,
+        TimeInForce::FillOrKill,
+        TimeInForce::GoodForAuction,
+        TimeInForce::GoodTillTime,
+        TimeInForce::AtTheClose,
+    ];
+
+    /// The places of all codes in such a list, the first one of each.
+    macro_rules! places {
+        ($name:ident, $list:ident) => {
+            pub(super) const $name: [u8; 128] = {
+                let mut places = [0; 128];
+                let mut place = $list.len();
+                while place != 0 {
+                    place -= 1;
+                    places[$list[place].code() as usize] = place as u8;
+                }
+                places
+            };
+        };
+    }
+    places!(PLACE_OF_SIDE, SIDES);
+    places!(PLACE_OF_DISPLAY, DISPLAYS);
+    places!(PLACE_OF_CAPACITY, CAPACITIES);
+    places!(PLACE_OF_CUSTOMER_TYPE, CUSTOMER_TYPES);
+    places!(PLACE_OF_PREVENTION, PREVENTIONS);
+    places!(PLACE_OF_TIME_IN_FORCE, TIMES_IN_FORCE);
+
+    /// The place of a code.
+    #[inline(always)]
+    pub(super) fn place(places: &[u8; 128], code: u8) -> u16 {
+        u16::from(places[usize::from(code & 0x7F)])
+    }
 }
 
 /// The auction of an auction-only order, which rests beside the book.
@@ -113,56 +213,42 @@ impl ForAuction {
     }
 }
 
-/// The kind of an order, in one word that is loaded at once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind(pub(crate) u64);
-
-impl Kind {
-    /// True if it is auction-only.
-    #[inline]
-    pub(crate) fn is_for_auction(self) -> bool {
-        self.0 >> 52 & 0xF != 0
-    }
-}
-
-/// The fields of an [`Order`] that trading changes, in lots.
+/// The words of an [`Order`] that trading changes, each with its part of the prevented lots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    pub(crate) leaves: u32,
-    pub(crate) executed: u32,
-    pub(crate) prevented: u32,
+    leaves: u64,
+    executed: u64,
+    /// Bits 32 to 47 of the prevented lots.
+    prevented_high: u16,
+}
+
+impl Progress {
+    /// Open lots.
+    pub(crate) fn leaves(self) -> Quantity {
+        Quantity(self.leaves >> LOTS_SHIFT)
+    }
 }
 
 impl PoolOrder for Order {
     fn vacant() -> Self {
         Self {
-            order_id: OrderId(0),
+            id_and_marks: 0,
             key: OrderKey::default(),
-            price: 0,
-            quantity: 0,
             leaves: 0,
             executed: 0,
-            prevented: 0,
+            quantity: 0,
+            price: 0,
+            firm: Firm::BLANK,
             instrument_id: InstrumentId(0),
             group_id: 0,
-            firm: Firm::BLANK,
-            side: Side::Buy,
-            display: Display::Visible,
-            capacity: Capacity::Other,
-            customer_type: CustomerType::SessionDefault,
-            self_match_prevention: SelfMatchPrevention::SessionDefault,
             self_match_group: SelfMatchGroup::BLANK,
-            life: life(false, TimeInForce::Day),
-            is_iceberg: false,
-            time_in_force: TimeInForce::Day,
-            is_contingent: false,
-            is_leaving: false,
+            terms: 0,
         }
     }
 
     #[inline]
-    fn leaves(&self) -> u32 {
-        self.leaves
+    fn is_open(&self) -> bool {
+        !self.is_done()
     }
 }
 
@@ -186,6 +272,22 @@ pub(crate) struct OrderTerms {
     pub(crate) is_contingent: bool,
 }
 
+impl OrderTerms {
+    /// Its kinds in 16 bits.
+    #[inline(always)]
+    fn place(&self) -> u16 {
+        use terms::*;
+        let post_only = u16::from(self.conditions.post_only);
+        let prevention = self.conditions.self_match_prevention;
+        place(&PLACE_OF_SIDE, self.side.code()) << SIDE_SHIFT
+            | place(&PLACE_OF_DISPLAY, self.display.code()) << DISPLAY_SHIFT
+            | post_only << POST_ONLY_SHIFT
+            | place(&PLACE_OF_CAPACITY, self.capacity.code()) << CAPACITY_SHIFT
+            | place(&PLACE_OF_CUSTOMER_TYPE, self.customer_type.code()) << CUSTOMER_TYPE_SHIFT
+            | place(&PLACE_OF_PREVENTION, prevention.code()) << PREVENTION_SHIFT
+    }
+}
+
 impl Order {
     /// An order whose originals executed `executed` lots, and lost `prevented` lots to self-match
     /// prevention.
@@ -195,33 +297,29 @@ impl Order {
     #[inline(always)]
     pub(crate) fn new(terms: OrderTerms) -> Self {
         assert!(terms.price <= PRICE_MAX && terms.quantity <= QUANTITY_LIMIT, "checked before");
-        let quantity = lots(terms.quantity);
-        let executed = lots(terms.executed);
-        let prevented = lots(terms.prevented);
-        assert!(executed + prevented < quantity, "an order has something to trade when it is made");
-        Self {
-            order_id: terms.order_id,
+        let (quantity, executed, prevented) =
+            (terms.quantity.0, terms.executed.0, terms.prevented.0);
+        let gone = executed.checked_add(prevented).expect("both are of one order");
+        assert!(gone < quantity, "an order has something to trade when it is made");
+        let mut order = Self {
+            id_and_marks: with_id(0, terms.order_id)
+                | u64::from(time_in_force_place(terms.time_in_force)) << marks::TIME_IN_FORCE_SHIFT
+                | if terms.is_contingent { marks::CONTINGENT } else { 0 },
             key: terms.key,
+            leaves: (quantity - gone) << LOTS_SHIFT,
+            executed: executed << LOTS_SHIFT,
+            quantity: quantity << LOTS_SHIFT,
             price: terms.price.0 as u32,
-            quantity,
-            leaves: quantity - executed - prevented,
-            executed,
-            prevented,
+            firm: terms.firm,
             instrument_id: terms.instrument_id,
             group_id: terms.group_id,
-            firm: terms.firm,
-            side: terms.side,
-            display: terms.display,
-            capacity: terms.capacity,
-            customer_type: terms.customer_type,
-            self_match_prevention: terms.conditions.self_match_prevention,
             self_match_group: terms.conditions.self_match_group,
-            life: life(terms.conditions.post_only, terms.time_in_force),
-            is_iceberg: false,
-            time_in_force: terms.time_in_force,
-            is_contingent: terms.is_contingent,
-            is_leaving: false,
+            terms: terms.place(),
+        };
+        if prevented != 0 {
+            order.set_prevented(prevented);
         }
+        order
     }
 
     /// A new order as entered, without instructions.
@@ -261,54 +359,137 @@ impl Order {
         Restated {
             key: self.key,
             order_id_before,
-            order_id: self.order_id,
+            order_id: self.order_id(),
             instrument_id: self.instrument_id,
-            side: self.side,
+            side: self.side(),
             reason,
             price: self.price(),
             leaves: self.leaves(),
             shown: Quantity::ZERO,
-            display: self.display,
+            display: self.display(),
             attribution: Firm::BLANK,
         }
     }
 
+    /// The venue's name. Within a level a lower id is an older order: the id is given by the
+    /// command that books the order, and a replacement gets a new one.
+    #[inline]
+    pub(crate) fn order_id(&self) -> OrderId {
+        OrderId(self.id_and_marks >> marks::LEN)
+    }
+
+    #[inline]
+    pub(crate) fn set_order_id(&mut self, order_id: OrderId) {
+        self.id_and_marks = with_id(self.id_and_marks, order_id);
+    }
+
+    /// True if it is a resting iceberg.
+    #[inline]
+    pub(crate) fn is_iceberg(&self) -> bool {
+        self.id_and_marks & marks::ICEBERG != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_iceberg(&mut self, is_iceberg: bool) {
+        self.mark(marks::ICEBERG, is_iceberg);
+    }
+
+    /// True if it has a record of instructions, or is linked to an order that has one.
+    #[inline]
+    pub(crate) fn is_contingent(&self) -> bool {
+        self.id_and_marks & marks::CONTINGENT != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_contingent(&mut self, is_contingent: bool) {
+        self.mark(marks::CONTINGENT, is_contingent);
+    }
+
+    /// True if it waits to be canceled.
+    #[inline]
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.id_and_marks & marks::LEAVING != 0
+    }
+
+    pub(crate) fn set_leaving(&mut self) {
+        self.mark(marks::LEAVING, true);
+    }
+
+    #[inline]
+    fn mark(&mut self, mark: u64, is_set: bool) {
+        let others = self.id_and_marks & !mark;
+        self.id_and_marks = if is_set { others | mark } else { others };
+    }
+
+    /// Time in force; an order outside the book may still wait for its trigger.
+    #[inline]
+    pub(crate) fn time_in_force(&self) -> TimeInForce {
+        terms::TIMES_IN_FORCE[(self.id_and_marks >> marks::TIME_IN_FORCE_SHIFT & 7) as usize]
+    }
+
+    /// The side. A modify may change the kind of sell.
+    #[inline]
+    pub(crate) fn side(&self) -> Side {
+        terms::SIDES[usize::from(self.terms >> terms::SIDE_SHIFT & 3)]
+    }
+
+    /// Changes the kind of sell.
+    pub(crate) fn set_side(&mut self, side: Side) {
+        let place = terms::place(&terms::PLACE_OF_SIDE, side.code());
+        self.terms = self.terms & !(3 << terms::SIDE_SHIFT) | place << terms::SIDE_SHIFT;
+    }
+
+    #[inline]
+    pub(crate) fn display(&self) -> Display {
+        terms::DISPLAYS[usize::from(self.terms >> terms::DISPLAY_SHIFT & 3)]
+    }
+
+    /// Capacity: for whom the firm acts.
+    #[inline]
+    pub(crate) fn capacity(&self) -> Capacity {
+        terms::CAPACITIES[usize::from(self.terms >> terms::CAPACITY_SHIFT & 3)]
+    }
+
+    /// Customer type: retail or not.
+    #[inline]
+    pub(crate) fn customer_type(&self) -> CustomerType {
+        terms::CUSTOMER_TYPES[usize::from(self.terms >> terms::CUSTOMER_TYPE_SHIFT & 3)]
+    }
+
+    /// Self-match prevention as entered.
+    #[inline]
+    pub(crate) fn self_match_prevention(&self) -> SelfMatchPrevention {
+        terms::PREVENTIONS[usize::from(self.terms >> terms::PREVENTION_SHIFT)]
+    }
+
     #[inline]
     pub(crate) fn post_only(&self) -> bool {
-        self.life & 1 != 0
+        self.terms & 1 << terms::POST_ONLY_SHIFT != 0
     }
 
     /// Its auction, if it is auction-only.
     #[inline]
     pub(crate) fn for_auction(&self) -> ForAuction {
-        ForAuction::from_code(self.life >> 4).expect("only these are set")
+        let code = self.terms >> terms::AUCTION_SHIFT & 7;
+        ForAuction::from_code(code as u8).expect("only these are set")
+    }
+
+    /// True if it is auction-only.
+    #[inline]
+    pub(crate) fn is_for_auction(&self) -> bool {
+        self.terms & 7 << terms::AUCTION_SHIFT != 0
     }
 
     /// Makes it an order for this auction only, or for none.
     pub(crate) fn set_for_auction(&mut self, waits: ForAuction) {
-        self.life = self.life & 0xF | (waits as u8) << 4;
+        let others = self.terms & !(7 << terms::AUCTION_SHIFT);
+        self.terms = others | u16::from(waits as u8) << terms::AUCTION_SHIFT;
     }
 
     /// True for a live order that is an iceberg or has a contingent record.
     #[inline]
     pub(crate) fn has_more_state(&self) -> bool {
-        self.is_iceberg | self.is_contingent
-    }
-
-    /// Its kind: all fields of the state hash but names and numbers.
-    #[inline(always)]
-    pub(crate) fn kind(&self) -> Kind {
-        let [one, other] = *self.self_match_group.as_bytes();
-        Kind(u64::from_le_bytes([
-            one,
-            other,
-            self.display.code(),
-            self.capacity.code(),
-            self.customer_type.code(),
-            self.self_match_prevention.code(),
-            self.life,
-            self.side.code(),
-        ]))
+        self.id_and_marks & (marks::ICEBERG | marks::CONTINGENT) != 0
     }
 
     /// Limit, in ticks; [`Price::ZERO`] for a market order, which never rests.
@@ -327,44 +508,57 @@ impl Order {
     /// Quantity in lots, with what its originals executed and lost to self-match prevention.
     #[inline]
     pub(crate) fn quantity(&self) -> Quantity {
-        Quantity(u64::from(self.quantity))
+        Quantity(self.quantity >> LOTS_SHIFT)
     }
 
     /// Open lots; 0 once done.
     #[inline]
     pub(crate) fn leaves(&self) -> Quantity {
-        Quantity(u64::from(self.leaves))
+        Quantity(self.leaves >> LOTS_SHIFT)
     }
 
     /// Lots traded, by this order and its originals.
     #[inline]
     pub(crate) fn executed(&self) -> Quantity {
-        Quantity(u64::from(self.executed))
+        Quantity(self.executed >> LOTS_SHIFT)
     }
 
     /// Lots removed by cancels and modifies.
     #[inline]
     pub(crate) fn canceled(&self) -> Quantity {
-        Quantity(u64::from(self.quantity - self.leaves - self.executed - self.prevented))
+        let others = self.leaves().0 + self.executed().0 + self.prevented().0;
+        Quantity(self.quantity().0 - others)
     }
 
     /// Lots removed by self-match prevention, from this order and its originals.
     #[inline]
     pub(crate) fn prevented(&self) -> Quantity {
-        Quantity(u64::from(self.prevented))
+        let [low, middle, high] =
+            [self.leaves, self.executed, self.quantity].map(|word| u64::from(word as u16));
+        Quantity(low | middle << 16 | high << 32)
+    }
+
+    /// Sets the prevented lots.
+    fn set_prevented(&mut self, prevented: u64) {
+        assert!(prevented <= QUANTITY_LIMIT.0, "{prevented} of {self:?}");
+        let words = [&mut self.leaves, &mut self.executed, &mut self.quantity];
+        for (index, word) in words.into_iter().enumerate() {
+            let part = (prevented >> (16 * index)) as u16;
+            *word = *word >> LOTS_SHIFT << LOTS_SHIFT | u64::from(part);
+        }
     }
 
     #[inline]
     pub(crate) fn progress(&self) -> Progress {
-        let Self { leaves, executed, prevented, .. } = *self;
-        Progress { leaves, executed, prevented }
+        let Self { leaves, executed, quantity, .. } = *self;
+        Progress { leaves, executed, prevented_high: quantity as u16 }
     }
 
     /// Its conditions as entered or kept; without a minimum, which a resting order never has.
     #[inline]
     pub(crate) fn conditions(&self) -> Conditions {
         Conditions {
-            self_match_prevention: self.self_match_prevention,
+            self_match_prevention: self.self_match_prevention(),
             self_match_group: self.self_match_group,
             post_only: self.post_only(),
             minimum_quantity: Lots::ZERO,
@@ -374,7 +568,7 @@ impl Order {
     /// True if no lots are open.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        self.leaves == 0
+        self.leaves >> LOTS_SHIFT == 0
     }
 
     /// The open lots beyond an intended quantity: executed lots count against it, and it never
@@ -391,10 +585,23 @@ impl Order {
         if self.is_displayed() { self.leaves() } else { Quantity::ZERO }
     }
 
+    /// Lots that the feed showed of it in the book, at this progress, unless it is an iceberg.
+    #[inline(always)]
+    pub(crate) fn shown_before(&self, progress: Progress) -> Quantity {
+        if self.is_visible() { progress.leaves() } else { Quantity::ZERO }
+    }
+
+    /// True if it is displayed where it rests in the book.
+    #[inline(always)]
+    fn is_visible(&self) -> bool {
+        // The place of hidden orders is 0.
+        self.terms & 3 << terms::DISPLAY_SHIFT != 0
+    }
+
     /// What the feed shows now, and showed with this many open lots, unless it is an iceberg.
     pub(crate) fn shown_since(&self, leaves_before: Quantity) -> Shown {
         match self.is_displayed() {
-            true => self.display.shown(leaves_before, self.leaves()),
+            true => self.display().shown(leaves_before, self.leaves()),
             false => Shown::NONE,
         }
     }
@@ -402,7 +609,7 @@ impl Order {
     /// True if the feed shows it while it rests.
     #[inline]
     pub(crate) fn is_displayed(&self) -> bool {
-        self.display.is_displayed() && self.for_auction() == ForAuction::No
+        self.is_visible() && !self.is_for_auction()
     }
 
     /// Executes some open lots.
@@ -412,8 +619,8 @@ impl Order {
     #[inline]
     pub(crate) fn execute(&mut self, quantity: Quantity) {
         assert!(!quantity.is_zero() && quantity <= self.leaves(), "{quantity} of {self:?}");
-        self.leaves -= lots(quantity);
-        self.executed += lots(quantity);
+        self.leaves -= quantity.0 << LOTS_SHIFT;
+        self.executed += quantity.0 << LOTS_SHIFT;
     }
 
     /// Cancels some open lots; `quantity` may be 0.
@@ -423,7 +630,7 @@ impl Order {
     #[inline]
     pub(crate) fn reduce(&mut self, quantity: Quantity) {
         assert!(quantity <= self.leaves(), "{quantity} of {self:?}");
-        self.leaves -= lots(quantity);
+        self.leaves -= quantity.0 << LOTS_SHIFT;
     }
 
     /// Removes some open lots instead of trading them.
@@ -433,28 +640,51 @@ impl Order {
     #[inline]
     pub(crate) fn prevent(&mut self, quantity: Quantity) {
         assert!(!quantity.is_zero() && quantity <= self.leaves(), "{quantity} of {self:?}");
-        self.leaves -= lots(quantity);
-        self.prevented += lots(quantity);
+        self.leaves -= quantity.0 << LOTS_SHIFT;
+        self.set_prevented(self.prevented().0 + quantity.0);
     }
 
     /// Checks the invariant.
     #[inline]
     pub(crate) fn check(&self) {
-        assert!(self.leaves + self.executed + self.prevented <= self.quantity, "{self:?}");
+        let [leaves, executed, prevented] =
+            [self.leaves(), self.executed(), self.prevented()].map(|it| it.0);
+        assert!(leaves + executed + prevented <= self.quantity().0, "{self:?}");
     }
 }
 
-/// The part of an order's time in force that does not name an auction. Three bits, with
-/// [`ForAuction`], distinguish all values.
+/// The word of an order id, with the marks of another word.
 #[inline(always)]
-fn life(post_only: bool, time_in_force: TimeInForce) -> u8 {
-    u8::from(post_only) | (time_in_force.code() & 7) << 1
+fn with_id(word: u64, order_id: OrderId) -> u64 {
+    assert!(order_id.0 >> (u64::BITS - marks::LEN) == 0, "order ids are counted in 56 bits");
+    order_id.0 << marks::LEN | word & ((1 << marks::LEN) - 1)
 }
 
-/// A quantity of an order as stored.
-#[inline]
-fn lots(quantity: Quantity) -> u32 {
-    u32::try_from(quantity.0).expect("no more than QUANTITY_LIMIT of any order is ever spoken of")
+#[inline(always)]
+fn time_in_force_place(time_in_force: TimeInForce) -> u16 {
+    terms::place(&terms::PLACE_OF_TIME_IN_FORCE, time_in_force.code())
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order")
+            .field("order_id", &self.order_id())
+            .field("key", &self.key)
+            .field("instrument_id", &self.instrument_id)
+            .field("side", &self.side())
+            .field("price", &self.price)
+            .field("quantity", &self.quantity())
+            .field("leaves", &self.leaves())
+            .field("executed", &self.executed())
+            .field("prevented", &self.prevented())
+            .field("time_in_force", &self.time_in_force())
+            .field("display", &self.display())
+            .field("for_auction", &self.for_auction())
+            .field("is_iceberg", &self.is_iceberg())
+            .field("is_contingent", &self.is_contingent())
+            .field("is_leaving", &self.is_leaving())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Order {
@@ -465,41 +695,41 @@ impl Order {
     }
 
     /// As [`hash`](Self::hash), at this progress.
-    #[inline]
-    pub(crate) fn hash_before(&self, progress: Progress) -> u64 {
-        self.hash_identity(self.kind()).wrapping_add(self.hash_progress(progress))
-    }
-
-    /// As [`hash`](Self::hash), of a known kind.
     #[inline(always)]
-    pub(crate) fn hash_of_kind(&self, kind: Kind) -> u64 {
-        self.hash_identity(kind).wrapping_add(self.hash_progress(self.progress()))
+    pub(crate) fn hash_before(&self, progress: Progress) -> u64 {
+        self.hash_identity().wrapping_add(self.hash_progress(progress))
     }
 
     /// The constant part of a resting order, but for a modify. It includes the quantity, so the
     /// canceled lots follow from the open and the executed ones.
     #[inline(always)]
-    fn hash_identity(&self, kind: Kind) -> u64 {
+    fn hash_identity(&self) -> u64 {
         let key = &self.key;
+        let time_in_force = self.id_and_marks >> marks::TIME_IN_FORCE_SHIFT & 7;
         let name = u64::from(key.user_ref_num)
             | u64::from(key.session_id.0) << 32
-            | u64::from(key.channel) << 48;
-        let terms = self.price().0 | self.quantity().0 << 32;
-        let owner = u64::from(u32::from_le_bytes(*self.firm.as_bytes()))
-            | u64::from(self.instrument_id.0) << 32
-            | u64::from(self.group_id) << 48;
-        let named =
-            hash::fold_pair(self.order_id.0.wrapping_mul(hash::ORDER_IDENTITY) ^ kind.0, name);
-        hash::fold_pair(named ^ terms, owner)
+            | u64::from(key.channel) << 48
+            | time_in_force << 56;
+        let kinds = u64::from(self.instrument_id.0)
+            | u64::from(self.group_id) << 16
+            | u64::from(u16::from_le_bytes(*self.self_match_group.as_bytes())) << 32
+            | u64::from(self.terms) << 48;
+        let owner =
+            u64::from(self.price) | u64::from(u32::from_le_bytes(*self.firm.as_bytes())) << 32;
+        let id = self.order_id().0.wrapping_mul(hash::ORDER_IDENTITY);
+        let named = hash::fold_pair(id ^ kinds, name);
+        hash::fold_pair(named ^ self.quantity().0, owner)
     }
 
     /// The part that trades, prevention and cancels change; separate, so that a trade hashes
     /// little.
     #[inline]
     pub(crate) fn hash_progress(&self, progress: Progress) -> u64 {
-        let Progress { leaves, executed, prevented } = progress;
-        let id = self.order_id.0.wrapping_mul(hash::ORDER_PROGRESS);
-        hash::fold_pair(id ^ u64::from(prevented), u64::from(leaves) | u64::from(executed) << 32)
+        let Progress { leaves, executed, prevented_high } = progress;
+        let id = self.order_id().0.wrapping_mul(hash::ORDER_PROGRESS);
+        // The rest of the prevented lots is in the other words; a product keeps these bits apart.
+        let high = u64::from(prevented_high).wrapping_mul(hash::ORDER_IDENTITY);
+        hash::fold_pair(id ^ high ^ executed, leaves)
     }
 }
 
@@ -511,11 +741,8 @@ mod tests {
 
     use super::*;
 
-    /// Orders that differ slightly in one field have different hashes; so have orders at different
-    /// progress.
-    #[test]
-    fn orders_that_differ_have_different_hashes() {
-        let terms = || OrderTerms {
+    fn terms() -> OrderTerms {
+        OrderTerms {
             order_id: OrderId(1),
             key: OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 1 },
             price: Price(1),
@@ -532,7 +759,86 @@ mod tests {
             conditions: Conditions::NONE,
             time_in_force: TimeInForce::Day,
             is_contingent: false,
+        }
+    }
+
+    /// Every value of every kind is kept, beside all others.
+    #[test]
+    fn kinds_are_kept_in_16_bits() {
+        for side in Side::ALL.iter().copied() {
+            for display in Display::ALL.iter().copied() {
+                for time_in_force in TimeInForce::ALL.iter().copied() {
+                    let order = OrderTerms { side, display, time_in_force, ..terms() };
+                    let mut order = Order::new(order);
+                    assert_eq!((order.side(), order.display()), (side, display));
+                    assert_eq!(order.time_in_force(), time_in_force);
+                    for waits in [ForAuction::Open, ForAuction::AsMarket, ForAuction::No] {
+                        order.set_for_auction(waits);
+                        order.set_leaving();
+                        order.set_iceberg(waits == ForAuction::No);
+                        order.set_contingent(waits == ForAuction::Open);
+                        assert_eq!(order.for_auction(), waits);
+                        assert_eq!(order.is_for_auction(), waits != ForAuction::No);
+                        assert_eq!(order.is_iceberg(), waits == ForAuction::No);
+                        assert_eq!(order.is_contingent(), waits == ForAuction::Open);
+                        assert!(order.is_leaving() && !order.post_only());
+                    }
+                    order.set_order_id(OrderId((1 << 56) - 1));
+                    assert_eq!(order.order_id(), OrderId((1 << 56) - 1));
+                    assert_eq!((order.side(), order.display()), (side, display));
+                    assert_eq!(order.time_in_force(), time_in_force);
+                    if !side.is_buy() {
+                        order.set_side(Side::SellShort);
+                        assert_eq!((order.side(), order.display()), (Side::SellShort, display));
+                    }
+                }
+            }
+        }
+        for self_match_prevention in SelfMatchPrevention::ALL.iter().copied() {
+            for capacity in Capacity::ALL.iter().copied() {
+                for customer_type in CustomerType::ALL.iter().copied() {
+                    let conditions =
+                        Conditions { self_match_prevention, post_only: true, ..Conditions::NONE };
+                    let order = OrderTerms { conditions, capacity, customer_type, ..terms() };
+                    let order = Order::new(order);
+                    assert_eq!(order.conditions(), conditions);
+                    assert_eq!(order.capacity(), capacity);
+                    assert_eq!(order.customer_type(), customer_type);
+                }
+            }
+        }
+    }
+
+    /// Lots of 48 bits are kept beside prevented lots of 48 bits, whatever an order does.
+    #[test]
+    fn lots_at_the_limit_are_kept() {
+        let half = QUANTITY_LIMIT.0 / 2;
+        let mut order = Order::new(OrderTerms { quantity: QUANTITY_LIMIT, ..terms() });
+        assert_eq!((order.leaves(), order.quantity()), (QUANTITY_LIMIT, QUANTITY_LIMIT));
+        order.prevent(Quantity(half));
+        order.check();
+        order.execute(Quantity(half));
+        order.check();
+        let numbers = |order: &Order| {
+            [order.leaves(), order.executed(), order.prevented(), order.canceled()].map(|it| it.0)
         };
+        assert_eq!(numbers(&order), [1, half, half, 0]);
+        order.reduce(Quantity(1));
+        assert!(order.is_done());
+        assert_eq!(numbers(&order), [0, half, half, 1]);
+        let mut order = Order::new(OrderTerms { quantity: QUANTITY_LIMIT, ..terms() });
+        order.prevent(QUANTITY_LIMIT);
+        assert_eq!(numbers(&order), [0, 0, QUANTITY_LIMIT.0, 0]);
+        let (executed, prevented) = (Quantity(half), Quantity(half));
+        let quantity = QUANTITY_LIMIT;
+        let order = Order::new(OrderTerms { quantity, executed, prevented, ..terms() });
+        assert_eq!(numbers(&order), [1, half, half, 0]);
+    }
+
+    /// Orders that differ slightly in one field have different hashes; so have orders at different
+    /// progress.
+    #[test]
+    fn orders_that_differ_have_different_hashes() {
         let mut orders = vec![Order::new(terms())];
         for step in 2..=255_u16 {
             let wide = u64::from(step);
@@ -576,6 +882,21 @@ mod tests {
         orders.push(Order::new(OrderTerms { display: Display::Attributable, ..terms() }));
         orders.push(Order::new(OrderTerms { capacity: Capacity::Agency, ..terms() }));
         orders.push(Order::new(OrderTerms { customer_type: CustomerType::Retail, ..terms() }));
+        for step in 8..48 {
+            let large = 1_u64 << step;
+            let quantity = QUANTITY_LIMIT;
+            let widest = || OrderTerms { quantity, ..terms() };
+            for changed in [
+                OrderTerms { quantity: Quantity(2_000 + large), ..terms() },
+                OrderTerms { executed: Quantity(large), ..widest() },
+                OrderTerms { prevented: Quantity(large), ..widest() },
+            ] {
+                orders.push(Order::new(changed));
+            }
+            let mut reduced = Order::new(widest());
+            reduced.reduce(Quantity(large));
+            orders.push(reduced);
+        }
         let hashes: BTreeSet<u64> = orders.iter().map(Order::hash).collect();
         assert_eq!(hashes.len(), orders.len());
         // Sums of two hashes differ too: one order's gain does not cancel another's loss.

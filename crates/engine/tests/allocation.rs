@@ -10,10 +10,10 @@ use engine::Engine;
 use market::{
     AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
     CancelOrder, Command, ConditionChanges, Conditions, Deposit, Display, EnterOrder, Event, Firm,
-    Input, Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms,
-    OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder, ReplaceTerms,
-    SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, SplitMix64, Symbol, SystemEvent, Text,
-    Ticks, TimeInForce, Timestamp, Units,
+    Handling, Input, Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand,
+    MoneyTerms, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder,
+    ReplaceTerms, SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, SplitMix64, Symbol,
+    SystemEvent, Text, Ticks, TimeInForce, Timestamp, Units,
 };
 
 /// The system's allocator; counts what each thread takes from it.
@@ -183,13 +183,13 @@ impl Flow {
                 instructions.expires_s = 1_000 + self.below(5_000) as u32;
                 order.time_in_force = TimeInForce::GoodTillTime;
             }
-            5 => instructions.all_or_none = true,
-            6 => order.conditions.minimum_quantity = Lots(1 + self.below(200) as u32),
+            5 => instructions.handling = Handling::ALL_OR_NONE,
+            6 => order.conditions.minimum_quantity = Lots::new(1 + self.below(200)),
             7 => {
                 order.conditions.post_only = true;
-                instructions.slide = true;
+                instructions.handling = Handling::SLIDE;
             }
-            8 => instructions.shown_quantity = Lots(2 + self.below(50) as u32),
+            8 => instructions.shown_quantity = Lots::new(2 + self.below(50)),
             _ => {
                 let from = self.below(self.live.len() as u64) as usize;
                 let key = order.key;

@@ -201,6 +201,12 @@ impl DerivedData {
                 let kind = TradeKind::Hidden;
                 self.trade(trade(it.stock_locate.get(), price, lots, number, time_ns, kind), facts);
             }
+            Message::LargeTrade(it) => {
+                let (lots, number) = (it.shares.get(), it.match_number.get());
+                let (price, time_ns) = (it.price.get(), at(it.timestamp.get()));
+                let kind = TradeKind::Hidden;
+                self.trade(trade(it.stock_locate.get(), price, lots, number, time_ns, kind), facts);
+            }
             Message::CrossTrade(it) if it.shares.get() > 0 => {
                 let (lots, number) = (it.shares.get(), it.match_number.get());
                 let (price, time_ns) = (it.cross_price.get(), at(it.timestamp.get()));
@@ -277,14 +283,19 @@ impl DerivedData {
     ) {
         let number = facts.number;
         let of_day = self.of(stock_locate).statistics.day;
-        let place = self
-            .trades
-            .iter()
-            .rposition(|it| it.match_number == match_number && it.stock_locate == stock_locate);
-        let undone = place.and_then(|place| self.trades.remove(place));
-        match undone.filter(|it| day_of(it.time_ns) == of_day) {
-            Some(trade) => self.take_out(&trade),
-            None => self.of(stock_locate).statistics.undone_unknown += 1,
+        // Two prints are of one trade if the feed showed a part of the lots.
+        let is_part =
+            |it: &DerivedTrade| it.match_number == match_number && it.stock_locate == stock_locate;
+        let mut is_known = false;
+        while let Some(place) = self.trades.iter().rposition(is_part) {
+            let part = self.trades.remove(place).expect("it was found");
+            if day_of(part.time_ns) == of_day {
+                is_known = true;
+                self.take_out(&part);
+            }
+        }
+        if !is_known {
+            self.of(stock_locate).statistics.undone_unknown += 1;
         }
         facts.push(DerivedFact::Undone { ordinal: self.tape, number, stock_locate, match_number });
         self.tape += 1;
@@ -306,7 +317,7 @@ impl DerivedData {
         let it = self.of(trade.stock_locate);
         let Derived { statistics, prices, .. } = it;
         statistics.undone += 1;
-        statistics.volume -= trade.lots;
+        statistics.volume = statistics.volume.saturating_sub(trade.lots);
         if trade.kind == TradeKind::PartOfCross {
             // The price of the cross stands.
             return;

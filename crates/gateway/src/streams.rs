@@ -574,7 +574,7 @@ mod tests {
             taker_side: Side::Buy,
             price: Price(10_000),
             quantity: Quantity(5),
-            maker_displayed: true,
+            maker_shown: Quantity(1_000),
             maker: fill(maker),
             taker: fill(taker),
             auction: None,

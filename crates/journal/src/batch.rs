@@ -33,7 +33,7 @@ pub const fn single_record_len_max(payload_len: usize) -> usize {
 }
 
 /// The version of a batch and of the payloads in it, so far.
-const BATCH_VERSION: u16 = 1;
+const BATCH_VERSION: u16 = 2;
 
 /// The running hash of all batches of a journal: 128-bit xxHash3 over the chain before and the bytes of
 /// the batch. It detects a missing or misplaced batch; it is not a signature.

@@ -25,7 +25,7 @@ pub use read::{SnapshotSummary, read_snapshot, read_snapshot_header};
 pub use write::SnapshotWriter;
 
 /// The version of the format that this crate writes, and the only one it reads.
-pub const SNAPSHOT_VERSION: u32 = 2;
+pub const SNAPSHOT_VERSION: u32 = 3;
 
 /// The longest section, in bytes.
 pub const SECTION_LEN_MAX: usize = 16 << 20;

@@ -230,7 +230,7 @@ macro_rules! newtypes {
 }
 
 newtypes! {
-    AccountId AssetId InstrumentId Lots OrderId Sequence SessionId Ticks Timestamp TradeId
+    AccountId AssetId InstrumentId OrderId Sequence SessionId Ticks Timestamp TradeId
 }
 
 /// Types around a number of 64 bits that is mostly small: seven bits a byte from the lowest on, in as few
@@ -271,6 +271,20 @@ macro_rules! compact {
 }
 
 compact! { Price Quantity }
+
+/// As a [`Quantity`], of at most 48 bits.
+impl Encoded for Lots {
+    #[inline]
+    fn write_to(&self, out: &mut impl ByteWriter) {
+        out.write(&self.quantity());
+    }
+
+    #[inline]
+    fn read_from(from: &mut ByteReader<'_>, name: &'static str) -> Result<Self, DecodeError> {
+        let Quantity(lots) = from.read(name)?;
+        Lots::checked(lots).ok_or(DecodeError::Field(name))
+    }
+}
 
 /// One byte: 0 or 1.
 impl Encoded for bool {

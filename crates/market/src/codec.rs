@@ -37,7 +37,7 @@ macro_rules! structs {
             Conditions { self_match_prevention, self_match_group, post_only, minimum_quantity }
             ConditionChanges { self_match_prevention, self_match_group, post_only, minimum_quantity }
             Instructions {
-                pricing, all_or_none, slide, trigger, offset, shown_quantity, shown_range, expires_s,
+                pricing, handling, trigger, offset, shown_quantity, shown_range, expires_s,
                 parent, partner
             }
 
@@ -156,7 +156,7 @@ enums!(kinds);
 
 impl Command {
     /// The longest encoded command, in bytes.
-    pub const ENCODED_LEN_MAX: usize = 112;
+    pub const ENCODED_LEN_MAX: usize = 116;
 
     /// Encodes the command at the start of `buffer` and returns its length in bytes.
     pub fn encode(&self, buffer: &mut [u8; Self::ENCODED_LEN_MAX]) -> usize {
@@ -271,7 +271,8 @@ impl Locate {
 impl Encoded for EnterOrder {
     #[inline]
     fn write_to(&self, out: &mut impl ByteWriter) {
-        let Self { attributes, conditions, instructions, .. } = self;
+        let Self { attributes, conditions, instructions, quantity, price, .. } = *self;
+        let (attributes, conditions, instructions) = (&attributes, &conditions, &instructions);
         let client_order_id = ClientOrderId::BLANK;
         let others = OrderAttributes { client_order_id, ..*attributes };
         let groups = Groups(0)
@@ -285,8 +286,8 @@ impl Encoded for EnterOrder {
         out.write(&self.order_type);
         out.write(&self.time_in_force);
         out.write(&self.display);
-        out.write(&self.quantity);
-        out.write(&self.price);
+        out.write(&quantity);
+        out.write(&price);
         out.write(&self.symbol);
         groups.write_group(has::CLIENT_ORDER_ID, &attributes.client_order_id, out);
         groups.write_group(has::ATTRIBUTES, attributes, out);
@@ -404,9 +405,10 @@ mod tests {
     use super::*;
     use crate::{
         AccountId, AccountSetting, Allocation, AssetId, BustReason, Capacity, CustomerType,
-        DeclineReason, Display, InstrumentId, Lots, MoneyClass, Note, OrderId, OrderType, Phase,
-        Price, Pricing, Quantity, RejectReason, SelfMatchPrevention, SessionId, Side, SplitMix64,
-        Symbol, SystemEvent, Text, Ticks, TimeInForce, TradeId, Units, VenueDeclineReason,
+        DeclineReason, Display, Handling, InstrumentId, Lots, MoneyClass, Note, OrderId, OrderType,
+        Phase, Price, Pricing, Quantity, RejectReason, SelfMatchPrevention, SessionId, Side,
+        SplitMix64, Symbol, SystemEvent, Text, Ticks, TimeInForce, TradeId, Units,
+        VenueDeclineReason,
     };
 
     /// A random value of a type, with every variant and every optional field now and then.
@@ -432,6 +434,8 @@ mod tests {
         i32 = random.next_u64() as i32;
         u64 = random.next_u64();
         bool = random.below(2) == 0;
+        Lots = Lots::new(random.next_u64() >> 16);
+        Handling = Handling::new(Sample::sample(random), Sample::sample(random));
         Units = Units::new(u128::from(random.next_u64()) << 64 | u128::from(random.next_u64()));
         EnterOrder = EnterOrder {
             key: Sample::sample(random),
@@ -510,7 +514,7 @@ mod tests {
     }
 
     sampled_newtypes! {
-        AccountId AssetId InstrumentId Lots OrderId Price Quantity SessionId Ticks TradeId
+        AccountId AssetId InstrumentId OrderId Price Quantity SessionId Ticks TradeId
     }
 
     macro_rules! sampled_codes {
@@ -728,11 +732,11 @@ mod tests {
             self_match_prevention: SelfMatchPrevention::CancelOldestOfSessions,
             self_match_group: Text::new("G1").unwrap(),
             post_only: true,
-            minimum_quantity: Lots(258),
+            minimum_quantity: Lots::new(258),
         };
         let enter = bytes(&Command::Enter(EnterOrder { conditions, ..ENTER }));
-        assert_eq!((enter.len(), enter[0], enter[1]), (33, 5, 4));
-        assert_eq!(&enter[25..], b"oG1\x01\x02\x01\0\0");
+        assert_eq!((enter.len(), enter[0], enter[1]), (31, 5, 4));
+        assert_eq!(&enter[25..], b"oG1\x01\x82\x02");
 
         let terms = ReplaceTerms {
             side: None,
@@ -756,11 +760,11 @@ mod tests {
         assert_eq!((plain.len(), plain[0], plain[1]), (19, 6, 16));
         let conditions = ConditionChanges {
             post_only: Some(false),
-            minimum_quantity: Some(Lots(3)),
+            minimum_quantity: Some(Lots::new(3)),
             ..ConditionChanges::NONE
         };
         let changed = replace(Some(ReplaceTerms { conditions, ..terms }));
-        assert_eq!((changed[1], &changed[19..]), (20, &b"\0\0\x01\0\x01\x03\0\0\0"[..]));
+        assert_eq!((changed[1], &changed[19..]), (20, &b"\0\0\x01\0\x01\x03"[..]));
         let located = replace(Some(ReplaceTerms { shares_located: true, ..terms }));
         assert_eq!((located[1], &located[19..]), (18, &b"\x01    "[..]));
     }
@@ -770,20 +774,19 @@ mod tests {
     fn golden_instructions() {
         let instructions = Instructions {
             pricing: Pricing::TrailingStop,
-            all_or_none: true,
-            slide: false,
+            handling: Handling::ALL_OR_NONE,
             trigger: Ticks(1),
             offset: -2,
-            shown_quantity: Lots(3),
-            shown_range: Lots(4),
+            shown_quantity: Lots::new(3),
+            shown_range: 4,
             expires_s: 5,
             parent: 6,
             partner: 7,
         };
         let enter = bytes(&Command::Enter(EnterOrder { instructions, ..ENTER }));
-        assert_eq!((enter.len(), enter[0], enter[1]), (56, 5, 8));
+        assert_eq!((enter.len(), enter[0], enter[1]), (53, 5, 8));
         assert_eq!(&enter[25..36], b"F\x01\0\x01\0\0\0\xfe\xff\xff\xff");
-        assert_eq!(&enter[36..], b"\x03\0\0\0\x04\0\0\0\x05\0\0\0\x06\0\0\0\x07\0\0\0");
+        assert_eq!(&enter[36..], b"\x03\x04\0\0\0\x05\0\0\0\x06\0\0\0\x07\0\0\0");
     }
 
     /// The encoding of each command about money.

@@ -139,7 +139,10 @@ pub struct AddSession {
 }
 
 /// See [`Command::Enter`]. OUCH 5.0, Enter Order (`O`).
+///
+/// It is aligned to 4 bytes only, so that an [`Input`](crate::Input) keeps its two cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[repr(Rust, packed(4))]
 pub struct EnterOrder {
     /// The order's name; ignored unless its number is above the channel's last one.
     pub key: OrderKey,

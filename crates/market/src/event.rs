@@ -116,25 +116,25 @@ pub struct SessionAdded {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Shown {
     /// Shown before; 0 if the order is not on the feed.
-    pub before: Lots,
+    pub before: Quantity,
     /// Shown after; 0 if the order leaves the feed.
-    pub after: Lots,
+    pub after: Quantity,
 }
 
 impl Shown {
     /// The order is not on the feed.
-    pub const NONE: Self = Self { before: Lots::ZERO, after: Lots::ZERO };
+    pub const NONE: Self = Self { before: Quantity::ZERO, after: Quantity::ZERO };
 
     /// True if the order was on the feed.
     #[must_use]
     pub fn is_known(self) -> bool {
-        self.before != Lots::ZERO
+        !self.before.is_zero()
     }
 
     /// Lots that the feed removes; 0 if nothing changes there.
     #[must_use]
     pub fn removed(self) -> Quantity {
-        self.before.quantity().saturating_sub(self.after.quantity())
+        self.before.saturating_sub(self.after)
     }
 }
 
@@ -181,7 +181,10 @@ pub struct Rejected {
 }
 
 /// See [`Event::Replaced`].
+///
+/// It is aligned to 4 bytes only, so that an [`Output`] keeps its two cache lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[repr(Rust, packed(4))]
 pub struct Replaced {
     /// The owner's name for the replacement.
     pub key: OrderKey,
@@ -230,7 +233,7 @@ impl Replaced {
     pub fn shown(&self) -> Lots {
         match (self.in_place, self.instructions.shown_quantity) {
             (false, _) => Lots::ZERO,
-            (true, Lots::ZERO) => self.leaves,
+            (true, part) if part.is_zero() => self.leaves,
             (true, part) => part.min(self.leaves),
         }
     }
@@ -279,8 +282,9 @@ pub struct Traded {
     pub price: Price,
     /// Lots traded; at least 1.
     pub quantity: Quantity,
-    /// True if the maker was on the feed.
-    pub maker_displayed: bool,
+    /// Lots of the maker that the feed showed before the trade; 0 if it was not on the feed, or traded lots
+    /// that were not shown.
+    pub maker_shown: Quantity,
     /// The resting order, which adds liquidity.
     pub maker: Fill,
     /// The incoming order, which removes liquidity.
@@ -294,8 +298,8 @@ pub struct Traded {
 pub struct AuctionTrade {
     /// The auction.
     pub phase: Phase,
-    /// True if the taker was on the feed.
-    pub taker_displayed: bool,
+    /// Lots of the taker that the feed showed before the trade; 0 if it was not on the feed.
+    pub taker_shown: Quantity,
 }
 
 /// See [`Event::SelfMatchPrevented`]. Where both orders lose lots there are two events, the resting

@@ -52,7 +52,7 @@ pub use event::{
 };
 pub use id::{AccountId, AssetId, InstrumentId, OrderId, Sequence, SessionId, TradeId};
 pub use input::Input;
-pub use instructions::{Instructions, Pricing, Ticks};
+pub use instructions::{Handling, Instructions, Pricing, Ticks};
 pub use instrument::Instrument;
 pub use ledger::{
     AccountAdded, Asset, Bucket, DeclineReason, Declined, LedgerEntry, LedgerKind, LedgerPlace,

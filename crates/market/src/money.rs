@@ -147,7 +147,7 @@ pub struct MoneyTerms {
     pub quote_numerator: u64,
     /// Denominator of the cost; at least 1; 0 without a class.
     pub quote_denominator: u64,
-    /// The largest quantity of an order, in lots; from 1 to 2²⁸ − 1.
+    /// The largest quantity of an order, in lots; from 1 to 2⁴⁸ − 1.
     pub quantity_max: Quantity,
 }
 
@@ -164,6 +164,16 @@ impl MoneyTerms {
             quote_denominator: 0,
             quantity_max,
         }
+    }
+
+    /// The most that the largest quantity may be, times the units of a lot and times the numerator. Then no
+    /// cost of an order exceeds 2¹²³, and what 2³² orders bring in does not exceed 2¹²⁴.
+    pub const BOUND: u128 = (1 << 92) - 1;
+
+    /// True if the largest quantity is within [`BOUND`](Self::BOUND).
+    #[must_use]
+    pub fn are_bounded(&self) -> bool {
+        self.quantity_max.units(self.base_units.max(self.quote_numerator)) <= Self::BOUND
     }
 
     /// The cost of `quantity` lots at `price`, in units of the quote asset, rounded down.

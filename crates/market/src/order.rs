@@ -150,14 +150,11 @@ impl Display {
     }
 
     /// What the feed shows of a fully displayed order, given its open lots before and after.
-    ///
-    /// # Panics
-    /// A quantity exceeds 32 bits.
     #[must_use]
     #[inline]
     pub fn shown(self, before: Quantity, after: Quantity) -> Shown {
         match self.is_displayed() {
-            true => Shown { before: before.lots(), after: after.lots() },
+            true => Shown { before, after },
             false => Shown::NONE,
         }
     }

@@ -211,7 +211,7 @@ fn resting(model: &Model, order: &ModelOrder, ours: RestingOrder) -> RestingOrde
         self_match_prevention: order.conditions.self_match_prevention,
         self_match_group: order.conditions.self_match_group,
         post_only: order.conditions.post_only,
-        shown: order.on_the_feed().quantity(),
+        shown: order.on_the_feed(),
         time_in_force: order.time_in_force,
         instructions,
         waits_for: match order.place {

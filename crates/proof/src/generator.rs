@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 
 use market::{
     AccountQuery, AddInstrument, AddSession, CancelOnDisconnect, CancelOrder, Command, EntrySwitch,
-    Firm, MassCancel, ModifyOrder, Note, OperatorAction, OperatorCommand, OrderKey, Price,
-    Quantity, RejectOrder, RejectReason, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention,
-    SessionId, Side, Symbol, SystemEvent, Text,
+    Firm, MassCancel, ModifyOrder, MoneyCommand, MoneyTerms, Note, OperatorAction, OperatorCommand,
+    OrderKey, Price, Quantity, RejectOrder, RejectReason, ReplaceOrder, ReplaceTerms, Scope,
+    SelfMatchPrevention, SessionId, SetTerms, Side, Symbol, SystemEvent, Text,
 };
 
 use crate::rng::Rng;
@@ -26,6 +26,9 @@ const PRICE_MAX: u64 = 1_999_999_900;
 
 /// The largest quantity there is, in lots.
 const QUANTITY_MAX: u64 = 999_999;
+
+/// The largest quantity that terms may allow, in lots.
+const QUANTITY_LIMIT: u64 = (1 << 48) - 1;
 
 /// Repetitions are of one of so many commands before.
 const RECENT_LEN: usize = 16;
@@ -88,6 +91,8 @@ pub struct Profile {
     /// If not 0, every order is for so many lots, so that what would buy and what would sell is often
     /// the same.
     pub lots_each: u64,
+    /// How many times as large all quantities are. Above 1 the terms allow as many lots as terms may.
+    pub quantity_scale: u64,
     /// Accounts, from 1, among which the sessions are divided, but for the last one; 0 is no money
     /// anywhere.
     pub accounts: u16,
@@ -123,9 +128,17 @@ impl Default for Profile {
             closes_after: None,
             venue_per_mille: 0,
             lots_each: 0,
+            quantity_scale: 1,
             accounts: 0,
             undo_per_mille: 0,
         }
+    }
+}
+
+impl Profile {
+    /// The largest quantity that an order may have.
+    fn quantity_max(&self) -> u64 {
+        if self.quantity_scale == 1 { QUANTITY_MAX } else { QUANTITY_LIMIT }
     }
 }
 
@@ -246,6 +259,12 @@ impl CommandFlow {
         }
         if self.profile.accounts > 0 {
             self.scheduled.extend(money::set_up(&self.profile).into_iter().map(Command::Money));
+        } else if self.profile.quantity_scale > 1 {
+            for index in 0..self.profile.instruments {
+                let terms = MoneyTerms::unpaid(Quantity(self.profile.quantity_max()));
+                let set = SetTerms { symbol: symbol(usize::from(index)), terms };
+                self.scheduled.push_back(Command::Money(MoneyCommand::SetTerms(set)));
+            }
         }
         for _ in 0..4 {
             let early = self.enter();

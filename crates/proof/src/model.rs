@@ -32,9 +32,9 @@ pub use contingent::Place;
 use market::{
     AccountQueried, AddInstrument, AddSession, CancelHeld, CancelReason, Canceled, ClientOrderId,
     Command, CommandKind, Conditions, Display, EntrySwitch, EntrySwitched, Event, Fill, Firm,
-    Input, Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled, Modified,
-    ModifyOrder, OperatorCommand, OperatorName, OperatorResult, OrderAttributes, OrderId, OrderKey,
-    OrderType, Price, Quantity, RejectReason, Rejected, RestateReason, Restated, Scope,
+    Handling, Input, Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled,
+    Modified, ModifyOrder, OperatorCommand, OperatorName, OperatorResult, OrderAttributes, OrderId,
+    OrderKey, OrderType, Price, Quantity, RejectReason, Rejected, RestateReason, Restated, Scope,
     SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, Symbol, SystemEvent, Text,
     TimeInForce, TradeId,
 };
@@ -74,7 +74,7 @@ pub struct Model {
     order_count: u64,
     trade_count: u64,
     /// Lots traded in all.
-    volume: u64,
+    volume: u128,
     money: ModelMoney,
     /// Scopes whose orders are refused, oldest first.
     blocks: Vec<Scope>,
@@ -213,8 +213,8 @@ impl ModelOrder {
     }
 
     /// The open lots that the feed shows of a resting order. (16.1)
-    pub fn on_the_feed(&self) -> Lots {
-        if self.is_displayed() { Lots(self.offered() as u32) } else { Lots::ZERO }
+    pub fn on_the_feed(&self) -> Quantity {
+        Quantity(if self.is_displayed() { self.offered() } else { 0 })
     }
 
     /// The part that is shown of an iceberg when it begins to rest. (35.1)
@@ -648,7 +648,7 @@ impl Model {
     ) {
         let (shown, attribution) = match reason {
             RestateReason::Refreshed => (order.on_the_feed(), self.shown_as(order)),
-            _ => (Lots::ZERO, Firm::BLANK),
+            _ => (Quantity::ZERO, Firm::BLANK),
         };
         self.events.push(Event::Restated(Restated {
             key: order.key,
@@ -659,7 +659,7 @@ impl Model {
             reason,
             price: order.price,
             leaves: order.leaves(),
-            shown: shown.quantity(),
+            shown,
             display: order.display,
             attribution,
         }));
@@ -693,9 +693,9 @@ impl Model {
         // As a newly accepted order. (37.2)
         copy.order_id = rehearsal.new_order_id();
         copy.conditions.minimum_quantity = Lots::ZERO;
-        copy.instructions.all_or_none = false;
+        copy.instructions.handling = Handling::new(false, copy.instructions.handling.slides());
         rehearsal.trade_then_rest(copy);
-        rehearsal.volume - self.volume
+        u64::try_from(rehearsal.volume - self.volume).expect("no more than the order's")
     }
 }
 

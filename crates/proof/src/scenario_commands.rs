@@ -4,11 +4,10 @@ use market::{
     AccountId, AccountQuery, AddInstrument, AddSession, Allocation, BlockEntry, BustTrade,
     CancelOnDisconnect, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges,
     Conditions, ConfigureInstrument, CorrectTrade, CustomerType, Display, EnterOrder, EntrySwitch,
-    Firm, Instructions, InstrumentChange, LiveOrdersMax, Lots, MassCancel, ModifyOrder,
-    OperatorAction, OperatorCommand, OrderAttributes, OrderKey, Phase, Price, Pricing, Quantity,
-    RejectOrder, RejectReason, RemoveInstrument, ReplaceOrder, ReplaceTerms, Scope,
-    SelfMatchPrevention, SessionId, SetPhase, Side, Symbol, SystemEvent, Ticks, TimeInForce,
-    TradeId, VenueCommand,
+    Firm, Instructions, InstrumentChange, LiveOrdersMax, MassCancel, ModifyOrder, OperatorAction,
+    OperatorCommand, OrderAttributes, OrderKey, Phase, Price, Pricing, Quantity, RejectOrder,
+    RejectReason, RemoveInstrument, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention,
+    SessionId, SetPhase, Side, Symbol, SystemEvent, Ticks, TimeInForce, TradeId, VenueCommand,
 };
 
 use super::{
@@ -262,7 +261,7 @@ impl World {
                 "among" => order.conditions.self_match_group = Some(words.text()?),
                 "post-only" => order.conditions.post_only = Some(true),
                 "not-post-only" => order.conditions.post_only = Some(false),
-                "minimum" => order.conditions.minimum_quantity = Some(Lots(words.number()?)),
+                "minimum" => order.conditions.minimum_quantity = Some(words.lots()?),
                 "until" => {
                     order.time_in_force = Some(TimeInForce::GoodTillTime);
                     order.instructions.get_or_insert_default().expires_s = words.number()?;
@@ -290,10 +289,12 @@ impl World {
     ) -> Read<()> {
         match word {
             "without-instructions" => {}
-            "all-or-none" => instructions.all_or_none = true,
-            "slide" => instructions.slide = true,
-            "show" => instructions.shown_quantity = Lots(words.number()?),
-            "range" => instructions.shown_range = Lots(words.number()?),
+            "all-or-none" => {
+                instructions.handling = instructions.handling.with_all_or_none();
+            }
+            "slide" => instructions.handling = instructions.handling.with_slide(),
+            "show" => instructions.shown_quantity = words.lots()?,
+            "range" => instructions.shown_range = words.number()?,
             "stop" | "touch" => {
                 instructions.pricing =
                     if word == "stop" { Pricing::Stop } else { Pricing::TakeProfit };

@@ -41,10 +41,10 @@ impl ReportedOrder {
 
     /// Something happened to what the feed shows of it.
     fn show(&mut self, shown: Shown) {
-        assert_eq!(self.shown, shown.before.quantity().0);
-        assert!(shown.after <= shown.before && shown.after.quantity().0 <= self.leaves);
+        assert_eq!(self.shown, shown.before.0);
+        assert!(shown.after <= shown.before && shown.after.0 <= self.leaves);
         assert_eq!(self.displayed() && self.leaves > 0, shown.after.0 > 0);
-        self.shown = shown.after.quantity().0;
+        self.shown = shown.after.0;
     }
 
     /// It waited outside the book, and goes on under another order id.
@@ -236,7 +236,7 @@ impl World {
             order_id: accepted.order_id,
             instrument_id,
             price: accepted.price.price(),
-            leaves: accepted.quantity.0.into(),
+            leaves: accepted.quantity.get(),
             booked: false,
             display: accepted.display,
             for_auction: accepted.time_in_force.is_for_auction(),
@@ -251,22 +251,22 @@ impl World {
             OrderKey { user_ref_num: replaced.original_user_ref_num, ..replaced.key };
         let original = self.reported(original_key);
         assert!(0 < original.leaves, "only a live order is replaced");
-        assert_eq!(replaced.original_order_id, original.order_id);
+        assert_eq!({ replaced.original_order_id }, original.order_id);
         assert_eq!(replaced.original_displayed, original.displayed());
         let both = original.displayed() && replaced.display != Display::Hidden;
         assert!(both || !replaced.in_place, "the feed replaces what it knows by what it may");
         assert_eq!(replaced.instrument_id, original.instrument_id);
         original.leaves = 0;
-        assert_eq!(replaced.order_id, self.next_order_id());
+        assert_eq!({ replaced.order_id }, self.next_order_id());
         let order = ReportedOrder {
             order_id: replaced.order_id,
             instrument_id: replaced.instrument_id,
             price: replaced.price.price(),
-            leaves: replaced.leaves.0.into(),
+            leaves: replaced.leaves.get(),
             booked: replaced.in_place,
             display: replaced.display,
             for_auction: replaced.time_in_force.is_for_auction(),
-            shown: replaced.shown().0.into(),
+            shown: replaced.shown().get(),
         };
         self.orders.insert(replaced.key, order);
         let price = match replaced.order_type {
@@ -287,7 +287,7 @@ impl World {
             prevention,
             optional("among ", &conditions.self_match_group),
             either(conditions.post_only, " post-only", ""),
-            unless_zero("minimum", conditions.minimum_quantity.0.into()),
+            unless_zero("minimum", conditions.minimum_quantity.get()),
             self.instructions(replaced.key, &replaced.instructions),
             either(replaced.in_place, " in place", ""),
         ];
@@ -296,7 +296,7 @@ impl World {
             self.name(original_key),
             self.name(replaced.key),
             word(SIDES, replaced.side),
-            replaced.leaves.0,
+            { replaced.leaves },
             parts.concat()
         )
     }
@@ -345,19 +345,20 @@ impl World {
         match traded.auction {
             Some(auction) => {
                 assert!(traded.maker.order_id < traded.taker.order_id);
-                self.take_shown(traded.taker.key, traded.quantity, auction.taker_displayed);
+                self.take_shown(traded.taker.key, traded.quantity, auction.taker_shown);
             }
             None => assert_eq!(self.orders[&traded.maker.key].price, traded.price),
         }
-        self.take_shown(traded.maker.key, traded.quantity, traded.maker_displayed);
+        self.take_shown(traded.maker.key, traded.quantity, traded.maker_shown);
         let [maker, taker] = [&traded.maker, &traded.taker].map(|fill: &Fill| self.name(fill.key));
         format!("trade {maker} {taker} {} @ {}", traded.quantity, traded.price)
     }
 
     /// A resting order traded so many lots of those that the feed shows.
-    fn take_shown(&mut self, key: OrderKey, quantity: Quantity, displayed: bool) {
+    fn take_shown(&mut self, key: OrderKey, quantity: Quantity, shown: Quantity) {
         let order = self.reported(key);
-        if displayed {
+        if !shown.is_zero() {
+            assert_eq!(order.shown, shown.0, "it is what the feed shows");
             order.shown = order.shown.checked_sub(quantity.0).expect("only what is shown");
         }
         assert!(order.shown <= order.leaves, "lots that are shown are open");
@@ -440,10 +441,10 @@ impl World {
         };
         let parts = [
             pricing,
-            either(instructions.all_or_none, " all-or-none", ""),
-            either(instructions.slide, " slide", ""),
-            unless_zero("show", instructions.shown_quantity.0.into()),
-            unless_zero("range", instructions.shown_range.0.into()),
+            either(instructions.handling.is_all_or_none(), " all-or-none", ""),
+            either(instructions.handling.slides(), " slide", ""),
+            unless_zero("show", instructions.shown_quantity.get()),
+            unless_zero("range", instructions.shown_range.into()),
             unless_zero("until", instructions.expires_s.into()),
             named("after", parent),
             named("or", partner),

@@ -3,7 +3,8 @@
 use std::{fmt::Debug, str::FromStr};
 
 use market::{
-    BustReason, Display, OrderType, Price, Pricing, SelfMatchPrevention, Side, Text, TimeInForce,
+    BustReason, Display, Lots, OrderType, Price, Pricing, SelfMatchPrevention, Side, Text,
+    TimeInForce,
 };
 
 /// What is read from a scenario, or what is wrong with it.
@@ -152,6 +153,11 @@ impl<'a> Words<'a> {
 
     pub(super) fn number<T: FromStr>(&mut self) -> Read<T> {
         self.parse("a number in its range")
+    }
+
+    pub(super) fn lots(&mut self) -> Read<Lots> {
+        let expected = "a number of lots up to 281474976710655";
+        Lots::checked(self.parse(expected)?).ok_or_else(|| expected.into())
     }
 
     pub(super) fn text<const N: usize>(&mut self) -> Read<Text<N>> {

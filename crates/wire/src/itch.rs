@@ -1,6 +1,6 @@
 //! ITCH 5.0, the market data feed. docs/wire/itch.md has the tables and our decisions.
 //!
-//! Start at [`Encoder`], which turns outputs into messages; [`decode`] reads any of the 23 messages.
+//! Start at [`Encoder`], which turns outputs into messages; [`decode`] reads any message.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ mod message;
 pub use encoder::Encoder;
 pub use message::{
     AddOrder, AddOrderAttributed, BrokenTrade, CrossTrade, DirectListingWithCapitalRaise,
-    IpoQuotingPeriodUpdate, LuldAuctionCollar, MarketParticipantPosition, Message,
+    IpoQuotingPeriodUpdate, LargeTrade, LuldAuctionCollar, MarketParticipantPosition, Message,
     MwcbDeclineLevel, MwcbStatus, NetOrderImbalance, OperationalHalt, OrderCancel, OrderDelete,
     OrderExecuted, OrderExecutedWithPrice, OrderReplace, RegShoRestriction,
     RetailPriceImprovementIndicator, StockDirectory, StockTradingAction, SystemEvent, Trade,

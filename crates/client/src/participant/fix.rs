@@ -3,8 +3,8 @@
 //! Invariant: a request with a term for which FIX has no tag is not written.
 
 use market::{
-    Capacity, Conditions, Display, EnterOrder, Instructions, OrderAttributes, OrderType, Pricing,
-    ReplaceOrder, Side, Symbol, TimeInForce, Timestamp,
+    Capacity, Conditions, Display, EnterOrder, Handling, Instructions, OrderAttributes, OrderType,
+    Pricing, ReplaceOrder, Side, Symbol, TimeInForce, Timestamp,
 };
 use wire::fix::{APPL_VER_ID, BUILDER_LEN_MAX, Builder, CompId, Framed, Version, frame};
 
@@ -127,9 +127,8 @@ impl FixWriter {
 
     /// Refuses an order with a term for which there is no tag.
     fn check(&self, order: &EnterOrder) -> Result<(), String> {
-        let Instructions {
-            pricing, all_or_none, trigger, offset, shown_quantity, expires_s, ..
-        } = order.instructions;
+        let Instructions { pricing, handling, trigger, offset, shown_quantity, expires_s, .. } =
+            order.instructions;
         let attributes =
             OrderAttributes { capacity: order.attributes.capacity, ..OrderAttributes::default() };
         let conditions = Conditions {
@@ -139,7 +138,7 @@ impl FixWriter {
         };
         let instructions = Instructions {
             pricing,
-            all_or_none,
+            handling: Handling::new(handling.is_all_or_none(), false),
             trigger,
             offset,
             shown_quantity,
@@ -250,7 +249,7 @@ fn life(time_in_force: TimeInForce) -> Option<u8> {
 
 /// Symbol, side, quantity, price and instructions.
 fn terms(builder: &mut Builder<'_>, order: &EnterOrder) {
-    let Instructions { pricing, trigger, offset, shown_quantity, expires_s, all_or_none, .. } =
+    let Instructions { pricing, trigger, offset, shown_quantity, expires_s, handling, .. } =
         order.instructions;
     let has_limit = order.order_type == OrderType::Limit;
     let code = match (pricing, order.order_type) {
@@ -277,7 +276,7 @@ fn terms(builder: &mut Builder<'_>, order: &EnterOrder) {
     }
     let words = [
         ("6", order.conditions.post_only),
-        ("G", all_or_none),
+        ("G", handling.is_all_or_none()),
         ("R", pricing == Pricing::PrimaryPeg),
         ("P", pricing == Pricing::MarketPeg),
         ("M", pricing == Pricing::MidpointPeg),
@@ -286,11 +285,11 @@ fn terms(builder: &mut Builder<'_>, order: &EnterOrder) {
     if !words.is_empty() {
         builder.text(18, &words.join(" "));
     }
-    if order.conditions.minimum_quantity.0 > 0 {
-        builder.number(110, order.conditions.minimum_quantity.0.into());
+    if !order.conditions.minimum_quantity.is_zero() {
+        builder.number(110, order.conditions.minimum_quantity.get());
     }
-    if shown_quantity.0 > 0 {
-        builder.number(111, shown_quantity.0.into());
+    if !shown_quantity.is_zero() {
+        builder.number(111, shown_quantity.get());
     } else if order.display == Display::Hidden && !pricing.is_pegged() {
         builder.number(111, 0);
     }

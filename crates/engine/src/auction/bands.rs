@@ -14,7 +14,7 @@ impl Engine {
         let book = self.book_of(order);
         let Some((low, high)) = book.trading.band() else { return Some(limit) };
         let low = book.price_at_or_above(low);
-        if order.side.is_buy() {
+        if order.side().is_buy() {
             let starts = book.best_ask().is_none_or(|ask| low <= ask);
             starts.then(|| Some(limit.map_or(high, |limit| limit.min(high))))
         } else {

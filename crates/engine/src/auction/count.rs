@@ -39,23 +39,24 @@ const LADDERS: usize = 5;
 struct Level {
     /// As in [`AuctionSide`](super::uncross::AuctionSide).
     rank: u32,
-    leaves: u64,
+    /// All orders of a price may have more lots than 64 bits say.
+    leaves: u128,
 }
 
 /// Lots that would buy and would sell at a price.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     price: Price,
-    demand: u64,
-    supply: u64,
+    demand: u128,
+    supply: u128,
 }
 
 impl Point {
-    fn volume(&self) -> u64 {
+    fn volume(&self) -> u128 {
         self.demand.min(self.supply)
     }
 
-    fn imbalance(&self) -> u64 {
+    fn imbalance(&self) -> u128 {
         self.demand.abs_diff(self.supply)
     }
 }
@@ -113,8 +114,8 @@ struct Search {
     /// By ladder: buy levels that still buy at the next price, and sell levels that sell.
     buying: [usize; LADDERS],
     selling: [usize; LADDERS],
-    demand: u64,
-    supply: u64,
+    demand: u128,
+    supply: u128,
     best: Option<Best>,
 }
 
@@ -214,12 +215,12 @@ impl Count {
         pool: &Pool,
         phase: Phase,
         (side, price): (Side, Price),
-    ) -> Quantity {
+    ) -> u128 {
         self.clear();
         self.count(book, pool, phase, usize::MAX);
         let rank_worst = book.rank(side, price) + 1;
         let levels = self.levels[usize::from(!side.is_buy())].iter().flatten();
-        Quantity(levels.filter(|level| level.rank <= rank_worst).map(|level| level.leaves).sum())
+        levels.filter(|level| level.rank <= rank_worst).map(|level| level.leaves).sum()
     }
 
     /// Counts so many orders; true if all are counted.
@@ -245,7 +246,8 @@ impl Count {
                     orders -= 1;
                     self.orders += 1;
                     let node = &pool[slot];
-                    levels.last_mut().expect("it was begun").leaves += node.order.leaves().0;
+                    levels.last_mut().expect("it was begun").leaves +=
+                        u128::from(node.order.leaves().0);
                     self.next = Some(node.younger).filter(|younger| !younger.is_none());
                 }
             }
@@ -321,15 +323,26 @@ impl Count {
         }
     }
 
-    /// The result of the search.
+    /// Price and lots of the auction; `None` if nothing trades.
+    pub(crate) fn cross(&self) -> Option<(Price, u128)> {
+        let point = self.search?.best?.point();
+        Some((point.price, point.volume()))
+    }
+
+    /// The result of the search, in lots up to what 64 bits say.
     pub(crate) fn indication(&self) -> Indication {
         let best = self.search.and_then(|search| search.best);
         let Some(point) = best.map(|best| best.point()) else { return Indication::default() };
         Indication {
             price: point.price,
-            paired: Quantity(point.volume()),
-            imbalance: Quantity(point.imbalance()),
+            paired: saturated(point.volume()),
+            imbalance: saturated(point.imbalance()),
             imbalance_is_buy: point.supply < point.demand,
         }
     }
+}
+
+/// The largest quantity where 64 bits cannot say so many lots.
+pub(super) fn saturated(lots: u128) -> Quantity {
+    Quantity(u64::try_from(lots).unwrap_or(u64::MAX))
 }

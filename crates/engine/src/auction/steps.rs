@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use market::{
     CancelReason, CommandKind, Event, InstrumentId, OrderId, OrderKey, Phase, PhaseCause, Price,
-    Quantity, RestateReason, Side, encoded,
+    RestateReason, Side, encoded,
 };
 
 use crate::{
@@ -50,10 +50,10 @@ pub(crate) struct Uncrossing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cross {
     pub(crate) price: Price,
-    /// Lots in all.
-    pub(crate) paired: Quantity,
+    /// Lots in all; all orders may have more than 64 bits say.
+    pub(crate) paired: u128,
     /// Lots that are still to trade.
-    pub(crate) missing: Quantity,
+    pub(crate) missing: u128,
 }
 
 encoded! {
@@ -77,8 +77,9 @@ impl Uncrossing {
     /// Its element of the state hash, at this place in line.
     fn hash(&self, place: u64) -> u64 {
         let Self { instrument_id, step, next, cross, counted } = self;
-        let traded = cross.map_or([u64::MAX; 3], |it| [it.price.0, it.paired.0, it.missing.0]);
-        let [price, paired, missing] = traded;
+        let traded = cross.map_or([u128::MAX; 3], |it| [it.price.0.into(), it.paired, it.missing]);
+        let [price, paired, missing] = traded.map(|it| it as u64);
+        let [_, paired_high, missing_high] = traded.map(|it| (it >> 64) as u64);
         hash::mix([
             hash::UNCROSSING,
             place,
@@ -90,6 +91,8 @@ impl Uncrossing {
             price,
             paired,
             missing,
+            paired_high,
+            missing_high,
         ])
     }
 }
@@ -244,11 +247,11 @@ impl Engine {
                 self.auction_line.change(0, changed, &mut self.hash);
                 break;
             };
-            while left != 0 && !cross.missing.is_zero() {
+            while left != 0 && cross.missing != 0 {
                 left -= 1;
                 self.pair(instrument_id, &mut cross, phase, emit);
             }
-            if cross.missing.is_zero() {
+            if cross.missing == 0 {
                 self.auction_line.pop(&mut self.hash);
                 self.change_trading(instrument_id, |trading| trading.is_uncrossing = false);
                 self.end_auction(instrument_id, &cross, phase, emit);
@@ -301,7 +304,7 @@ impl Engine {
     /// Indexes an order that waits until nothing trades in steps in its instrument.
     pub(crate) fn add_waiting(&mut self, order: &Order) {
         let waiting = self.auction_line.waiting.entry(order.instrument_id).or_default();
-        waiting.by_id.insert(order.order_id, order.key);
+        waiting.by_id.insert(order.order_id(), order.key);
         self.change_trading(order.instrument_id, |trading| trading.waiting += 1);
         self.contingents.has_triggered_left = true;
     }
@@ -309,7 +312,7 @@ impl Engine {
     /// Removes such an order from its place.
     pub(crate) fn remove_waiting(&mut self, order: &Order) {
         let waiting = self.auction_line.waiting.get_mut(&order.instrument_id);
-        waiting.and_then(|it| it.by_id.remove(&order.order_id)).expect("it waits there");
+        waiting.and_then(|it| it.by_id.remove(&order.order_id())).expect("it waits there");
         self.change_trading(order.instrument_id, |trading| trading.waiting -= 1);
     }
 
@@ -358,7 +361,7 @@ impl Engine {
         if let Some(cross) = cross {
             let phase = trading.phase;
             let lots = |side| self.lots_in_auction(instrument_id, side, cross.price, phase);
-            let fits = !cross.missing.is_zero()
+            let fits = cross.missing != 0
                 && cross.missing <= cross.paired
                 && cross.missing <= lots(Side::Buy).min(lots(Side::Sell));
             if !fits || !self.auction_line.line.is_empty() {
@@ -382,7 +385,7 @@ impl Engine {
         assert_eq!(uncrossing, self.auction_line.line.len() + self.half_matched.len());
         for (index, it) in self.auction_line.line.iter().enumerate() {
             assert!(self.trading(it.instrument_id).is_uncrossing, "{it:?}");
-            assert!(it.cross.is_none_or(|cross| index == 0 && !cross.missing.is_zero()), "{it:?}");
+            assert!(it.cross.is_none_or(|cross| index == 0 && cross.missing != 0), "{it:?}");
         }
         let mut ready_count = 0;
         for (instrument_id, orders) in &self.auction_line.waiting {

@@ -43,7 +43,7 @@ pub(crate) struct TradingStatus {
     /// Price collar, in ppm of the reference price; 0 is none.
     pub(crate) price_collar: u32,
     /// Largest quantity of an order, in lots; 0 is no maximum.
-    pub(crate) quantity_max: u32,
+    pub(crate) quantity_max: u64,
     /// Largest notional of an order, in ticks × lots; 0 is no maximum.
     pub(crate) notional_max: u64,
     /// The most pegged orders; 0 allows none.
@@ -156,7 +156,7 @@ impl TradingStatus {
                 if quantity > QUANTITY_LIMIT {
                     return false;
                 }
-                self.quantity_max = quantity.0 as u32;
+                self.quantity_max = quantity.0;
             }
             InstrumentChange::NotionalMax(notional) => self.notional_max = notional,
             InstrumentChange::PegsMax(count) | InstrumentChange::SessionPegsMax(count)
@@ -197,7 +197,7 @@ impl TradingStatus {
         quantity: Quantity,
         price: Price,
     ) -> Result<(), RejectReason> {
-        if self.quantity_max != 0 && u64::from(self.quantity_max) < quantity.0 {
+        if self.quantity_max != 0 && self.quantity_max < quantity.0 {
             return Err(RejectReason::QuantityAboveLimit);
         }
         let is_limit = order_type == OrderType::Limit;
@@ -236,7 +236,8 @@ impl TradingStatus {
                 | u64::from(self.extension) << 32,
             u64::from(self.static_band) | u64::from(self.dynamic_band) << 32,
             u64::from(self.pause_s) | u64::from(self.price_collar) << 32,
-            u64::from(self.quantity_max) | u64::from(self.time_share) << 32,
+            self.quantity_max,
+            u64::from(self.time_share),
             self.notional_max,
             self.reference_price.0 | self.price_last.0 << 32,
             self.ends_ns,

@@ -13,7 +13,11 @@ use market::{
 
 use crate::{
     Engine,
-    auction::{count::Count, phases, steps::Cross},
+    auction::{
+        count::{Count, saturated},
+        phases,
+        steps::Cross,
+    },
     book::{
         Book, BookSide,
         cross::Match,
@@ -70,7 +74,7 @@ impl Book {
     #[cold]
     pub(crate) fn add_for_auction(&mut self, pool: &mut Pool, order: &Order) -> Slot {
         let rank = self.auction_rank(order);
-        self.auction_mut(order.side).ladder_mut(order.for_auction()).append(pool, rank, || *order)
+        self.auction_mut(order.side()).ladder_mut(order.for_auction()).append(pool, rank, || *order)
     }
 
     /// Removes an auction-only order.
@@ -78,7 +82,7 @@ impl Book {
     pub(crate) fn remove_from_auction(&mut self, pool: &mut Pool, slot: Slot) {
         let order = pool[slot].order;
         let rank = self.auction_rank(&order);
-        self.auction_mut(order.side).ladder_mut(order.for_auction()).remove(pool, rank, slot);
+        self.auction_mut(order.side()).ladder_mut(order.for_auction()).remove(pool, rank, slot);
     }
 
     /// The first order of a side in the auction at the end of a phase.
@@ -86,7 +90,8 @@ impl Book {
         let ladder = |ladder: &Ladder, class, shift| {
             let (rank, level) = ladder.at_or_after(0)?;
             // Orders of one class and price may be in two queues, which merge by time.
-            let order_id = if class == 2 { pool[level.oldest].order.order_id } else { OrderId(0) };
+            let order_id =
+                if class == 2 { pool[level.oldest].order.order_id() } else { OrderId(0) };
             Some(((rank + shift, class, order_id), level.oldest))
         };
         let BookSide { displayed, hidden } = self.side(side);
@@ -116,7 +121,7 @@ impl Book {
     }
 
     fn auction_rank(&self, order: &Order) -> u32 {
-        if order.price() == Price::ZERO { 0 } else { self.rank(order.side, order.price()) + 1 }
+        if order.price() == Price::ZERO { 0 } else { self.rank(order.side(), order.price()) + 1 }
     }
 }
 
@@ -163,7 +168,7 @@ impl Engine {
         while count.steps() <= steps_done {
             is_last = count.step(book, &self.pool, phase, reference);
         }
-        let Indication { price, paired, .. } = count.indication();
+        let (price, paired) = count.cross().unwrap_or_default();
         self.auction_count = count;
         is_last.then_some(Cross { price, paired, missing: paired })
     }
@@ -175,7 +180,7 @@ impl Engine {
         side: Side,
         price: Price,
         phase: Phase,
-    ) -> Quantity {
+    ) -> u128 {
         let book = self.book_at(instrument_id);
         Count::default().lots(book, &self.pool, phase, (side, price))
     }
@@ -189,7 +194,7 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         let Cross { price, paired, .. } = *cross;
-        if !paired.is_zero() {
+        if paired != 0 {
             self.change_trading(instrument_id, |trading| {
                 trading.reference_price = price;
                 if trading.dynamic_band != 0 {
@@ -203,7 +208,7 @@ impl Engine {
             phase,
             trade_id,
             price,
-            quantity: paired,
+            quantity: saturated(paired),
         })));
     }
 
@@ -221,15 +226,15 @@ impl Engine {
             first.expect("what can trade has orders")
         });
         let [buys, sells] = slots.map(|slot| self.offered(slot));
-        let quantity = buys.min(sells).min(cross.missing);
+        let quantity = buys.min(sells).min(saturated(cross.missing));
         self.trade_in_auction(slots, quantity, cross.price, phase, emit);
-        cross.missing = cross.missing.saturating_sub(quantity);
+        cross.missing -= u128::from(quantity.0);
     }
 
     /// Lots that a resting order offers at a time: for an iceberg, its shown part.
     fn offered(&self, slot: Slot) -> Quantity {
         let order = &self.pool[slot].order;
-        if order.is_iceberg { self.icebergs.get(slot).shown.quantity() } else { order.leaves() }
+        if order.is_iceberg() { self.icebergs.get(slot).shown.quantity() } else { order.leaves() }
     }
 
     /// Trades two resting orders; the one accepted first is the maker.
@@ -241,20 +246,21 @@ impl Engine {
         phase: Phase,
         emit: &mut dyn FnMut(Event),
     ) {
-        slots.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id);
+        slots.sort_unstable_by_key(|slot| self.pool[*slot].order.order_id());
         let before = slots.map(|slot| self.pool[slot].order);
-        let [maker, taker] = slots.map(|slot| self.execute_resting(slot, quantity));
+        let [(maker, maker_shown), (taker, taker_shown)] =
+            slots.map(|slot| self.execute_resting(slot, quantity));
         self.trade_id_last.0 += 1;
         let traded = Traded {
             trade_id: self.trade_id_last,
             instrument_id: taker.instrument_id,
-            taker_side: taker.side,
+            taker_side: taker.side(),
             price,
             quantity,
-            maker_displayed: maker.is_displayed(),
+            maker_shown,
             maker: fill(&maker),
             taker: fill(&taker),
-            auction: Some(AuctionTrade { phase, taker_displayed: taker.is_displayed() }),
+            auction: Some(AuctionTrade { phase, taker_shown }),
         };
         self.trades.add(&traded, &mut self.hash);
         emit(Event::Traded(traded));
@@ -271,21 +277,23 @@ impl Engine {
         };
         self.money.settle(&met, self.trade_id_last, &mut self.hash, emit);
         for (slot, after) in slots.into_iter().zip([maker, taker]) {
-            if after.is_iceberg && !after.is_done() {
+            if after.is_iceberg() && !after.is_done() {
                 self.refresh_resting(slot, emit);
             }
         }
     }
 
-    /// Executes lots of a resting order, and removes it if filled; returns it after the trade.
-    fn execute_resting(&mut self, slot: Slot, quantity: Quantity) -> Order {
+    /// Executes lots of a resting order, and removes it if filled; returns it after the trade, and the lots
+    /// that the feed showed before.
+    fn execute_resting(&mut self, slot: Slot, quantity: Quantity) -> (Order, Quantity) {
         let before = self.pool[slot].order;
         let mut after = before;
         after.execute(quantity);
-        if after.is_iceberg {
-            self.icebergs.execute(slot, &after, quantity, &mut self.hash);
+        let mut shown = before.shown_whole();
+        if after.is_iceberg() {
+            shown = self.icebergs.execute(slot, &after, quantity, &mut self.hash).before;
         }
-        if after.is_contingent {
+        if after.is_contingent() {
             self.execute_contingent(slot, &after);
         } else if after.is_done() {
             self.remove(slot);
@@ -293,7 +301,7 @@ impl Engine {
             self.hash.change(before.hash(), after.hash());
             self.pool[slot].order = after;
         }
-        after
+        (after, shown)
     }
 
     /// Shows the next part of an iceberg, behind all others at its price, if no part is shown.
@@ -303,23 +311,23 @@ impl Engine {
         }
         let before = self.pool[slot].order;
         let mut after = before;
-        after.order_id = self.next_order_id();
+        after.set_order_id(self.next_order_id());
         self.hash.change(before.hash(), after.hash());
-        let shown = self.icebergs.refresh(slot, before.order_id, &after, &mut self.hash);
+        let shown = self.icebergs.refresh(slot, before.order_id(), &after, &mut self.hash);
         self.pool[slot].order = after;
         let book = &mut self.books[usize::from(after.instrument_id.0) - 1];
         book.move_last(&mut self.pool, slot);
         emit(Event::Restated(Restated {
             key: after.key,
-            order_id_before: before.order_id,
-            order_id: after.order_id,
+            order_id_before: before.order_id(),
+            order_id: after.order_id(),
             instrument_id: after.instrument_id,
-            side: after.side,
+            side: after.side(),
             reason: RestateReason::Refreshed,
             price: after.price(),
             leaves: after.leaves(),
             shown,
-            display: after.display,
+            display: after.display(),
             attribution: self.attribution(&after),
         }));
     }

@@ -60,7 +60,7 @@ pub(crate) trait OnMatch {
 
     /// Lots that an order offers at a time.
     fn offered(&self, slot: Slot, maker: &Order) -> Quantity {
-        if maker.is_iceberg { self.shown(slot) } else { maker.leaves() }
+        if maker.is_iceberg() { self.shown(slot) } else { maker.leaves() }
     }
 
     /// Shows the next part of an iceberg whose shown part is filled, under a new order id; returns
@@ -161,8 +161,8 @@ impl Book {
     ) -> Option<Quantity> {
         use SelfMatchPrevention::*;
         let Reach { limit, orders_max } = reach;
-        let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side, price));
-        let makers = self.opposite(taker.side);
+        let rank_worst = limit.map_or(u32::MAX, |price| self.rank_opposite(taker.side(), price));
+        let makers = self.opposite(taker.side());
         let mut leaves = taker.leaves();
         let mut place = 0;
         let mut orders_left = orders_max;
@@ -176,7 +176,8 @@ impl Book {
             let mut met = 0;
             // The reserves of icebergs trade after all shown lots.
             let mut reserve = Quantity::ZERO;
-            let is_shared = self.sharing.is_pro_rata() && pool[oldest].order.display.is_displayed();
+            let is_shared =
+                self.sharing.is_pro_rata() && pool[oldest].order.display().is_displayed();
             // Under pro-rata allocation a level's own orders are met first.
             let own = is_shared
                 .then(|| counted().filter(|slot| prevention(&pool[*slot].order).is_some()));
@@ -188,10 +189,11 @@ impl Book {
                 let mut quantity = maker.leaves().min(leaves);
                 match prevention(maker) {
                     None => {
-                        if maker.is_iceberg {
+                        if maker.is_iceberg() {
                             let part = shown(slot);
                             let behind = maker.leaves().saturating_sub(part);
-                            reserve = reserve.checked_add(behind).expect("lots of a book");
+                            // More than this order has for it need not be counted.
+                            reserve = reserve.saturating_add(behind);
                             quantity = part.min(leaves);
                         }
                         leaves = leaves.saturating_sub(quantity);
@@ -235,9 +237,9 @@ impl Book {
         limit: Option<Price>,
         effects: &mut impl OnMatch,
     ) {
-        let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side, price));
+        let rank_worst = limit.map_or(NO_RANK - 1, |price| self.rank_opposite(taker.side(), price));
         let sharing = self.sharing;
-        let makers = self.opposite_mut(taker.side);
+        let makers = self.opposite_mut(taker.side());
         let mut crossing = Crossing { taker, effects };
         if sharing.is_pro_rata() {
             return makers.cross_pro_rata(pool, &mut crossing, rank_worst, sharing);
@@ -304,7 +306,7 @@ impl BookSide {
             }
             Some(prevention) => prevent(prevention, maker, taker, quantity),
         }
-        let reserve = maker.is_iceberg.then_some(slot);
+        let reserve = maker.is_iceberg().then_some(slot);
         effects.matched(&Match {
             maker_before,
             maker,
@@ -316,7 +318,7 @@ impl BookSide {
             reserve,
             is_unseen: false,
         });
-        let (display, rank) = (maker.display, self.best_rank());
+        let (display, rank) = (maker.display(), self.best_rank());
         if pool[slot].order.is_done() {
             self.ladder_mut(display).remove(pool, rank, slot);
         } else if reserve.is_some()

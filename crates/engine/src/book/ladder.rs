@@ -192,7 +192,7 @@ impl Ladder {
                 break;
             }
             let taker_is_done = taker.trade(&mut resting.order);
-            if resting.order.leaves() != 0 {
+            if resting.order.is_open() {
                 break;
             }
             slot = pool.remove(slot).younger;
@@ -509,7 +509,7 @@ mod tests {
         while let Some((at, level)) = ladder.at_or_after(rank) {
             let mut slot = level.oldest;
             while !slot.is_none() {
-                walked.push((at, pool[slot].order.order_id.0));
+                walked.push((at, pool[slot].order.order_id().0));
                 slot = pool[slot].younger;
             }
             rank = at + 1;

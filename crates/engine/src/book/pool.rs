@@ -37,8 +37,8 @@ pub(crate) trait PoolOrder: Copy {
     /// The value of a slot that was never used: an order without open lots.
     fn vacant() -> Self;
 
-    /// Open lots; at least 1 while it rests.
-    fn leaves(&self) -> u32;
+    /// True if it has open lots, as it has while it rests.
+    fn is_open(&self) -> bool;
 }
 
 /// A resting order and its links in the queue of its level.
@@ -106,7 +106,7 @@ impl<T: PoolOrder> Pool<T> {
         let resting = &mut self[slot];
         let free = resting.younger;
         resting.order = make();
-        assert!(resting.order.leaves() != 0, "an order rests with what is open of it");
+        assert!(resting.order.is_open(), "an order rests with what is open of it");
         resting.younger = Slot::NONE;
         resting.older = older;
         self.free = free;

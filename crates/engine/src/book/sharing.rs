@@ -53,8 +53,8 @@ pub(crate) struct Shares {
     time: u64,
     /// For all orders in proportion.
     pro_rata: u64,
-    /// Lots that the level offers beyond the time share.
-    offered_behind: u64,
+    /// Lots that the level offers beyond the time share; they may be more than 64 bits say.
+    offered_behind: u128,
     /// The rounding rest, for the oldest orders first.
     left: u64,
 }
@@ -67,20 +67,22 @@ impl Shares {
     /// True if an order with so many open lots can have them.
     pub(crate) fn may_be_of(&self, leaves: Quantity) -> bool {
         let Self { time, pro_rata, offered_behind, left } = *self;
-        offered_behind != 0 && time.max(left) <= leaves.0 && pro_rata <= offered_behind
+        offered_behind != 0 && time.max(left) <= leaves.0 && u128::from(pro_rata) <= offered_behind
     }
 
     /// What decides all later shares.
-    pub(crate) fn words(&self) -> [u64; 4] {
-        [self.time, self.pro_rata, self.offered_behind, self.left]
+    pub(crate) fn words(&self) -> [u64; 5] {
+        let Self { time, pro_rata, offered_behind, left } = *self;
+        [time, pro_rata, offered_behind as u64, (offered_behind >> 64) as u64, left]
     }
 
     /// Splits a quantity below the total offered.
-    fn new(quantity: u64, offered: u64, sharing: Sharing) -> Self {
-        assert!(quantity < offered, "a level that is taken whole is not shared out");
+    fn new(quantity: u64, offered: u128, sharing: Sharing) -> Self {
+        assert!(u128::from(quantity) < offered, "a level that is taken whole is not shared out");
         let time = u128::from(quantity) * u128::from(sharing.time_ppm) / u128::from(ALL_PPM);
         let time = time as u64;
-        Self { time, pro_rata: quantity - time, offered_behind: offered - time, left: 0 }
+        let offered_behind = offered - u128::from(time);
+        Self { time, pro_rata: quantity - time, offered_behind, left: 0 }
     }
 
     /// The share of the next order, oldest first, and its pro-rata part.
@@ -89,7 +91,7 @@ impl Shares {
         self.time -= time;
         let behind = offered - time;
         let pro_rata = u128::from(self.pro_rata) * u128::from(behind);
-        let pro_rata = (pro_rata / u128::from(self.offered_behind)) as u64;
+        let pro_rata = (pro_rata / self.offered_behind) as u64;
         let left = self.left.min(behind - pro_rata);
         self.left -= left;
         (time + pro_rata + left, pro_rata)
@@ -108,7 +110,7 @@ impl BookSide {
         sharing: Sharing,
     ) {
         // The rank of a level that it takes by time, and the lots that this offers.
-        let mut by_time = (NO_RANK, 0);
+        let mut by_time = (NO_RANK, 0_u128);
         while self.best_rank() <= rank_worst
             && !crossing.taker.is_done()
             && crossing.effects.has_left()
@@ -118,7 +120,7 @@ impl BookSide {
                 self.trade_shares(pool, crossing);
                 continue;
             }
-            let is_sharing = by_time.0 != self.best_rank() || taker_leaves < by_time.1;
+            let is_sharing = by_time.0 != self.best_rank() || u128::from(taker_leaves) < by_time.1;
             // Rounds that an earlier step left are taken first.
             if is_sharing && !crossing.effects.rounds(crossing.taker).are_open() {
                 let rank = self.best_rank();
@@ -131,7 +133,7 @@ impl BookSide {
             let taker_leaves = crossing.taker.leaves().0;
             let shown = self.cross_level(pool, crossing);
             let traded = taker_leaves - crossing.taker.leaves().0;
-            by_time.1 = (by_time.1 + shown.0).saturating_sub(traded);
+            by_time.1 = (by_time.1 + u128::from(shown.0)).saturating_sub(traded.into());
         }
     }
 
@@ -143,11 +145,11 @@ impl BookSide {
         pool: &mut Pool,
         crossing: &mut Crossing<'_, impl OnMatch>,
         sharing: Sharing,
-    ) -> Option<u64> {
-        if !pool[self.best_oldest()].order.display.is_displayed() {
+    ) -> Option<u128> {
+        if !pool[self.best_oldest()].order.display().is_displayed() {
             return Some(0);
         }
-        let mut offered = 0;
+        let mut offered = 0_u128;
         let mut slot = self.best_oldest();
         while !slot.is_none() {
             let maker = &pool[slot].order;
@@ -161,7 +163,7 @@ impl BookSide {
                     return None;
                 }
             } else {
-                offered += crossing.effects.offered(slot, maker).0;
+                offered += u128::from(crossing.effects.offered(slot, maker).0);
             }
             slot = younger;
         }
@@ -169,7 +171,7 @@ impl BookSide {
         if offered == 0 {
             return None;
         }
-        if offered <= quantity {
+        if offered <= u128::from(quantity) {
             return Some(offered);
         }
 
@@ -214,7 +216,8 @@ mod tests {
     use super::*;
 
     fn shares(quantity: u64, time_ppm: u32, offers: &[u64]) -> Vec<u64> {
-        let mut shares = Shares::new(quantity, offers.iter().sum(), Sharing::pro_rata(time_ppm));
+        let offered = offers.iter().map(|offered| u128::from(*offered)).sum();
+        let mut shares = Shares::new(quantity, offered, Sharing::pro_rata(time_ppm));
         let mut rehearsal = shares;
         let in_proportion: u64 = offers.iter().map(|&offered| rehearsal.take(offered).1).sum();
         shares.left = shares.pro_rata - in_proportion;
@@ -229,6 +232,9 @@ mod tests {
         assert_eq!(shares(2, 0, &[100, 100, 100]), [2, 0, 0]);
         assert_eq!(shares(50, 400_000, &[30, 30, 60]), [23, 9, 18]);
         assert_eq!(shares(50, 999_999, &[10, 30, 60]), [10, 30, 10]);
+        let most = (1 << 48) - 1;
+        assert_eq!(shares(most, 0, &[most; 3]), [most / 3; 3]);
+        assert_eq!(shares(1 << 47, 0, &vec![most; 1 << 17])[..2], [1 << 30, 1 << 30]);
     }
 
     /// For any offers, all lots are shared out, and no order trades more than it offers.

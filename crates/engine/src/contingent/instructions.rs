@@ -153,7 +153,7 @@ impl Contingent {
         Self {
             slot: Slot::NONE,
             key: order.key,
-            order_id: order.order_id,
+            order_id: order.order_id(),
             instructions,
             order_type,
             minimum_quantity,
@@ -228,15 +228,16 @@ impl Contingent {
                 | u64::from(key.channel) << 32
                 | u64::from(key.user_ref_num),
             u64::from(instructions.pricing.code())
-                | u64::from(instructions.all_or_none) << 8
-                | u64::from(instructions.slide) << 16
+                | u64::from(instructions.handling.is_all_or_none()) << 8
+                | u64::from(instructions.handling.slides()) << 16
                 | u64::from(self.order_type.code()) << 24
                 | (self.state as u64) << 32,
             // An order with a trigger has its limit in its price.
             (u64::from(instructions.trigger.0) | self.limit.0) << 32
                 | u64::from(instructions.offset as u32),
-            u64::from(instructions.shown_quantity.0) << 32 | u64::from(instructions.shown_range.0),
-            u64::from(instructions.expires_s) << 32 | u64::from(self.minimum_quantity.0),
+            instructions.shown_quantity.get(),
+            self.minimum_quantity.get(),
+            u64::from(instructions.expires_s) << 32 | u64::from(instructions.shown_range),
             u64::from(instructions.parent) << 32 | u64::from(instructions.partner),
         ])
     }

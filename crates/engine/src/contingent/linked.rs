@@ -89,7 +89,7 @@ impl Engine {
         };
         if parent != 0 {
             let (slot, parent) = live(parent).ok_or(RejectReason::InvalidLink)?;
-            if parent.side.is_buy() == asked.side.is_buy() || self.has_most_children(slot) {
+            if parent.side().is_buy() == asked.side.is_buy() || self.has_most_children(slot) {
                 return Err(RejectReason::InvalidLink);
             }
         }
@@ -118,7 +118,7 @@ impl Engine {
         let contingent = self.contingents.find(slot).map(|id| &self.contingents[id]);
         let is_pegged = contingent.is_some_and(|it| it.instructions.pricing.is_pegged());
         OcoLeg {
-            side: order.side,
+            side: order.side(),
             waits: contingent.is_some_and(|it| it.instructions.pricing.is_triggered()),
             order_type: match contingent {
                 Some(contingent) if !contingent.is_resting() || is_pegged => contingent.order_type,
@@ -169,12 +169,12 @@ impl Engine {
     /// The record of a live order; adds one if the order was not contingent.
     pub(crate) fn contingent_of(&mut self, slot: Slot) -> ContingentId {
         let order = &mut self.pool[slot].order;
-        if order.is_contingent {
+        if order.is_contingent() {
             let id = self.contingents.of(slot);
             self.contingents[id].forget();
             return id;
         }
-        order.is_contingent = true;
+        order.set_contingent(true);
         let contingent = Contingent::new(order, Instructions::NONE, OrderType::Limit, Lots::ZERO);
         let id = self.contingents.add(contingent);
         let order = &self.pool[slot].order;
@@ -195,10 +195,10 @@ impl Engine {
             return self.come_in(order, id, emit);
         }
         let triggers = &mut self.triggers[usize::from(order.instrument_id.0) - 1];
-        match triggers.met(order.side, contingent) {
+        match triggers.met(order.side(), contingent) {
             Some(trigger) => self.come_in_triggered(order, id, trigger, emit),
             None => {
-                triggers.add(&mut self.contingents, &mut self.hash, order.side, id);
+                triggers.add(&mut self.contingents, &mut self.hash, order.side(), id);
                 self.hold(order, id, State::ForTrigger);
             }
         }
@@ -235,9 +235,9 @@ impl Engine {
         let Contingent { order_type, minimum_quantity, instructions, .. } = self.contingents[id];
         let mut terms = EntryTerms { order_type, minimum_quantity, instructions };
         let phase = self.trading(order.instrument_id).phase;
-        let class = terms.class(phase, order.time_in_force);
+        let class = terms.class(phase, order.time_in_force());
         order.set_for_auction(class.auction);
-        if phases::takes(phase, order.time_in_force, &class).is_err() {
+        if phases::takes(phase, order.time_in_force(), &class).is_err() {
             // Only a pause started by this command can prevent it.
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
             return self.contingents.finish(id, order.executed());
@@ -246,7 +246,7 @@ impl Engine {
             // Nothing is shown of an auction-only order, nor of its replacement.
             self.contingents[id].instructions = instructions.without_shown();
         }
-        if self.check_bounded(order.instrument_id, order.side, &class).is_err() {
+        if self.check_bounded(order.instrument_id, order.side(), &class).is_err() {
             self.cancel_at_once(&order, CancelReason::Unpaid, emit);
             return self.contingents.finish(id, order.executed());
         }
@@ -261,10 +261,10 @@ impl Engine {
             // After it has traded its minimum, the open rest is a normal order.
             self.contingents[id].minimum_quantity = Lots::ZERO;
             terms.minimum_quantity = Lots::ZERO;
-        } else if instructions.all_or_none {
+        } else if instructions.handling.is_all_or_none() {
             terms.minimum_quantity = order.leaves().lots();
         }
-        if order.post_only() && instructions.slide {
+        if order.post_only() && instructions.handling.slides() {
             self.slide_price(&mut order, order_type, emit);
         }
         let executed_before = order.executed();
@@ -285,15 +285,15 @@ impl Engine {
     ) {
         let book = self.book_of(order);
         let rests_now = order_type == OrderType::Limit
-            && order.time_in_force.may_rest()
+            && order.time_in_force().may_rest()
             && book.trading.phase == Phase::Continuous;
-        if !rests_now || !book.would_cross(order.side, Some(order.price())) {
+        if !rests_now || !book.would_cross(order.side(), Some(order.price())) {
             return;
         }
-        let Some(price) = book.price_beside_opposite(order.side) else { return };
+        let Some(price) = book.price_beside_opposite(order.side()) else { return };
         let before = *order;
         order.set_price(price);
-        emit(Event::Restated(order.restated_unseen(order.order_id, RestateReason::Repriced)));
+        emit(Event::Restated(order.restated_unseen(order.order_id(), RestateReason::Repriced)));
         self.money.follow_price(&before, order, &mut self.hash, emit);
     }
 
@@ -326,7 +326,7 @@ impl Engine {
         emit(Event::Triggered(Triggered {
             key: order.key,
             order_id_before,
-            order_id: order.order_id,
+            order_id: order.order_id(),
             instrument_id: order.instrument_id,
             trigger: Price(trigger.into()),
             price: order.price(),
@@ -339,7 +339,9 @@ impl Engine {
     pub(crate) fn renumber(&mut self, order: &mut Order, id: ContingentId) -> OrderId {
         let order_id = self.next_order_id();
         self.contingents[id].order_id = order_id;
-        mem::replace(&mut order.order_id, order_id)
+        let order_id_before = order.order_id();
+        order.set_order_id(order_id);
+        order_id_before
     }
 
     /// Removes a contingent order from its place; true if that was in the book.
@@ -348,7 +350,7 @@ impl Engine {
         let state = self.contingents[id].state;
         if state == State::ForTrigger {
             let triggers = &mut self.triggers[usize::from(order.instrument_id.0) - 1];
-            triggers.remove(&mut self.contingents, &mut self.hash, order.side, id);
+            triggers.remove(&mut self.contingents, &mut self.hash, order.side(), id);
         }
         if state == State::ForQuantity {
             self.remove_waiting_for_quantity(order.instrument_id, id);
@@ -381,7 +383,7 @@ impl Engine {
 
     /// True if a live order is in the book.
     pub(crate) fn is_booked(&self, slot: Slot) -> bool {
-        !self.pool[slot].order.is_contingent
+        !self.pool[slot].order.is_contingent()
             || self.contingents[self.contingents.of(slot)].is_resting()
     }
 
@@ -521,7 +523,7 @@ impl Engine {
         emit(Event::Released(Released {
             key: order.key,
             order_id_before,
-            order_id: order.order_id,
+            order_id: order.order_id(),
             instrument_id: order.instrument_id,
             parent,
             leaves: order.leaves(),
@@ -604,7 +606,7 @@ impl Engine {
         self.contingents.expire_at(id, replacement.key, instructions.expires_s);
         let contingent = &mut self.contingents[id];
         contingent.limit = if instructions.pricing.is_pegged() { limit } else { Price::ZERO };
-        contingent.order_id = replacement.order_id;
+        contingent.order_id = replacement.order_id();
         contingent.instructions = instructions;
         contingent.order_type = terms.order_type;
         contingent.minimum_quantity = terms.minimum_quantity;

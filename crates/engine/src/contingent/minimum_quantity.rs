@@ -47,7 +47,7 @@ pub(crate) fn waits_for_quantity(
     minimum_quantity: Lots,
     instructions: &Instructions,
 ) -> bool {
-    (minimum_quantity != Lots::ZERO || instructions.all_or_none)
+    (!minimum_quantity.is_zero() || instructions.handling.is_all_or_none())
         && order_type == OrderType::Limit
         && time_in_force.may_rest()
 }
@@ -221,7 +221,7 @@ impl Engine {
     ) -> bool {
         let Contingent { order_type, minimum_quantity, instructions, slot, .. } =
             self.contingents[id];
-        let life = self.pool[slot].order.time_in_force;
+        let life = self.pool[slot].order.time_in_force();
         let fits = self.contingents.minimum_quantity_orders.of(instrument_id).len() < WAITING_MAX
             && waits_for_quantity(order_type, life, minimum_quantity, &instructions);
         if fits {
@@ -247,7 +247,7 @@ impl Engine {
         let limit = Some(order.price());
         if book.trading.phase != Phase::Continuous
             || !self.day.is_open()
-            || !book.would_cross(order.side, limit)
+            || !book.would_cross(order.side(), limit)
         {
             return false;
         }
@@ -270,7 +270,7 @@ impl Engine {
     /// The minimum of an order, in lots, at most what is open.
     pub(crate) fn minimum_of(&self, order: &Order, id: ContingentId) -> Quantity {
         let Contingent { minimum_quantity, instructions, .. } = &self.contingents[id];
-        match instructions.all_or_none {
+        match instructions.handling.is_all_or_none() {
             true => order.leaves(),
             false => minimum_quantity.quantity().min(order.leaves()),
         }
@@ -323,7 +323,7 @@ impl Engine {
                 &self.contingents[*id];
             let order = &self.pool[*slot].order;
             assert_eq!((*state, order.instrument_id), (State::ForQuantity, instrument_id));
-            let life = order.time_in_force;
+            let life = order.time_in_force();
             assert!(
                 waits_for_quantity(*order_type, life, *minimum_quantity, instructions),
                 "{order:?}"

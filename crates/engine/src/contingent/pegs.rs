@@ -248,7 +248,7 @@ impl Pegs {
 impl Contingents {
     /// Adds a pegged order that is in the book, or waits for a price.
     pub(crate) fn add_peg(&mut self, id: ContingentId, order: &Order) {
-        let peg = Peg::new(&self[id], id, order.side, order.price());
+        let peg = Peg::new(&self[id], id, order.side(), order.price());
         let book = self.pegs.book_mut(order.instrument_id);
         book.pegs.insert(book.index(peg.order_id), peg);
         book.unchecked = book.unchecked.min(peg.order_id);
@@ -369,7 +369,7 @@ impl Engine {
         // Where others wait for an order that is half matched, it gets its price after them.
         let price = match self.comes_in_later(order.instrument_id) {
             true => None,
-            false => self.price_by_reference(order.side, id),
+            false => self.price_by_reference(order.side(), id),
         };
         let Some(price) = price else { return self.hold(order, id, State::ForReference) };
         if !self.money.may_follow(&order, price) {
@@ -474,7 +474,7 @@ impl Engine {
         let id = book.pegs[book.index(order_id)].id;
         let slot = self.contingents[id].slot;
         let order = self.pool[slot].order;
-        let price = self.price_by_reference(order.side, id).unwrap_or(Price::ZERO);
+        let price = self.price_by_reference(order.side(), id).unwrap_or(Price::ZERO);
         if !self.money.may_follow(&order, price) {
             return self.cancel_all(slot, CancelReason::Unpaid, emit);
         }
@@ -488,8 +488,8 @@ impl Engine {
 
     /// True if a pegged order has its price, or is still to move.
     pub(crate) fn is_priced(&self, order: &Order, id: ContingentId) -> bool {
-        let price = self.price_by_reference(order.side, id).unwrap_or(Price::ZERO);
+        let price = self.price_by_reference(order.side(), id).unwrap_or(Price::ZERO);
         let stale = self.contingents.pegs.book(order.instrument_id).stale;
-        order.price() == price || stale.is_some_and(|stale| stale <= order.order_id)
+        order.price() == price || stale.is_some_and(|stale| stale <= order.order_id())
     }
 }

@@ -33,9 +33,9 @@ impl Engine {
         let Some(slot) = self.find(modify.key) else { return };
         let before = self.pool[slot].order;
         let quantity = before.excess(modify.quantity);
-        let changes = modify.side != before.side || !quantity.is_zero();
-        let may_become = check::side_change(before.side, modify.side)
-            && (modify.side == before.side || self.money.may_become(&before, modify.side));
+        let changes = modify.side != before.side() || !quantity.is_zero();
+        let may_become = check::side_change(before.side(), modify.side)
+            && (modify.side == before.side() || self.money.may_become(&before, modify.side));
         if !changes || !may_become {
             return;
         }
@@ -43,14 +43,14 @@ impl Engine {
             return self.answer_in_auction(slot, quantity == before.leaves(), emit);
         }
         let mut after = before;
-        after.side = modify.side;
+        after.set_side(modify.side);
         after.reduce(quantity);
         let shown = self.change(slot, after);
         emit(Event::Modified(Modified {
             key: after.key,
-            order_id: after.order_id,
+            order_id: after.order_id(),
             instrument_id: after.instrument_id,
-            side: after.side,
+            side: after.side(),
             quantity,
             leaves: after.leaves(),
             shown,
@@ -108,7 +108,7 @@ impl Engine {
     ) {
         emit(Event::Canceled(Canceled {
             key: order.key,
-            order_id: order.order_id,
+            order_id: order.order_id(),
             instrument_id: order.instrument_id,
             quantity: order.leaves(),
             leaves: Quantity::ZERO,
@@ -146,7 +146,7 @@ impl Engine {
         let shown = self.change(slot, order);
         emit(Event::Canceled(Canceled {
             key: order.key,
-            order_id: order.order_id,
+            order_id: order.order_id(),
             instrument_id: order.instrument_id,
             quantity,
             leaves: order.leaves(),

@@ -56,10 +56,10 @@ impl Selection {
     /// True if it selects an order of this session.
     pub(super) fn selects(&self, order: &Order, session: &Session) -> bool {
         use TimeInForce::{GoodTillCancel, GoodTillTime};
-        let stays = || matches!(order.time_in_force, GoodTillCancel | GoodTillTime);
+        let stays = || matches!(order.time_in_force(), GoodTillCancel | GoodTillTime);
         self.firm.is_none_or(|firm| firm == session.resolve(order.firm))
             && self.instrument_id.is_none_or(|it| it == order.instrument_id)
-            && self.side.is_none_or(|side| side == order.side)
+            && self.side.is_none_or(|side| side == order.side())
             && self.group_id.is_none_or(|group_id| group_id == order.group_id)
             && !(self.of_the_day && stays())
     }

@@ -5,12 +5,12 @@
 //! [`Engine::check_terms`].
 
 use market::{
-    Firm, Instructions, InstrumentId, Lots, OrderKey, OrderType, Phase, Price, Pricing,
-    RejectReason, Side, Symbol, Ticks, TimeInForce, Timestamp,
+    Firm, Instructions, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing, RejectReason,
+    Side, Symbol, Ticks, TimeInForce, Timestamp,
 };
 
 use super::classify::{OrderClass, Proposal};
-use crate::{Engine, auction::phases, book::Book, order::ForAuction, order::QUANTITY_LIMIT};
+use crate::{Engine, auction::phases, book::Book, order::ForAuction};
 
 impl Engine {
     /// Checks that this firm may enter such orders in this instrument now; returns the instrument.
@@ -105,7 +105,7 @@ fn minimum_quantity(asked: &Proposal) -> Result<(), RejectReason> {
     let rests = asked.time_in_force.is_for_auction()
         || asked.instructions.pricing.is_pegged()
         || asked.order_type == OrderType::MarketToLimit && asked.time_in_force.may_rest();
-    if minimum != Lots::ZERO && (rests || asked.leaves() < minimum.quantity()) {
+    if !minimum.is_zero() && (rests || asked.leaves() < minimum.quantity()) {
         return Err(RejectReason::InvalidMinimumQuantity);
     }
     Ok(())
@@ -117,11 +117,10 @@ const ICEBERG_FACTOR_MAX: u64 = 100;
 
 fn iceberg(asked: &Proposal) -> Result<(), RejectReason> {
     let Instructions { shown_quantity, shown_range, .. } = asked.instructions;
-    let is_iceberg = shown_quantity != Lots::ZERO || shown_range != Lots::ZERO;
+    let is_iceberg = !shown_quantity.is_zero() || shown_range != 0;
     let allowed = asked.display.is_displayed()
-        && shown_quantity.quantity() <= QUANTITY_LIMIT
-        && asked.quantity.0 <= ICEBERG_FACTOR_MAX * u64::from(shown_quantity.0)
-        && shown_range < shown_quantity;
+        && asked.quantity.0 <= ICEBERG_FACTOR_MAX * shown_quantity.get()
+        && u64::from(shown_range) < shown_quantity.get();
     if !is_iceberg || allowed { Ok(()) } else { Err(RejectReason::InvalidMaxFloor) }
 }
 
@@ -148,11 +147,14 @@ fn combination(asked: &Proposal, class: &OrderClass) -> Result<(), RejectReason>
     let is_market_to_limit = *order_type == OrderType::MarketToLimit;
     // A contingent order enters the book, never an auction.
     let is_contingent_for_auction = time_in_force.is_for_auction()
-        && (is_market_to_limit || instructions.waits_outside() || instructions.all_or_none);
+        && (is_market_to_limit
+            || instructions.waits_outside()
+            || instructions.handling.is_all_or_none());
     // A market-to-limit order gets its limit from a trade, which would be partial.
-    let is_split = instructions.all_or_none && is_market_to_limit && time_in_force.may_rest();
-    let is_odd_peg =
-        instructions.pricing.is_pegged() && (instructions.all_or_none || instructions.slide);
+    let is_split =
+        instructions.handling.is_all_or_none() && is_market_to_limit && time_in_force.may_rest();
+    let is_odd_peg = instructions.pricing.is_pegged()
+        && (instructions.handling.is_all_or_none() || instructions.handling.slides());
     let never_posts = class.waits_for_quantity && asked.conditions.post_only;
     if is_contingent_for_auction || is_split || is_odd_peg || never_posts {
         return Err(RejectReason::NotSupported);

@@ -84,7 +84,7 @@ impl EntryTerms {
         let Self { order_type, minimum_quantity, instructions } = self;
         let is_pegged = instructions.pricing.is_pegged();
         let type_in_book = if is_pegged { OrderType::Limit } else { *order_type };
-        let has_minimum = *minimum_quantity != Lots::ZERO || instructions.all_or_none;
+        let has_minimum = !minimum_quantity.is_zero() || instructions.handling.is_all_or_none();
         let waits_for_quantity =
             waits_for_quantity(*order_type, time_in_force, *minimum_quantity, instructions);
         let is_immediate =
@@ -138,7 +138,7 @@ impl Proposal {
         Self {
             key,
             instrument_id: original.instrument_id,
-            side: terms.side.unwrap_or(original.side),
+            side: terms.side.unwrap_or(original.side()),
             order_type: terms.order_type,
             time_in_force: terms.time_in_force,
             display: terms.display,
@@ -148,8 +148,8 @@ impl Proposal {
             prevented: original.prevented(),
             firm: original.firm,
             group_id: original.group_id,
-            capacity: original.capacity,
-            customer_type: original.customer_type,
+            capacity: original.capacity(),
+            customer_type: original.customer_type(),
             conditions: Conditions { minimum_quantity, ..kept },
             instructions,
             original: Some(slot),
@@ -220,7 +220,7 @@ impl Engine {
         let instructions = self.instructions_of_replacement(slot, &terms)?;
         let asked = Proposal::replacement(replace.key, slot, original, &terms, instructions);
         let class = self.class_of(&asked);
-        let is_allowed = check::side_change(original.side, asked.side)
+        let is_allowed = check::side_change(original.side(), asked.side)
             && self.check_terms(&asked, &class).is_ok();
         is_allowed.then_some((asked, class))
     }

@@ -34,7 +34,7 @@ impl Engine {
         self.orders_accepted += 1;
         emit(Event::Accepted(Accepted {
             key: order.key,
-            order_id: incoming.order_id,
+            order_id: incoming.order_id(),
             instrument_id: asked.instrument_id,
             side: order.side,
             order_type: order.order_type,
@@ -84,7 +84,7 @@ impl Engine {
         let original = self.pool[slot].order;
         let symbol = self.book_of(&original).instrument().symbol;
         let (firm, group_id) = (original.firm, original.group_id);
-        let entry = self.check_entry(key, firm, group_id, original.side, &symbol);
+        let entry = self.check_entry(key, firm, group_id, original.side(), &symbol);
         let is_free = |id: InstrumentId| !self.trading(id).is_uncrossing;
         let entry = entry.and_then(|id| is_free(id).then_some(id).ok_or(RejectReason::NotInPhase));
         if let Err(reason) = entry {
@@ -115,10 +115,10 @@ impl Engine {
         let rests_at_once = self.rests_at_once(asked, class);
         self.consume(asked.key);
         let contingent_id =
-            (original.is_contingent || class.is_contingent).then(|| self.contingent_of(slot));
+            (original.is_contingent() || class.is_contingent).then(|| self.contingent_of(slot));
         self.take(slot);
         let mut replacement = asked.order(self.next_order_id(), class);
-        replacement.is_contingent = contingent_id.is_some();
+        replacement.set_contingent(contingent_id.is_some());
         if asked.instructions.pricing.is_pegged() {
             replacement.set_price(Price::ZERO);
         }
@@ -131,20 +131,20 @@ impl Engine {
         emit(Event::Replaced(Replaced {
             key: asked.key,
             original_user_ref_num: original.key.user_ref_num,
-            original_order_id: original.order_id,
-            order_id: replacement.order_id,
+            original_order_id: original.order_id(),
+            order_id: replacement.order_id(),
             instrument_id: replacement.instrument_id,
-            side: replacement.side,
+            side: replacement.side(),
             order_type: asked.order_type,
             time_in_force: asked.time_in_force,
-            display: replacement.display,
+            display: replacement.display(),
             in_place,
             original_displayed: was_booked && original.is_displayed(),
             leaves: replacement.leaves().lots(),
             price: asked.price.ticks(),
             client_order_id,
             firm: replacement.firm,
-            capacity: replacement.capacity,
+            capacity: replacement.capacity(),
             conditions: asked.conditions,
             instructions: asked.instructions,
         }));

@@ -31,7 +31,7 @@ fn asks_for_more(order: &EnterOrder) -> bool {
         | u32::from(order.display.code() ^ Display::Visible.code())
         | u32::from(post_only)
         | u32::from(!lives)
-        | minimum_quantity.0;
+        | u32::from(!minimum_quantity.is_zero());
     unusual != 0 || order.instructions.is_some()
 }
 
@@ -134,16 +134,16 @@ impl Engine {
         } else if self.trades_on(&order, Some(limit)) {
             let cut = Cut { limit: Some(limit), price_last };
             self.trade_on_with_record(order, &EntryTerms::LIMIT, &cut);
-        } else if !order.time_in_force.may_rest() {
+        } else if !order.time_in_force().may_rest() {
             self.cancel_at_once(&order, CancelReason::ImmediateOrCancel, emit);
         } else {
             let slot = self.rest(&order);
             self.sessions.owner_mut(order.key).add_live_fast(order.key, slot);
             self.money.add_live(order.key.session_id);
             emit(Event::Booked(Booked {
-                order_id: order.order_id,
+                order_id: order.order_id(),
                 instrument_id: order.instrument_id,
-                side: order.side,
+                side: order.side(),
                 price: order.price(),
                 leaves: order.leaves(),
                 shown: order.leaves(),
@@ -168,8 +168,7 @@ impl Engine {
         let Some(session) = sessions.get_mut(key.session_id) else { return false };
         let Some(slot) = session.find_fast(key) else { return false };
         let order = &pool[slot].order;
-        let kind = order.kind();
-        if order.has_more_state() || kind.is_for_auction() {
+        if order.has_more_state() || order.is_for_auction() {
             return false;
         }
         let instrument_id = order.instrument_id;
@@ -178,9 +177,9 @@ impl Engine {
             return false;
         }
         let (order_id, side, price, leaves) =
-            (order.order_id, order.side, order.price(), order.leaves());
-        let display = order.display;
-        hash.remove(order.hash_of_kind(kind));
+            (order.order_id(), order.side(), order.price(), order.leaves());
+        let display = order.display();
+        hash.remove(order.hash());
         let rank = book.rank(side, price);
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
         session.remove_live_fast(key);

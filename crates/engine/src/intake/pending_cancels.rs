@@ -99,7 +99,7 @@ impl Engine {
         for slot in found.drain(..) {
             if !self.is_leaving(slot) {
                 let order = &mut self.pool[slot].order;
-                order.is_leaving = true;
+                order.set_leaving();
                 let pending = PendingCancel { key: order.key, reason };
                 self.pending_cancels.push_order(pending, &mut self.hash);
             }
@@ -128,7 +128,7 @@ impl Engine {
         }
         found.sort_unstable_by_key(|slot| {
             let order = &self.pool[*slot].order;
-            (selection.of_the_day.then_some(order.order_id), order.key)
+            (selection.of_the_day.then_some(order.order_id()), order.key)
         });
         self.cancel_in_steps(found, reason, emit);
     }
@@ -280,7 +280,7 @@ impl Engine {
 
     /// An order is canceled when no auction is left.
     pub(crate) fn hold_cancel(&mut self, slot: Slot, pending: PendingCancel) {
-        self.pool[slot].order.is_leaving = true;
+        self.pool[slot].order.set_leaving();
         if let Some(id) = self.contingents.find(slot) {
             Expiries::remove(&mut self.contingents, id);
         }
@@ -305,7 +305,7 @@ impl Engine {
     /// True if an order waits to be canceled.
     pub(crate) fn is_leaving(&self, slot: Slot) -> bool {
         let order = &self.pool[slot].order;
-        order.is_leaving || order.is_contingent && self.expired(slot).is_some()
+        order.is_leaving() || order.is_contingent() && self.expired(slot).is_some()
     }
 
     /// True if orders wait to be canceled.
@@ -374,7 +374,9 @@ impl Engine {
         };
         let (pending, held) = (in_line(&self.pending_cancels), in_line(&self.auction_line.held));
         for (index, slot) in held.iter().chain(&pending).enumerate() {
-            let is_twice = mem::replace(&mut self.pool[*slot].order.is_leaving, true);
+            let order = &mut self.pool[*slot].order;
+            let is_twice = order.is_leaving();
+            order.set_leaving();
             if is_twice && (index < held.len() || self.expired(*slot).is_none()) {
                 return Err("key");
             }

@@ -80,7 +80,8 @@ impl Engine {
                     fetch(ptr::from_ref(neighbor).cast());
                 }
             }
-            let Order { key, instrument_id, side, .. } = resting.order;
+            let Order { key, instrument_id, .. } = resting.order;
+            let side = resting.order.side();
             self.money.fetch(key.session_id, instrument_id, side, fetch);
             if let Lead::Trades(_) = lead
                 && let Some(session) = self.sessions.get(resting.order.key.session_id)

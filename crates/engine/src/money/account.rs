@@ -19,7 +19,7 @@ pub(crate) struct Account {
     pub(crate) name: Text<8>,
     pub(crate) fee_tier: u8,
     pub(crate) stopped: bool,
-    pub(crate) order_quantity_max: u32,
+    pub(crate) order_quantity_max: u64,
     pub(crate) live_orders_max: u32,
     pub(crate) orders_per_second_max: u32,
     /// In ppm.
@@ -72,10 +72,14 @@ impl Account {
 
     /// Changes a setting that is not per asset; false, with no effect, if the value is invalid.
     pub(crate) fn set(&mut self, setting: AccountSetting, value: u128) -> bool {
+        if setting == AccountSetting::OrderQuantityMax {
+            let Ok(value) = u64::try_from(value) else { return false };
+            self.order_quantity_max = value;
+            return true;
+        }
         let Ok(value) = u32::try_from(value) else { return false };
         match setting {
             AccountSetting::FeeTier if (value as usize) < TIER_COUNT => self.fee_tier = value as u8,
-            AccountSetting::OrderQuantityMax => self.order_quantity_max = value,
             AccountSetting::LiveOrdersMax => self.live_orders_max = value,
             AccountSetting::OrdersPerSecondMax => {
                 self.orders_per_second_max = value;
@@ -83,6 +87,7 @@ impl Account {
             }
             AccountSetting::PriceAwayMax => self.price_away_max = value,
             AccountSetting::FeeTier
+            | AccountSetting::OrderQuantityMax
             | AccountSetting::OrderNotionalMax
             | AccountSetting::PositionMax
             | AccountSetting::ShortMax => return false,
@@ -114,11 +119,8 @@ impl Account {
 
     /// True if the account has a limit or is stopped.
     pub(crate) fn is_limited(&self) -> bool {
-        let limits = self.order_quantity_max
-            | self.live_orders_max
-            | self.orders_per_second_max
-            | self.price_away_max;
-        self.stopped || limits != 0
+        let limits = self.live_orders_max | self.orders_per_second_max | self.price_away_max;
+        self.stopped || self.order_quantity_max != 0 || limits != 0
     }
 
     /// Updates its element of the state hash.
@@ -140,9 +142,8 @@ impl Account {
             account_id,
             &self.name,
             [
-                u64::from(self.fee_tier) << 32
-                    | u64::from(self.stopped) << 40
-                    | u64::from(self.order_quantity_max),
+                u64::from(self.fee_tier) << 32 | u64::from(self.stopped) << 40,
+                self.order_quantity_max,
                 u64::from(self.live_orders_max) << 32 | u64::from(self.orders_per_second_max),
                 u64::from(self.price_away_max) << 32 | u64::from(self.asked),
                 self.second,

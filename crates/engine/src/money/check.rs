@@ -78,8 +78,7 @@ impl Money {
         {
             return Err(RejectReason::PriceTooFar);
         }
-        if account.order_quantity_max != 0 && u64::from(account.order_quantity_max) < asked.leaves.0
-        {
+        if account.order_quantity_max != 0 && account.order_quantity_max < asked.leaves.0 {
             return Err(RejectReason::OrderQuantityLimit);
         }
         if let Some(terms) = terms {
@@ -169,9 +168,9 @@ impl Money {
     /// True if the account can pay for the order at another price.
     pub(crate) fn may_follow(&self, order: &Order, price: Price) -> bool {
         let Some(terms) = self.terms(order.instrument_id) else { return true };
-        let held = |price| terms.reservation(order.side, price, order.leaves());
+        let held = |price| terms.reservation(order.side(), price, order.leaves());
         let account_id = self.account_id(order.key.session_id);
-        let available = self.balance(terms.reserved_asset(order.side), account_id).available;
+        let available = self.balance(terms.reserved_asset(order.side()), account_id).available;
         // The available balance of an asset sold short is below 0; then nothing is needed.
         held(price) <= held(order.price())
             || (held(price) - held(order.price())).cast_signed() <= available
@@ -181,7 +180,7 @@ impl Money {
 /// What the replaced order holds.
 #[inline]
 fn freed(terms: &Terms, asked: &Asked<'_>) -> u128 {
-    asked.original.map_or(0, |order| terms.reservation(order.side, order.price(), order.leaves()))
+    asked.original.map_or(0, |order| terms.reservation(order.side(), order.price(), order.leaves()))
 }
 
 /// True if a limit is further through the best price of the other side than this many ppm of it.

@@ -376,7 +376,7 @@ impl super::Money {
         } else {
             self.find_asset(terms.base)?;
             self.find_asset(terms.quote)?;
-            !numbers.contains(&0) && terms.base != terms.quote
+            !numbers.contains(&0) && terms.base != terms.quote && terms.are_bounded()
         };
         if quantity_allowed && terms_allowed { Ok(()) } else { Err(DeclineReason::InvalidTerms) }
     }

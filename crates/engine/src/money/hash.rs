@@ -37,9 +37,9 @@ pub(crate) fn balance(
 }
 
 /// An account: its limits, and its orders of the present second.
-pub(crate) fn account(account_id: AccountId, name: &Text<8>, words: [u64; 4]) -> u64 {
-    let [a, b, c, d] = words;
-    mix([ACCOUNT, u64::from(account_id.0), word(name), a, b, c, d])
+pub(crate) fn account(account_id: AccountId, name: &Text<8>, words: [u64; 5]) -> u64 {
+    let [a, b, c, d, e] = words;
+    mix([ACCOUNT, u64::from(account_id.0), word(name), a, b, c, d, e])
 }
 
 /// The account of a session; a session without one has no element.

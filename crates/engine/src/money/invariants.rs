@@ -18,10 +18,10 @@ impl Money {
             live[account_id.0 as usize] += 1;
             let Some(terms) = self.terms(order.instrument_id) else { continue };
             assert!(account_id != AccountId::VENUE, "{order:?} is somebody's");
-            let asset_id = terms.reserved_asset(order.side);
-            let amount = terms.reservation(order.side, order.price(), order.leaves());
+            let asset_id = terms.reserved_asset(order.side());
+            let amount = terms.reservation(order.side(), order.price(), order.leaves());
             held.entry((asset_id, account_id)).or_default().0 += amount + without_limit;
-            if terms.is_position() && order.side.is_buy() {
+            if terms.is_position() && order.side().is_buy() {
                 let amount = terms.0.base_amount(order.leaves());
                 held.entry((terms.0.base, account_id)).or_default().1 += amount;
             }

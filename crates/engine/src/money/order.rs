@@ -54,7 +54,7 @@ impl Engine {
         walked: u128,
         emit: &mut dyn FnMut(Event),
     ) {
-        let is_walked = terms.order_type.is_priceless() && !order.is_contingent;
+        let is_walked = terms.order_type.is_priceless() && !order.is_contingent();
         let walked = if is_walked { walked } else { 0 };
         self.money.reserve(order, walked, &mut self.hash, emit);
     }
@@ -68,10 +68,10 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) -> bool {
         let Some(terms) = self.money.terms(order.instrument_id) else { return true };
-        if !order.side.is_buy() {
+        if !order.side().is_buy() {
             return true;
         }
-        let walked = self.walk(order, rests(order_type, order.time_in_force), terms);
+        let walked = self.walk(order, rests(order_type, order.time_in_force()), terms);
         self.money.reserve_market(order, walked, &mut self.hash, emit)
     }
 
@@ -117,7 +117,7 @@ impl Engine {
         });
         let Some(leaves) = walked else { return UNAFFORDABLE };
         cost += terms.0.quote_amount(at.0, at.1);
-        let is_stopped = limit.is_some_and(|limit| book.goes_beyond(order.side, limit));
+        let is_stopped = limit.is_some_and(|limit| book.goes_beyond(order.side(), limit));
         if rests && !(is_stopped && book.trading.pause_s == 0) {
             cost += terms.0.quote_amount(at.0, leaves);
         }

@@ -34,8 +34,8 @@ impl From<&Order> for Claim {
         Self {
             session_id: order.key.session_id,
             instrument_id: order.instrument_id,
-            order_id: order.order_id,
-            side: order.side,
+            order_id: order.order_id(),
+            side: order.side(),
             price: order.price(),
         }
     }
@@ -94,10 +94,10 @@ impl Money {
         if claim.is_market_buy() {
             return self.reserve_walk(&terms, &claim, walk, hash, emit);
         }
-        let amount = terms.reservation(order.side, order.price(), order.leaves());
+        let amount = terms.reservation(order.side(), order.price(), order.leaves());
         let account_id = self.account_id(claim.session_id);
-        let movement = Movement::reserve(account_id, amount, order.order_id);
-        self.hold(terms.reserved_asset(order.side), &movement, hash, emit);
+        let movement = Movement::reserve(account_id, amount, order.order_id());
+        self.hold(terms.reserved_asset(order.side()), &movement, hash, emit);
     }
 
     /// Reserves the cost of a contingent buy order without a limit as it enters the book; false,
@@ -155,13 +155,13 @@ impl Money {
     ) {
         let Some(&terms) = self.terms(after.instrument_id) else { return };
         let account_id = self.account_id(after.key.session_id);
-        let held = |order: &Order| terms.reservation(order.side, order.price(), order.leaves());
+        let held = |order: &Order| terms.reservation(order.side(), order.price(), order.leaves());
         let (before, needed) = (held(before), held(after));
         let movement = match before <= needed {
-            true => Movement::reserve(account_id, needed - before, after.order_id),
-            false => Movement::release(account_id, before - needed, after.order_id),
+            true => Movement::reserve(account_id, needed - before, after.order_id()),
+            false => Movement::release(account_id, before - needed, after.order_id()),
         };
-        self.hold(terms.reserved_asset(after.side), &movement, hash, emit);
+        self.hold(terms.reserved_asset(after.side()), &movement, hash, emit);
     }
 
     /// Releases what fewer open lots no longer need.
@@ -209,7 +209,7 @@ impl Money {
         emit: &mut dyn FnMut(Event),
     ) {
         if let Some(terms) = self.terms(order.instrument_id)
-            && order.side.is_buy()
+            && order.side().is_buy()
         {
             let needed = terms.0.quote_amount(order.price(), order.leaves());
             self.release_walk(order, needed, hash, emit);
@@ -228,7 +228,7 @@ impl Money {
         let amount = left.expect("the walk counted what would rest");
         let Some(&terms) = self.terms(order.instrument_id) else { return };
         let account_id = self.account_id(order.key.session_id);
-        let movement = Movement::release(account_id, amount, order.order_id);
+        let movement = Movement::release(account_id, amount, order.order_id());
         self.hold(terms.0.quote, &movement, hash, emit);
     }
 

@@ -129,7 +129,7 @@ impl Money {
         emit: &mut (impl Emit + ?Sized),
     ) {
         let Match { taker, maker, price, quantity, .. } = *met;
-        let taker_is_buy = taker.side.is_buy();
+        let taker_is_buy = taker.side().is_buy();
         let (buyer, seller) = if taker_is_buy { (taker, maker) } else { (maker, taker) };
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
@@ -149,7 +149,7 @@ impl Money {
         let [quote, base] = holdings.expect("terms name two assets");
         let parties = Parties {
             accounts: [buyer_id, seller_id, AccountId::VENUE],
-            orders: [buyer.order_id, seller.order_id],
+            orders: [buyer.order_id(), seller.order_id()],
             trade_id,
         };
         let [pays, frees, delivers, taker_pays, maker_gets, maker_pays] = &legs;

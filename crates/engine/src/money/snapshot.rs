@@ -111,8 +111,8 @@ impl Money {
         if account_id == AccountId::VENUE {
             return Err(nobody);
         }
-        let amount = terms.reservation(order.side, order.price(), order.leaves());
-        let asset_id = terms.reserved_asset(order.side);
+        let amount = terms.reservation(order.side(), order.price(), order.leaves());
+        let asset_id = terms.reserved_asset(order.side());
         let holding = &mut self.holdings[usize::from(asset_id.0) - 1];
         holding.restore_reserved(account_id, amount).ok_or(nobody)?;
         self.count_buying(&terms, &Claim::from(order), Quantity::ZERO, order.leaves());

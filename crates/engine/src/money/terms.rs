@@ -60,18 +60,26 @@ mod tests {
     use super::*;
     use crate::order::{PRICE_MAX, QUANTITY_LIMIT};
 
-    /// The largest order at the largest terms fits, and so does its addition to any balance.
+    /// The largest order at the largest terms fits, and so do its addition to any balance and what 2³²
+    /// orders bring in, whether the quantity or the units of a lot are what is large.
     #[test]
     fn the_largest_order_has_a_cost() {
-        let terms = MoneyTerms {
-            class: MoneyClass::Cash,
-            base_units: u64::MAX,
-            quote_numerator: u64::MAX,
-            quote_denominator: 1,
-            ..MoneyTerms::unpaid(QUANTITY_LIMIT)
-        };
-        for side in [Side::Buy, Side::Sell] {
-            assert!(Terms(terms).reservation(side, PRICE_MAX, QUANTITY_LIMIT) < 1 << 126);
+        for (quantity, units) in [(QUANTITY_LIMIT, 1 << 44), (Quantity((1 << 28) - 1), u64::MAX)] {
+            let terms = |units| MoneyTerms {
+                class: MoneyClass::Cash,
+                base_units: units,
+                quote_numerator: units,
+                quote_denominator: 1,
+                ..MoneyTerms::unpaid(quantity)
+            };
+            assert!(terms(units).are_bounded());
+            for side in [Side::Buy, Side::Sell] {
+                assert!(Terms(terms(units)).reservation(side, PRICE_MAX, quantity) < 1 << 126);
+            }
+            assert!(terms(units).base_amount(quantity) < (1 << 126) >> 32);
         }
+        let beyond = MoneyTerms { base_units: 1 << 45, ..MoneyTerms::unpaid(QUANTITY_LIMIT) };
+        assert!(!beyond.are_bounded());
+        assert!(!MoneyTerms { quote_numerator: 1 << 45, base_units: 1, ..beyond }.are_bounded());
     }
 }

@@ -21,7 +21,7 @@ pub struct AccountState {
     /// Maximum number of live orders.
     pub live_orders_max: u32,
     /// Largest quantity of an order, in lots.
-    pub order_quantity_max: u32,
+    pub order_quantity_max: u64,
     /// Maximum number of orders in a second.
     pub orders_per_second_max: u32,
     /// The furthest that a limit may be through the best price, in ppm.

@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 
 use market::{
-    InstrumentId, OrderId, OrderKey, Party, PastTrade, Price, Quantity, SessionId, TradeId, Traded,
+    InstrumentId, Lots, OrderId, OrderKey, Party, PastTrade, Price, SessionId, TradeId, Traded,
 };
 
 use crate::state::hash::{self, StateHash};
@@ -31,7 +31,7 @@ struct Kept {
     maker_order_id: OrderId,
     taker_order_id: OrderId,
     price: u32,
-    quantity: u32,
+    quantity: Lots,
     instrument_id: InstrumentId,
     taker_is_buy: bool,
     is_busted: bool,
@@ -65,7 +65,7 @@ impl Trades {
                 maker_order_id: traded.maker.order_id,
                 taker_order_id: traded.taker.order_id,
                 price: traded.price.0 as u32,
-                quantity: traded.quantity.0 as u32,
+                quantity: traded.quantity.lots(),
                 instrument_id: traded.instrument_id,
                 taker_is_buy: traded.taker_side.is_buy(),
                 is_busted: false,
@@ -85,7 +85,7 @@ impl Trades {
                 maker_order_id: trade.maker.order_id,
                 taker_order_id: trade.taker.order_id,
                 price: trade.price.0 as u32,
-                quantity: trade.quantity.0 as u32,
+                quantity: trade.quantity.lots(),
                 instrument_id: trade.instrument_id,
                 taker_is_buy: trade.taker_is_buy,
                 is_busted,
@@ -197,7 +197,7 @@ impl Kept {
         maker_order_id: OrderId(0),
         taker_order_id: OrderId(0),
         price: 0,
-        quantity: 0,
+        quantity: Lots::ZERO,
         instrument_id: InstrumentId(0),
         taker_is_buy: false,
         is_busted: false,
@@ -214,7 +214,7 @@ impl Kept {
         let flags = u64::from(self.taker_is_buy) << 62 | u64::from(self.is_busted) << 63;
         let words = [
             self.trade_id.0 | u64::from(self.instrument_id.0) << 46 | flags,
-            u64::from(self.price) << 32 | u64::from(self.quantity),
+            u64::from(self.price).wrapping_mul(hash::ORDER_PROGRESS) ^ self.quantity.get(),
             key(&self.maker) ^ self.maker_order_id.0.rotate_left(20),
             key(&self.taker) ^ self.taker_order_id.0.rotate_left(20),
         ];
@@ -227,7 +227,7 @@ impl Kept {
             instrument_id: self.instrument_id,
             taker_is_buy: self.taker_is_buy,
             price: Price(u64::from(self.price)),
-            quantity: Quantity(u64::from(self.quantity)),
+            quantity: self.quantity.quantity(),
             maker: Party { key: self.maker, order_id: self.maker_order_id },
             taker: Party { key: self.taker, order_id: self.taker_order_id },
         }

@@ -48,8 +48,8 @@ impl Engine {
                 for slot in view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)) {
                     let order = &self.pool[slot].order;
                     sum.add(order.hash());
-                    if order.is_iceberg {
-                        sum.add(self.icebergs.get(slot).hash(order.order_id));
+                    if order.is_iceberg() {
+                        sum.add(self.icebergs.get(slot).hash(order.order_id()));
                     }
                 }
                 for slot in book.auction_levels(side).flat_map(|oldest| queue(self, oldest)) {
@@ -113,7 +113,7 @@ impl Engine {
             .iter()
             .flat_map(|it| it.iter_live())
             .map(|(_, slot)| slot)
-            .filter(|slot| self.pool[*slot].order.is_iceberg);
+            .filter(|slot| self.pool[*slot].order.is_iceberg());
         assert_eq!(icebergs.count(), self.icebergs.len(), "each reserve order has its part");
         assert!(self.found.is_empty() && self.auctions_due.is_empty());
         self.check_pending_cancels();
@@ -138,14 +138,14 @@ impl Engine {
         let in_line = self.pending_cancels.orders().chain(self.auction_line.held.orders());
         let in_line = in_line.filter_map(|pending| self.find(pending.key));
         let mut in_line: Vec<_> = in_line.collect();
-        assert!(in_line.iter().all(|slot| self.pool[*slot].order.is_leaving));
+        assert!(in_line.iter().all(|slot| self.pool[*slot].order.is_leaving()));
         in_line.sort_unstable_by_key(|slot| slot.to_bits());
         // One that waited already may be held as expired, too.
         in_line.dedup_by(|one, other| one == other && self.expired(*one).is_some());
         let in_line_count = in_line.len();
         in_line.dedup();
         let live = self.sessions.iter().flat_map(|it| it.iter_live());
-        let leaving_count = live.filter(|(_, slot)| self.pool[*slot].order.is_leaving).count();
+        let leaving_count = live.filter(|(_, slot)| self.pool[*slot].order.is_leaving()).count();
         assert_eq!((in_line.len(), leaving_count), (in_line_count, in_line_count));
         let resumes_ns = self.contingents.expiries.resumes_ns();
         assert_eq!(resumes_ns != u64::MAX, self.has_left_over());
@@ -174,19 +174,19 @@ impl Engine {
                     let order = &self.pool[slot].order;
                     order.check();
                     assert!(!order.is_done() && order.for_auction() != ForAuction::No, "{order:?}");
-                    assert!(may_wait || order.is_leaving, "{order:?}");
-                    assert!(!order.is_iceberg && self.shown(slot).is_zero(), "{order:?}");
+                    assert!(may_wait || order.is_leaving(), "{order:?}");
+                    assert!(!order.is_iceberg() && self.shown(slot).is_zero(), "{order:?}");
                     assert_eq!(
                         (order.instrument_id, order.price()),
                         (instrument_id, first.price())
                     );
-                    assert_eq!(order.side.is_buy(), side.is_buy());
+                    assert_eq!(order.side().is_buy(), side.is_buy());
                     assert_eq!(
                         order.for_auction().time_in_force(),
                         first.for_auction().time_in_force()
                     );
-                    assert!(order_id_older < order.order_id, "{order:?} is younger");
-                    order_id_older = order.order_id;
+                    assert!(order_id_older < order.order_id(), "{order:?} is younger");
+                    order_id_older = order.order_id();
                     order_count += 1;
                 }
             }
@@ -208,7 +208,7 @@ impl Engine {
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
             let order = &self.pool[contingent.slot].order;
-            assert!(order.is_contingent && order.key == contingent.key && !order.is_done());
+            assert!(order.is_contingent() && order.key == contingent.key && !order.is_done());
             held_count += usize::from(contingent.state == State::ForParent);
             for_trigger_count += usize::from(contingent.state == State::ForTrigger);
             for_reference_count += usize::from(contingent.state == State::ForReference);
@@ -217,7 +217,7 @@ impl Engine {
                 let is_apart = matches!(contingent.state, State::ForParent | State::HalfMatched);
                 assert!(self.book_of(order).is_pegged || is_apart);
                 assert!(
-                    !order.display.is_displayed() && order.for_auction() == ForAuction::No,
+                    !order.display().is_displayed() && order.for_auction() == ForAuction::No,
                     "{order:?}"
                 );
                 let has_price = match contingent.state {
@@ -243,7 +243,7 @@ impl Engine {
             }
             if contingent.instructions.expires_s != 0 {
                 let is_listed = self.contingents.expiries.has(contingent.moment());
-                assert!(is_listed || order.is_leaving, "{contingent:?} expires");
+                assert!(is_listed || order.is_leaving(), "{contingent:?} expires");
                 expiring_count += usize::from(is_listed);
             }
             for_auction_count += usize::from(contingent.state == State::ForAuction);
@@ -282,7 +282,7 @@ impl Engine {
         let instrument_id = view.instrument().instrument_id;
         let mut order_count = 0;
         for (price, oldest) in view.levels(side) {
-            let displayed = self.pool[oldest].order.display.is_displayed();
+            let displayed = self.pool[oldest].order.display().is_displayed();
             let mut older = None;
             let mut order_id_older = OrderId(0);
             for slot in queue(self, oldest) {
@@ -291,20 +291,20 @@ impl Engine {
                 order.check();
                 assert!(!order.is_done(), "{order:?} rests with nothing open");
                 let shown = self.shown(slot);
-                assert_eq!(order.display.is_displayed(), !shown.is_zero(), "{order:?}");
+                assert_eq!(order.display().is_displayed(), !shown.is_zero(), "{order:?}");
                 assert!(
                     shown <= order.leaves()
-                        && (order.is_iceberg || displayed == (shown == order.leaves()))
+                        && (order.is_iceberg() || displayed == (shown == order.leaves()))
                 );
                 assert_eq!(order.instrument_id, instrument_id);
                 assert!(self.is_booked(slot), "{order:?} does not wait");
-                assert_eq!(order.side.is_buy(), side.is_buy());
+                assert_eq!(order.side().is_buy(), side.is_buy());
                 assert_eq!((order.price(), order.for_auction()), (price, ForAuction::No));
-                assert_eq!(order.display.is_displayed(), displayed);
-                assert!(order_id_older < order.order_id, "{order:?} is younger");
+                assert_eq!(order.display().is_displayed(), displayed);
+                assert!(order_id_older < order.order_id(), "{order:?} is younger");
                 assert_eq!(Some(resting.older).filter(|slot| !slot.is_none()), older);
                 older = Some(slot);
-                order_id_older = order.order_id;
+                order_id_older = order.order_id();
                 order_count += 1;
             }
         }

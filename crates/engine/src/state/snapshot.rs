@@ -273,7 +273,7 @@ impl Engine {
         let contingent =
             self.contingents.find(slot).filter(|id| self.contingents[*id].has_instructions());
         OrderRecord {
-            order_id: order.order_id,
+            order_id: order.order_id(),
             key: order.key,
             instrument_id: order.instrument_id,
             price: Ticks(order.price().0 as u32),
@@ -283,22 +283,22 @@ impl Engine {
             prevented: order.prevented().lots(),
             group_id: order.group_id,
             firm: order.firm,
-            side: order.side,
-            display: order.display,
-            capacity: order.capacity,
-            customer_type: order.customer_type,
-            self_match_prevention: order.self_match_prevention,
+            side: order.side(),
+            display: order.display(),
+            capacity: order.capacity(),
+            customer_type: order.customer_type(),
+            self_match_prevention: order.self_match_prevention(),
             self_match_group: order.self_match_group,
             post_only: order.post_only(),
             for_auction: order.for_auction(),
-            time_in_force: order.time_in_force,
-            iceberg: order.is_iceberg.then(|| self.icebergs.get(slot)),
+            time_in_force: order.time_in_force(),
+            iceberg: order.is_iceberg().then(|| self.icebergs.get(slot)),
             contingent: contingent.map(|id| {
                 let contingent = &self.contingents[id];
                 let mark = match contingent.state {
                     State::ForTrigger => {
                         let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
-                        triggers.trigger_of(&self.contingents, order.side, id).1
+                        triggers.trigger_of(&self.contingents, order.side(), id).1
                     }
                     State::ForAuction => AFTER_AUCTION,
                     State::Triggered if contingent.instructions.offset != 0 => {

@@ -109,7 +109,7 @@ pub enum WaitsFor {
 pub struct DepthLevel {
     /// Price in ticks.
     pub price: Price,
-    /// Total open lots.
+    /// Total open lots; 2⁶⁴ − 1 says so many or more.
     pub leaves: Quantity,
     /// Number of orders.
     pub order_count: usize,
@@ -225,19 +225,19 @@ impl Engine {
         let order = &self.pool[slot].order;
         let contingent_id = self.contingents.find(slot);
         let contingent = contingent_id.map(|id| &self.contingents[id]);
-        let mut instructions = self.kept(slot, order.display);
+        let mut instructions = self.kept(slot, order.display());
         if let Some((id, contingent)) = contingent_id.zip(contingent)
             && contingent.state == State::ForTrigger
         {
             let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
-            let (trigger, _) = triggers.trigger_of(&self.contingents, order.side, id);
+            let (trigger, _) = triggers.trigger_of(&self.contingents, order.side(), id);
             instructions.trigger = Ticks(trigger);
         }
         RestingOrder {
-            order_id: order.order_id,
+            order_id: order.order_id(),
             key: order.key,
             instrument_id: order.instrument_id,
-            side: order.side,
+            side: order.side(),
             price: order.price(),
             limit: contingent.map(|it| it.limit).filter(|limit| *limit != Price::ZERO),
             quantity: order.quantity(),
@@ -245,18 +245,18 @@ impl Engine {
             executed: order.executed(),
             canceled: order.canceled(),
             prevented: order.prevented(),
-            display: order.display,
+            display: order.display(),
             firm: self.sessions.owner(order.key).resolve(order.firm),
             attribution: self.attribution(order),
-            capacity: order.capacity,
-            customer_type: order.customer_type,
+            capacity: order.capacity(),
+            customer_type: order.customer_type(),
             group_id: order.group_id,
-            self_match_prevention: order.self_match_prevention,
+            self_match_prevention: order.self_match_prevention(),
             self_match_group: order.self_match_group,
             post_only: order.post_only(),
             auction: order.for_auction().time_in_force(),
             shown: if self.is_booked(slot) { self.shown(slot) } else { Quantity::ZERO },
-            time_in_force: order.time_in_force,
+            time_in_force: order.time_in_force(),
             instructions,
             waits_for: contingent.and_then(|contingent| match contingent.state {
                 State::ForParent => Some(WaitsFor::Parent),
@@ -371,15 +371,10 @@ impl<'a> BookView<'a> {
             let hidden = levels.next_if(|(other, _)| *other == price).map(|(_, oldest)| oldest);
             let empty = DepthLevel { price, leaves: Quantity::ZERO, order_count: 0 };
             let slots = iter::once(oldest).chain(hidden).flat_map(|oldest| queue(engine, oldest));
-            Some(slots.fold(empty, |level, slot| {
-                DepthLevel {
-                    price,
-                    leaves: level
-                        .leaves
-                        .checked_add(engine.pool[slot].order.leaves())
-                        .expect("2³² orders of a million lots fit in 64 bits"),
-                    order_count: level.order_count + 1,
-                }
+            Some(slots.fold(empty, |level, slot| DepthLevel {
+                price,
+                leaves: level.leaves.saturating_add(engine.pool[slot].order.leaves()),
+                order_count: level.order_count + 1,
             }))
         })
     }

@@ -22,15 +22,15 @@ pub(crate) struct Iceberg {
     /// Shown quantity, as instructed.
     pub(crate) shown_quantity: Lots,
     /// Its range, as instructed.
-    pub(crate) shown_range: Lots,
+    pub(crate) shown_range: u32,
 }
 
 impl Iceberg {
     /// The state hash element of the shown part of the order with this id.
     pub(crate) fn hash(&self, order_id: OrderId) -> u64 {
         let Iceberg { shown, shown_quantity, shown_range } = *self;
-        let parts = u64::from(shown.0) | u64::from(shown_quantity.0) << 32;
-        hash::mix([hash::ICEBERG, order_id.0, parts, u64::from(shown_range.0)])
+        let (shown, quantity) = (shown.get(), shown_quantity.get());
+        hash::mix([hash::ICEBERG, order_id.0, shown, quantity, u64::from(shown_range)])
     }
 
     /// The instructions of the order.
@@ -71,7 +71,7 @@ pub(crate) struct Rounds {
     /// The price whose icebergs are in the tally.
     tally_price: Price,
     /// By round: by how much more lots it takes than the one before, less than the one before that.
-    tally: [u64; ROUNDS_MAX + 3],
+    tally: [u128; ROUNDS_MAX + 3],
 }
 
 impl Default for Rounds {
@@ -102,7 +102,7 @@ impl Rounds {
     /// True if this order, the first at its price, and so all there, were refreshed since the incoming
     /// order came in; or if rounds are open.
     pub(crate) fn are_due(&self, maker: &Order) -> bool {
-        self.taker < maker.order_id && self.price != maker.price() || self.are_open()
+        self.taker < maker.order_id() && self.price != maker.price() || self.are_open()
     }
 
     /// An iceberg at this price shows its next part, and has so many lots behind it.
@@ -112,25 +112,26 @@ impl Rounds {
             self.tally.fill(0);
         }
         let whole = (reserve.0 / part.0).min(ROUNDS_MAX as u64) as usize;
-        let last = reserve.0 % part.0;
-        let mut change = |round: usize, by: u64| {
+        let (part, last) = (u128::from(part.0), u128::from(reserve.0 % part.0));
+        let mut change = |round: usize, by: u128| {
             self.tally[round] = self.tally[round].wrapping_add(by);
         };
-        change(1, part.0);
-        change(whole + 1, last.wrapping_sub(part.0));
-        change(whole + 2, 0_u64.wrapping_sub(last));
+        change(1, part);
+        change(whole + 1, last.wrapping_sub(part));
+        change(whole + 2, 0_u128.wrapping_sub(last));
     }
 
     /// Begins the rounds at a price: as many as these lots are enough for.
     pub(crate) fn begin(&mut self, price: Price, leaves: Quantity, oldest: Slot) {
         assert!(self.tally_price == price, "its icebergs have shown their next part");
-        let (mut each, mut lots) = (0_u64, 0);
+        // The icebergs of a price may have more lots than 64 bits say.
+        let (mut each, mut lots) = (0_u128, 0);
         let takes = self.tally[1..=ROUNDS_MAX].iter().map(|change| {
             each = each.wrapping_add(*change);
             lots += each;
             lots
         });
-        self.count = takes.take_while(|lots| *lots <= leaves.0).count() as u64;
+        self.count = takes.take_while(|lots| *lots <= u128::from(leaves.0)).count() as u64;
         self.price = price;
         self.next = if self.count == 0 { Slot::NONE } else { oldest };
     }
@@ -189,22 +190,22 @@ impl Icebergs {
         reserve: Iceberg,
         hash: &mut StateHash,
     ) {
-        hash.add(reserve.hash(order.order_id));
+        hash.add(reserve.hash(order.order_id()));
         self.by_slot.insert(slot.to_bits(), reserve);
     }
 
     /// Removes an order that no longer rests.
     pub(crate) fn remove(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) {
         let reserve = self.by_slot.remove(slot.to_bits());
-        hash.remove(reserve.hash(order.order_id));
+        hash.remove(reserve.hash(order.order_id()));
     }
 
     /// Takes lots from an order, first from its reserve.
     pub(crate) fn reduce(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) -> Shown {
         let before = self.get(slot).shown;
         let after = before.min(leaves(order));
-        self.show(slot, order.order_id, after, hash);
-        Shown { before, after }
+        self.show(slot, order.order_id(), after, hash);
+        Shown { before: before.quantity(), after: after.quantity() }
     }
 
     /// Takes traded lots from the shown part.
@@ -217,9 +218,8 @@ impl Icebergs {
     ) -> Shown {
         let before = self.get(slot).shown;
         let after = before.quantity().checked_sub(quantity).expect("no more than is shown trades");
-        let after = Lots(after.0 as u32);
-        self.show(slot, order.order_id, after, hash);
-        Shown { before, after }
+        self.show(slot, order.order_id(), after.lots(), hash);
+        Shown { before: before.quantity(), after }
     }
 
     /// Shows the next part of an order under its new order id; returns the lots shown.
@@ -232,8 +232,8 @@ impl Icebergs {
     ) -> Quantity {
         let reserve = self.get_mut(slot);
         hash.remove(reserve.hash(order_id_before));
-        reserve.shown = reserve.instructions().next_shown(order.order_id, leaves(order));
-        hash.add(reserve.hash(order.order_id));
+        reserve.shown = reserve.instructions().next_shown(order.order_id(), leaves(order));
+        hash.add(reserve.hash(order.order_id()));
         reserve.shown.quantity()
     }
 
@@ -251,5 +251,5 @@ impl Icebergs {
 
 /// The open lots of an order.
 fn leaves(order: &Order) -> Lots {
-    Lots(order.leaves().0 as u32)
+    order.leaves().lots()
 }

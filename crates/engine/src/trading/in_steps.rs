@@ -81,12 +81,14 @@ impl HalfMatched {
     fn hash(&self, place: u64) -> u64 {
         let Self { key, instrument_id, limit, price_last, reserved, taken, next, .. } = self;
         let price = |price: &Option<Price>| price.map_or(u64::MAX, |price| price.0);
-        let [time, pro_rata, behind, left] = taken.shares.map_or([u64::MAX; 4], |it| it.words());
+        let [time, pro_rata, behind, behind_high, left] =
+            taken.shares.map_or([u64::MAX; 5], |it| it.words());
         hash::mix([
             hash::HALF_MATCHED,
             time,
             pro_rata,
             behind,
+            behind_high,
             left,
             place,
             key_word(key),
@@ -172,7 +174,7 @@ impl Engine {
     /// An order without a record of instructions trades on in later steps.
     #[cold]
     pub(crate) fn trade_on_with_record(&mut self, mut order: Order, terms: &EntryTerms, cut: &Cut) {
-        order.is_contingent = true;
+        order.set_contingent(true);
         let EntryTerms { order_type, instructions, .. } = *terms;
         let contingent = Contingent::new(&order, instructions, order_type, Lots::ZERO);
         let id = self.contingents.add(contingent);
@@ -182,7 +184,8 @@ impl Engine {
     /// An order without a slot trades on in later steps. From now on nothing else changes its book.
     #[cold]
     pub(crate) fn trade_on_later(&mut self, order: Order, id: ContingentId, cut: &Cut) {
-        let Order { key, order_id, instrument_id, .. } = order;
+        let Order { key, instrument_id, .. } = order;
+        let order_id = order.order_id();
         // It had its minimum, or will have it: the book stays as it is.
         self.contingents[id].minimum_quantity = Lots::ZERO;
         self.hold(order, id, State::HalfMatched);
@@ -327,9 +330,9 @@ impl Engine {
                 return Err("limit");
             }
             self.money.restore_walk(&order, reserved).ok_or("reserved")?;
-            let mut rounds = Rounds::new(order.order_id);
+            let mut rounds = Rounds::new(order.order_id());
             (rounds.price, rounds.count, rounds.shares) = (taken.price, taken.count, taken.shares);
-            let other = if order.side.is_buy() { Side::Sell } else { Side::Buy };
+            let other = if order.side().is_buy() { Side::Sell } else { Side::Buy };
             let (_, price, oldest) =
                 self.book_at(instrument_id).level_at_or_after(other, 0).ok_or("limit")?;
             if let Some(next) = taken.next {
@@ -340,10 +343,10 @@ impl Engine {
             if !taken.shares.is_none_or(fits) {
                 return Err("shares");
             }
-            let icebergs = queue(self, oldest).filter(|slot| self.pool[*slot].order.is_iceberg);
+            let icebergs = queue(self, oldest).filter(|slot| self.pool[*slot].order.is_iceberg());
             for slot in icebergs {
                 let maker = &self.pool[slot].order;
-                if order.order_id < maker.order_id {
+                if order.order_id() < maker.order_id() {
                     let iceberg = self.icebergs.get(slot);
                     let reserve = maker.leaves().saturating_sub(iceberg.shown.quantity());
                     rounds.count_in(price, reserve, iceberg.shown_quantity.quantity());

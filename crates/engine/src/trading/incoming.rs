@@ -67,12 +67,12 @@ impl Engine {
             return CameIn::Rests(self.rest_and_tell(order, &terms.instructions, emit));
         }
         let limit = terms.limit_of(order);
-        let crosses = self.book_of(order).would_cross(order.side, limit);
+        let crosses = self.book_of(order).would_cross(order.side(), limit);
         if crosses && order.post_only() {
             self.cancel_at_once(order, CancelReason::PostOnly, emit);
             return CameIn::IsOver;
         }
-        let minimum = match order.time_in_force {
+        let minimum = match order.time_in_force() {
             TimeInForce::FillOrKill => order.leaves(),
             _ => terms.minimum_quantity.quantity(),
         };
@@ -114,7 +114,7 @@ impl Engine {
         }
         let limit = terms.limit_of(order);
         let is_stopped =
-            within != Some(limit) && self.book_of(order).would_cross(order.side, limit);
+            within != Some(limit) && self.book_of(order).would_cross(order.side(), limit);
         if is_stopped && self.book_of(order).trading.pause_s == 0 {
             self.cancel_at_once(order, CancelReason::Collar, emit);
             return CameIn::IsOver;
@@ -134,7 +134,7 @@ impl Engine {
             _ => limit,
         };
         let came_in = if let Some(limit) = limit
-            && order.time_in_force.may_rest()
+            && order.time_in_force().may_rest()
         {
             if order.price() != limit {
                 order.set_price(limit);
@@ -162,9 +162,9 @@ impl Engine {
     ) -> Slot {
         let (slot, shown) = self.add(order, instructions);
         emit(Event::Booked(Booked {
-            order_id: order.order_id,
+            order_id: order.order_id(),
             instrument_id: order.instrument_id,
-            side: order.side,
+            side: order.side(),
             price: order.price(),
             leaves: order.leaves(),
             shown,
@@ -248,6 +248,6 @@ impl Engine {
     /// True if an order that a step's trades left open would trade on within this limit.
     #[inline]
     pub(crate) fn trades_on(&self, order: &Order, limit: Option<Price>) -> bool {
-        !order.is_done() && self.book_of(order).would_cross(order.side, limit)
+        !order.is_done() && self.book_of(order).would_cross(order.side(), limit)
     }
 }

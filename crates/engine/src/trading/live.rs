@@ -2,7 +2,7 @@
 //!
 //! Invariant: book, session, money, iceberg and state hash agree on which orders are live.
 
-use market::{Display, Firm, Instructions, Lots, OrderId, Phase, Quantity, Shown};
+use market::{Display, Firm, Instructions, OrderId, Phase, Quantity, Shown};
 
 use crate::{
     Engine,
@@ -19,12 +19,11 @@ impl Engine {
         order: &mut Order,
         instructions: &Instructions,
     ) -> (Slot, Quantity) {
-        order.is_iceberg =
-            instructions.shown_quantity != Lots::ZERO && order.for_auction() == ForAuction::No;
+        order.set_iceberg(!instructions.shown_quantity.is_zero() && !order.is_for_auction());
         let slot = self.rest(order);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
-        let shown = match order.is_iceberg {
+        let shown = match order.is_iceberg() {
             true => self.icebergs.add(slot, order, instructions, &mut self.hash),
             false => order.shown_whole(),
         };
@@ -48,7 +47,7 @@ impl Engine {
     /// Removes a done order; returns its last state.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Order {
-        if self.pool[slot].order.is_contingent {
+        if self.pool[slot].order.is_contingent() {
             let id = self.contingents.of(slot);
             let order = self.take(slot);
             self.contingents.finish(id, order.executed());
@@ -60,7 +59,7 @@ impl Engine {
     /// Removes a live order from its place in the book or outside.
     pub(crate) fn take(&mut self, slot: Slot) -> Order {
         let order = self.pool[slot].order;
-        if !order.is_contingent || self.lift(slot, &order) {
+        if !order.is_contingent() || self.lift(slot, &order) {
             let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
             book.remove(&mut self.pool, slot);
             self.touch(order.instrument_id);
@@ -70,7 +69,7 @@ impl Engine {
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.money.remove_live(order.key.session_id);
         self.hash.remove(order.hash());
-        if order.is_iceberg {
+        if order.is_iceberg() {
             self.icebergs.remove(slot, &order, &mut self.hash);
         }
         order
@@ -81,7 +80,7 @@ impl Engine {
     #[inline]
     pub(crate) fn change(&mut self, slot: Slot, after: Order) -> Shown {
         let before = &self.pool[slot].order;
-        let shown = match before.is_iceberg {
+        let shown = match before.is_iceberg() {
             true => self.icebergs.reduce(slot, &after, &mut self.hash),
             false if !self.is_booked(slot) => Shown::NONE,
             false => after.shown_since(before.leaves()),
@@ -99,7 +98,7 @@ impl Engine {
     /// Lots of a resting order that the feed shows.
     pub(crate) fn shown(&self, slot: Slot) -> Quantity {
         let order = &self.pool[slot].order;
-        match order.is_iceberg {
+        match order.is_iceberg() {
             true => self.icebergs.get(slot).shown.quantity(),
             false => order.shown_whole(),
         }
@@ -116,7 +115,7 @@ impl Engine {
         if !display.is_displayed() || is_beside {
             return instructions.without_shown();
         }
-        if !self.pool[slot].order.is_iceberg {
+        if !self.pool[slot].order.is_iceberg() {
             return instructions;
         }
         let Instructions { shown_quantity, shown_range, .. } =
@@ -152,7 +151,7 @@ impl Engine {
 /// The firm that the feed shows for an order; blank if unattributed.
 #[inline]
 pub(crate) fn attribution(sessions: &Sessions, order: &Order) -> Firm {
-    match order.display {
+    match order.display() {
         _ if order.for_auction() != ForAuction::No => Firm::BLANK,
         Display::Attributable => sessions.owner(order.key).resolve(order.firm),
         Display::Visible | Display::Hidden => Firm::BLANK,

@@ -6,7 +6,7 @@
 //! Invariant: all of these agree with the book after each match.
 
 use market::{
-    Event, Fill, Lots, OrderId, Price, Quantity, RestateReason, Restated, SelfMatchPrevented,
+    Event, Fill, OrderId, Price, Quantity, RestateReason, Restated, SelfMatchPrevented,
     SelfMatchPrevention, Shown, TradeId, Traded,
 };
 
@@ -55,7 +55,7 @@ pub(crate) struct MatchEffects<'a, E: ?Sized> {
 impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
     #[inline]
     fn is_plain(&self, _: &Order, maker: &Order) -> bool {
-        self.prevention == SelfMatchPrevention::Off && !maker.is_iceberg && !maker.is_contingent
+        self.prevention == SelfMatchPrevention::Off && !maker.is_iceberg() && !maker.is_contingent()
     }
 
     fn prevention(&self, taker: &Order, maker: &Order) -> Option<SelfMatchPrevention> {
@@ -73,20 +73,26 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
             Some(slot) if !met.is_unseen => self.execute_iceberg(slot, met),
             _ => Shown::NONE,
         };
-        if maker.is_contingent {
+        if maker.is_contingent() {
             self.meet_contingent(maker, met.prevention.is_none());
         }
         self.progress(met);
         match met.prevention {
             Some(prevention) => self.report_prevented(met, shown, prevention),
-            None => self.report_traded(met),
+            None => {
+                let shown = match met.reserve {
+                    Some(_) => shown.before,
+                    None => maker.shown_before(met.maker_before),
+                };
+                self.report_traded(met, shown);
+            }
         }
     }
 
     #[inline(always)]
     fn matched_plain(&mut self, met: &Match<'_>) {
         self.progress(met);
-        self.report_traded(met);
+        self.report_traded(met, met.maker.shown_before(met.maker_before));
     }
 
     fn shown(&self, slot: Slot) -> Quantity {
@@ -106,33 +112,33 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
     }
 
     fn rounds(&mut self, taker: &Order) -> &mut Rounds {
-        self.icebergs.rounds_of(taker.order_id)
+        self.icebergs.rounds_of(taker.order_id())
     }
 
     fn refresh(&mut self, slot: Slot, maker: &mut Order, taker: &Order) -> Option<Quantity> {
-        if self.icebergs.get(slot).shown != Lots::ZERO {
+        if !self.icebergs.get(slot).shown.is_zero() {
             return None;
         }
         self.order_id_last.0 += 1;
         let before = *maker;
-        let order_id_before = before.order_id;
-        maker.order_id = *self.order_id_last;
+        let order_id_before = before.order_id();
+        maker.set_order_id(*self.order_id_last);
         self.hash.change(before.hash(), maker.hash());
         let shown = self.icebergs.refresh(slot, order_id_before, maker, self.hash);
         let reserve = maker.leaves().saturating_sub(shown);
         let part = self.part(slot);
-        self.icebergs.rounds_of(taker.order_id).count_in(maker.price(), reserve, part);
+        self.icebergs.rounds_of(taker.order_id()).count_in(maker.price(), reserve, part);
         self.emit.emit(Event::Restated(Restated {
             key: maker.key,
             order_id_before,
-            order_id: maker.order_id,
+            order_id: maker.order_id(),
             instrument_id: maker.instrument_id,
-            side: maker.side,
+            side: maker.side(),
             reason: RestateReason::Refreshed,
             price: maker.price(),
             leaves: maker.leaves(),
             shown,
-            display: maker.display,
+            display: maker.display(),
             attribution: attribution(self.sessions, maker),
         }));
         Some(shown)
@@ -156,19 +162,19 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         }
     }
 
-    /// Records a trade of two orders.
+    /// Records a trade of two orders, of which the feed showed so many lots of the resting one.
     #[inline(always)]
-    fn report_traded(&mut self, met: &Match<'_>) {
+    fn report_traded(&mut self, met: &Match<'_>, maker_shown: Quantity) {
         let Match { maker, taker, quantity, .. } = met;
         self.trade_id_last.0 += 1;
         self.price_last = maker.price();
         let traded = Traded {
             trade_id: *self.trade_id_last,
             instrument_id: taker.instrument_id,
-            taker_side: taker.side,
+            taker_side: taker.side(),
             price: maker.price(),
             quantity: *quantity,
-            maker_displayed: maker.display.is_displayed() && !met.is_unseen,
+            maker_shown,
             maker: fill(maker),
             taker: fill(taker),
             auction: None,
@@ -218,7 +224,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         prevention: SelfMatchPrevention,
     ) {
         let orders = [
-            (met.maker, Quantity(met.maker_before.leaves.into()), true),
+            (met.maker, met.maker_before.leaves(), true),
             (met.taker, met.taker_leaves_before, false),
         ];
         for (order, leaves_before, booked) in orders {
@@ -228,7 +234,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
             }
             self.emit.emit(Event::SelfMatchPrevented(SelfMatchPrevented {
                 key: order.key,
-                order_id: order.order_id,
+                order_id: order.order_id(),
                 instrument_id: order.instrument_id,
                 quantity,
                 leaves: order.leaves(),
@@ -236,7 +242,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
                 price: met.maker.price(),
                 booked,
                 shown: match booked {
-                    true if order.is_iceberg => reserve,
+                    true if order.is_iceberg() => reserve,
                     true => order.shown_since(leaves_before),
                     false => Shown::NONE,
                 },
@@ -253,5 +259,5 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
 
 #[inline]
 pub(crate) fn fill(order: &Order) -> Fill {
-    Fill { key: order.key, order_id: order.order_id, leaves: order.leaves() }
+    Fill { key: order.key, order_id: order.order_id(), leaves: order.leaves() }
 }

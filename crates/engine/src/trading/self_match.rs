@@ -9,7 +9,7 @@ use crate::{intake::session::Sessions, order::Order};
 /// The strategy of an incoming order, with the session's default filled in.
 #[inline]
 pub(crate) fn meant(sessions: &Sessions, taker: &Order) -> SelfMatchPrevention {
-    match taker.self_match_prevention {
+    match taker.self_match_prevention() {
         SelfMatchPrevention::SessionDefault => sessions.owner(taker.key).self_match_prevention(),
         named => named,
     }

@@ -49,5 +49,6 @@ mod venue;
 mod operators;
 mod snapshot;
 mod limits;
+mod large_quantities;
 mod state;
 mod rulebook;

@@ -86,19 +86,19 @@ fn terms_say_what_is_paid_for() {
     );
 }
 
-/// Rule 40.4: terms say the largest quantity, up to 268,435,455 lots.
+/// Rule 40.4: terms say the largest quantity, up to 2⁴⁸ − 1 lots.
 #[test]
 fn terms_say_the_largest_quantity() {
     check_paid(
         "
         buy A1 1000000 @ 1                          => rejected A1 InvalidQuantity
         terms AAPL cash SHR USD max 0               => declined InvalidTerms
-        terms AAPL cash SHR USD max 268435456       => declined InvalidTerms
-        terms AAPL cash SHR USD max 268435455       => terms of AAPL
-        deposit P 268434455 USD                     => deposit P 268434455 USD
-        buy A2 268435455 @ 1                        => accepted, reserve P 268435455 USD, booked 268435455 @ 1
+        terms AAPL cash SHR USD max 281474976710656 => declined InvalidTerms
+        terms AAPL cash SHR USD max 281474976710655 => terms of AAPL
+        deposit P 281474976709655 USD               => deposit P 281474976709655 USD
+        buy A2 281474976710655 @ 1                  => accepted, reserve P 281474976710655 USD, booked 281474976710655 @ 1
         sell B1 10 @ 1                              => accepted, reserve Q 10 SHR, trade A2 B1 10 @ 1, settle P Q 10 USD, settle Q P 10 SHR
-        modify A2 buy to 4                          => modified A2 buy 268435445 leaving 0, release P 268435445 USD
+        modify A2 buy to 4                          => modified A2 buy 281474976710645 leaving 0, release P 281474976710645 USD
         terms AAPL cash SHR USD max 2               => terms of AAPL
         buy A3 3 @ 1                                => rejected A3 InvalidQuantity
         terms AAPL none max 1000000                 => terms of AAPL
@@ -204,6 +204,12 @@ fn largest_products_are_counted() {
         buy A1 268435455 @ 1999999900       => rejected A1 InsufficientBalance
         sell B1 268435455 @ 1999999900      => rejected B1 InsufficientBalance
         buy A2 1 @ market                   => accepted, canceled A2 1 ioc
+        terms AAPL cash SHR USD units 17592186044416 pay 17592186044416 / 1 max 281474976710655     => terms of AAPL
+        buy A3 281474976710655 @ 1999999900     => rejected A3 InsufficientBalance
+        sell B2 281474976710655 @ 1999999900    => rejected B2 InsufficientBalance
+        terms AAPL cash SHR USD units 17592186044417 pay 1 / 1 max 281474976710655      => declined InvalidTerms
+        terms AAPL cash SHR USD units 1 pay 17592186044417 / 1 max 281474976710655      => declined InvalidTerms
+        terms AAPL cash SHR USD units 1 pay 18446744073709551615 / 1 max 268435457      => declined InvalidTerms
         ",
     );
 }

@@ -134,7 +134,7 @@ fn limits_are_set_for_what_there_is() {
         set R OrderQuantityMax 1                => declined UnknownAccount
         set - OrderQuantityMax 1                => declined UnknownAccount
         set P OrderQuantityMax 1 USD            => declined InvalidValue
-        set P OrderQuantityMax 4294967296       => declined InvalidValue
+        set P OrderQuantityMax 18446744073709551616 => declined InvalidValue
         set P ShortMax 1                        => declined UnknownAsset
         set P ShortMax 1 EUR                    => declined UnknownAsset
         set P ShortMax 79228162514264337593543950337 SHR    => declined InvalidValue

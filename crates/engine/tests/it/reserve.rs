@@ -25,7 +25,6 @@ fn shown_part_has_bounds() {
         buy A1 100 @ 100 show 10 hidden     => rejected A1 InvalidMaxFloor
         buy A2 100 @ 100 show 10 range 10   => rejected A2 InvalidMaxFloor
         buy A3 100 @ 100 range 1            => rejected A3 InvalidMaxFloor
-        buy A4 100 @ 100 show 268435456     => rejected A4 InvalidMaxFloor
         buy A7 1001 @ 100 show 10           => rejected A7 InvalidMaxFloor
         buy A8 1000 @ 99 show 10            => accepted show 10, booked 1000 @ 99 showing 10
         buy A9 100 @ 100 show 10 range 9    => accepted show 10 range 9, booked 100 @ 100 showing 10

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 const RULES: &str = include_str!("../../../../docs/rules.md");
 
-const SCENARIOS: [&str; 31] = [
+const SCENARIOS: [&str; 33] = [
     include_str!("day.rs"),
     include_str!("numbers.rs"),
     include_str!("acceptance.rs"),
@@ -36,6 +36,8 @@ const SCENARIOS: [&str; 31] = [
     include_str!("bands.rs"),
     include_str!("venue.rs"),
     include_str!("operators.rs"),
+    include_str!("large_quantities.rs"),
+    include_str!("../../../proof/tests/it/large_quantities.rs"),
 ];
 
 /// Every rule of docs/rules.md is cited by a scenario, and every rule cited is there.

@@ -30,7 +30,7 @@ fn properties_change_while_running() {
         configure AAPL lot 0                => declined InvalidValue
         configure AAPL lot 1000000          => declined InvalidValue
         configure AAPL reference 1999999901 => declined InvalidValue
-        configure AAPL quantity-max 268435456 => declined InvalidValue
+        configure AAPL quantity-max 281474976710656 => declined InvalidValue
         configure NONE lot 10               => declined UnknownInstrument
         buy B1 4 @ 105                      => accepted, trade A4 B1 4 @ 105
         ",

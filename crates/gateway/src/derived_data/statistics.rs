@@ -18,6 +18,7 @@ pub struct Statistics {
     pub high: Option<u32>,
     pub low: Option<u32>,
     pub last: Option<u32>,
+    /// In lots; 2⁶⁴ − 1 says so many or more.
     pub volume: u64,
     pub trades: u64,
     /// Trades that were undone, and are not in the figures any more.
@@ -61,7 +62,7 @@ impl Statistics {
         self.high = self.high.max(Some(trade.price));
         self.low = Some(self.low.map_or(trade.price, |low| low.min(trade.price)));
         (self.last, self.last_number) = (Some(trade.price), trade.number);
-        self.volume += trade.lots;
+        self.volume = self.volume.saturating_add(trade.lots);
         self.trades += 1;
         is_new
     }

@@ -450,7 +450,7 @@ fn executed(order_id: OrderId, quantity: u64) -> Event {
         taker_side: Side::Sell,
         price: Price(1_500_000),
         quantity: Quantity(quantity),
-        maker_displayed: true,
+        maker_shown: Quantity(1_000),
         maker: fill(1),
         taker: fill(2),
         auction: None,

@@ -928,7 +928,7 @@ struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     fn of(records: &'a [u8], record_count: u32) -> Self {
-        Self { version: 1, record_count, first_sequence: 1, timestamp: 2_000, records }
+        Self { version: 2, record_count, first_sequence: 1, timestamp: 2_000, records }
     }
 
     /// Its bytes, and the chain after it.

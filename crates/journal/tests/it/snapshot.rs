@@ -85,9 +85,13 @@ fn golden_snapshot_is_written_and_read() {
     let name = snapshot_file_name(5);
     let folder = format!("tests/it/golden/snapshot-{SNAPSHOT_VERSION}");
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(&name);
-    let golden = std::fs::read(path).unwrap();
     let storage = CrashStorage::new();
     write(&storage, 5).unwrap();
+    if std::env::var_os("DAMRAK_WRITE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, storage.content(&name)).unwrap();
+    }
+    let golden = std::fs::read(path).unwrap();
     assert_eq!(storage.content(&name), golden);
     storage.set_bytes(&name, Some(golden));
     assert_eq!(read(&storage, 5).unwrap().1, sections(5));

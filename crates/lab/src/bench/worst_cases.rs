@@ -9,10 +9,10 @@ use std::hint::black_box;
 use engine::Engine;
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, BlockEntry, CancelOrder, Command,
-    Conditions, Deposit, Display, EnterOrder, Event, Firm, Input, Instructions, Lots, MassCancel,
-    MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey, OrderType, Phase, Price, Pricing,
-    Quantity, Scope, SessionId, SetPhase, SetTerms, Side, Symbol, SystemEvent, Text, TimeInForce,
-    Timestamp, Units, VenueCommand,
+    Conditions, Deposit, Display, EnterOrder, Event, Firm, Handling, Input, Instructions, Lots,
+    MassCancel, MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey, OrderType, Phase,
+    Price, Pricing, Quantity, Scope, SessionId, SetPhase, SetTerms, Side, Symbol, SystemEvent,
+    Text, TimeInForce, Timestamp, Units, VenueCommand,
 };
 use serde::Serialize;
 use venue::clock::SystemClock;
@@ -145,7 +145,10 @@ impl Attacked {
                     let order = attacked.order(2, Side::Buy, MID + 1);
                     attacked.apply(Command::Enter(EnterOrder {
                         quantity: Quantity(900_000),
-                        instructions: Instructions { all_or_none: true, ..Instructions::NONE },
+                        instructions: Instructions {
+                            handling: Handling::ALL_OR_NONE,
+                            ..Instructions::NONE
+                        },
                         ..order
                     }));
                 }
@@ -184,7 +187,7 @@ impl Attacked {
             let order = self.order(1, Side::Sell, MID + 1);
             self.apply(Command::Enter(EnterOrder {
                 quantity: Quantity(PARTS),
-                instructions: Instructions { shown_quantity: Lots(1), ..Instructions::NONE },
+                instructions: Instructions { shown_quantity: Lots::new(1), ..Instructions::NONE },
                 ..order
             }));
         }
@@ -261,7 +264,7 @@ impl Attacked {
             Kind::Minimum => Command::Enter(EnterOrder {
                 quantity: Quantity(900_000),
                 time_in_force: TimeInForce::ImmediateOrCancel,
-                conditions: Conditions { minimum_quantity: Lots(900_000), ..Conditions::NONE },
+                conditions: Conditions { minimum_quantity: Lots::new(900_000), ..Conditions::NONE },
                 ..self.order(1, Side::Buy, MID + 1)
             }),
             // A group without orders: all others are looked at, after each command some of them.

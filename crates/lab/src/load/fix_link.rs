@@ -193,7 +193,7 @@ impl<S: Read + Write> FixLink<S> {
 
     /// The OUCH message of an execution report.
     fn report(&mut self, message: &Message<'_>, name: Name) -> Option<MessageBuffer> {
-        let lots = |tag| message.number(tag).unwrap_or(0) as u32;
+        let lots = |tag| u32::try_from(message.number(tag).unwrap_or(0)).unwrap_or(u32::MAX);
         let (Name::Order(number) | Name::Cancel(number)) = name;
         let original = match self.name(message.get(41)) {
             Some(Name::Order(original)) => Some(original),

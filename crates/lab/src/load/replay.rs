@@ -143,12 +143,10 @@ impl ReplayRows {
     /// The command of the current row, in the units of OUCH.
     fn command(&self) -> Result<Command, FailureReason> {
         let mut command = self.file.command(SessionId::default())?;
-        let terms = match &mut command {
-            Command::Enter(order) => {
-                Some((&mut order.price, order.instructions != Default::default()))
-            }
+        let terms = match &command {
+            Command::Enter(order) => Some((order.price, order.instructions != Default::default())),
             Command::Replace(replace) => {
-                replace.terms.as_mut().map(|terms| (&mut terms.price, terms.instructions.is_some()))
+                replace.terms.map(|terms| (terms.price, terms.instructions.is_some()))
             }
             _ => None,
         };
@@ -161,18 +159,24 @@ impl ReplayRows {
                     "an order whose prices have at most 4 decimals, and 4 with instructions";
                 return Err(self.file.not_sendable(expected).into());
             }
-            *price = Price(scaled.expect("see above"));
-        }
-        let quantity = match &command {
-            Command::Enter(order) => order.quantity,
-            Command::Cancel(cancel) => cancel.quantity,
-            Command::Replace(ReplaceOrder { terms: Some(terms), .. }) => terms.quantity,
-            _ => {
-                let expected = "a place, a cancel or a replace: a load sends no other action";
-                return Err(self.file.not_sendable(expected).into());
+            let price = Price(scaled.expect("see above"));
+            match &mut command {
+                Command::Enter(order) => order.price = price,
+                Command::Replace(ReplaceOrder { terms: Some(terms), .. }) => terms.price = price,
+                _ => {}
             }
+        }
+        let is_sent = match &command {
+            Command::Enter(_) | Command::Cancel(_) => true,
+            Command::Replace(replace) => replace.terms.is_some(),
+            _ => false,
         };
-        if quantity.0 > u64::from(u32::MAX) || ouch::request(&command).is_none() {
+        if !is_sent {
+            let expected = "a place, a cancel or a replace: a load sends no other action";
+            return Err(self.file.not_sendable(expected).into());
+        }
+        // `None` also for a quantity that OUCH's 32 bits cannot say.
+        if ouch::request(&command).is_none() {
             return Err(self.file.not_sendable("an order that OUCH can express").into());
         }
         Ok(command)

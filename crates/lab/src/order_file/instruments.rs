@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use engine::QUANTITY_LIMIT;
 use market::{AssetId, MoneyClass, MoneyTerms, Quantity, Symbol};
 
 use super::{
@@ -14,8 +15,8 @@ use super::{
     table::{Column, Table},
 };
 
-/// The largest quantity of an order in a file, in lots.
-pub const QUANTITY_MAX: Quantity = Quantity((1 << 28) - 1);
+/// The largest quantity of an order in a file, in lots, unless a lot is so many units that it must be less.
+pub const QUANTITY_MAX: Quantity = QUANTITY_LIMIT;
 
 /// What is owned, and in which units files count it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -207,14 +208,17 @@ impl InstrumentTable {
         let asset = |name| self.asset_id(name).expect("an instrument's assets are known");
         let terms = self.terms.iter().map(|terms| {
             let (quote_numerator, quote_denominator) = terms.quote_units_per_tick_lot();
+            let base_units = terms.base_units_per_lot();
+            let bound = MoneyTerms::BOUND / u128::from(base_units.max(quote_numerator));
             MoneyTerms {
                 class: MoneyClass::Cash,
                 base: asset(&terms.base.name),
                 quote: asset(&terms.quote.name),
-                base_units: terms.base_units_per_lot(),
+                base_units,
                 quote_numerator,
                 quote_denominator,
-                quantity_max: QUANTITY_MAX,
+                quantity_max: u64::try_from(bound)
+                    .map_or(QUANTITY_MAX, |bound| QUANTITY_MAX.min(Quantity(bound))),
             }
         });
         terms.collect()

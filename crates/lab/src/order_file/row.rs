@@ -6,9 +6,9 @@ use std::{io::Read, ops::RangeInclusive, path::Path};
 
 use market::{
     CancelOrder, ClientOrderId, Command, ConditionChanges, Conditions, Display, EnterOrder, Firm,
-    Instructions, Lots, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price, Pricing,
-    Quantity, ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId, Side,
-    Symbol, Text, Ticks, TimeInForce, parse_decimal,
+    Handling, Instructions, Lots, ModifyOrder, OrderAttributes, OrderKey, OrderType, Price,
+    Pricing, Quantity, ReplaceOrder, ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, SessionId,
+    Side, Symbol, Text, Ticks, TimeInForce, parse_decimal,
 };
 
 use super::{
@@ -298,12 +298,14 @@ impl OrderFile {
             |column| self.table.field(column).map_or(Ok(0), |_| self.order_id(column));
         Ok(Some(Instructions {
             pricing: self.one_of(PRICING, &PRICINGS)?.unwrap_or(Pricing::Limit),
-            all_or_none: self.one_of(ALL_OR_NONE, &YES_OR_NO)?.unwrap_or(false),
-            slide: self.one_of(SLIDE, &YES_OR_NO)?.unwrap_or(false),
+            handling: Handling::new(
+                self.one_of(ALL_OR_NONE, &YES_OR_NO)?.unwrap_or(false),
+                self.one_of(SLIDE, &YES_OR_NO)?.unwrap_or(false),
+            ),
             trigger: Ticks(self.table.field(TRIGGER_PRICE).map_or(Ok(0), trigger)?),
             offset: self.table.field(OFFSET).map_or(Ok(0), offset)?,
             shown_quantity: self.lots(SHOWN_QUANTITY, instrument)?.unwrap_or(Lots::ZERO),
-            shown_range: self.lots(SHOWN_RANGE, instrument)?.unwrap_or(Lots::ZERO),
+            shown_range: self.range(instrument)?,
             expires_s: self.table.field(EXPIRES_S).map_or(Ok(0), expires)?,
             parent: other_order(PARENT)?,
             partner: other_order(PARTNER)?,
@@ -348,14 +350,22 @@ impl OrderFile {
         self.decimal(column, instrument.quantity_decimals).map(Quantity)
     }
 
-    /// A quantity in 32 bits.
+    /// The range of an iceberg, in lots; 0 without one.
+    fn range(&self, instrument: &InstrumentTerms) -> Result<u32, FileError> {
+        let Some(lots) = self.lots(SHOWN_RANGE, instrument)? else { return Ok(0) };
+        let expected = "at most 4294967295 lots";
+        u32::try_from(lots.get()).map_err(|_| self.table.wrong(SHOWN_RANGE, expected))
+    }
+
+    /// A quantity that an order may have.
     fn lots(&self, column: usize, instrument: &InstrumentTerms) -> Result<Option<Lots>, FileError> {
         if !self.is_given(column) {
             return Ok(None);
         }
-        let lots = u32::try_from(self.quantity(column, instrument)?.0);
-        let lots = lots.map_err(|_| self.table.wrong(column, "no more than an order may have"))?;
-        Ok(Some(Lots(lots)))
+        let lots = Lots::checked(self.quantity(column, instrument)?.0);
+        let lots =
+            lots.ok_or_else(|| self.table.wrong(column, "no more than an order may have"))?;
+        Ok(Some(lots))
     }
 
     fn decimal(&self, column: usize, decimals: u8) -> Result<u64, FileError> {

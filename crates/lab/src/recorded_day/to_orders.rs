@@ -224,6 +224,10 @@ impl<W: Write> DayOrders<W> {
                 self.note(at, Divergence::HiddenExecution, trade.shares.get().into());
                 Ok(())
             }
+            Message::LargeTrade(trade) => {
+                self.note(at, Divergence::HiddenExecution, trade.shares.get());
+                Ok(())
+            }
             Message::CrossTrade(cross) if cross.shares.get() > 0 => {
                 self.note(at, Divergence::Cross, cross.shares.get());
                 Ok(())

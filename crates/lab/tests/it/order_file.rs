@@ -8,8 +8,8 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use lab::order_file::{BalanceFile, FileError, InstrumentTable, OrderFile, generate::FileProfile};
 use market::{
-    CancelOrder, Command, Display, Instructions, Lots, OrderType, Price, Pricing, Quantity,
-    SelfMatchPrevention, SessionId, Side, Text, Ticks, TimeInForce,
+    CancelOrder, Command, Display, Handling, Instructions, Lots, OrderType, Price, Pricing,
+    Quantity, SelfMatchPrevention, SessionId, Side, Text, Ticks, TimeInForce,
 };
 use proof::rng::Rng;
 use sha2::{Digest, Sha256};
@@ -135,10 +135,10 @@ fn every_instruction_can_be_said() {
             Instructions { pricing: Pricing::Stop, trigger: Ticks(10_125), ..Instructions::NONE },
             Instructions {
                 pricing: Pricing::PrimaryPeg,
-                all_or_none: true,
+                handling: Handling::ALL_OR_NONE,
                 offset: -5,
-                shown_quantity: Lots(2_000_000),
-                shown_range: Lots(500_000),
+                shown_quantity: Lots::new(2_000_000),
+                shown_range: 500_000,
                 expires_s: 1_800_000_000,
                 parent: 1,
                 partner: 7,

@@ -215,7 +215,7 @@ pub(super) fn cover(coverage: &mut Coverage, engine: &Engine, command: &Command,
         Some(Event::Replaced(replaced)) => replaced.conditions.minimum_quantity,
         _ => return,
     };
-    if minimum.0 > 0 {
+    if !minimum.is_zero() {
         let traded = events.iter().any(|event| matches!(event, Event::Traded(_)));
         count(coverage, format!("{cause}: Accepted with a minimum, traded {traded}"), 1);
     }
@@ -232,13 +232,15 @@ fn name_of(event: &Event) -> String {
         Event::Replaced(it) => format!("Replaced, in place {}", it.in_place),
         Event::Booked(it) if it.shown.is_zero() => "Booked hidden".into(),
         Event::Booked(it) => format!("Booked, named {}", !it.attribution.is_blank()),
-        Event::Traded(Traded { auction: Some(auction), maker_displayed, .. }) => format!(
-            "Traded in auction {:?}, shown {maker_displayed} {}",
-            auction.phase, auction.taker_displayed
+        Event::Traded(Traded { auction: Some(auction), maker_shown, .. }) => format!(
+            "Traded in auction {:?}, shown {} {}",
+            auction.phase,
+            !maker_shown.is_zero(),
+            !auction.taker_shown.is_zero()
         ),
         Event::Traded(it) => format!(
             "Traded{}, maker done {}, taker done {}",
-            if it.maker_displayed { "" } else { " hidden" },
+            if !it.maker_shown.is_zero() { "" } else { " hidden" },
             it.maker.leaves.is_zero(),
             it.taker.leaves.is_zero()
         ),

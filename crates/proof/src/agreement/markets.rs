@@ -90,6 +90,17 @@ pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
             good_till_time_percent: 8, venue_per_mille: 25, live_orders: 90, jumps_per_million: 0,
             self_match_preventions: vec![Off, DecrementBoth, CancelOldest],
         }
+        "large quantities" {
+            quantity_scale: (1 << 38) - 1, sessions: 3, instruments: 2, spread: 5,
+            conditions_percent: 50, beyond_ouch_percent: 20, waits_percent: 20, pegs_percent: 10,
+            minimum_percent: 20, venue_per_mille: 25, live_orders: 60, jumps_per_million: 0,
+            self_match_preventions: vec![DecrementBoth, Off],
+        }
+        "large quantities and money" {
+            quantity_scale: (1 << 38) - 1, sessions: 4, instruments: 4, accounts: 3, spread: 8,
+            conditions_percent: 20, minimum_percent: 15, undo_per_mille: 10, venue_per_mille: 10,
+            live_orders: 60,
+        }
         "closing" {
             closes_after: Some(commands * 3 / 4), beyond_ouch_percent: 40, waits_percent: 40,
             pegs_percent: 20,

@@ -40,7 +40,7 @@ pub(super) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
     for index in 0..profile.instruments {
         commands.push(MoneyCommand::SetTerms(SetTerms {
             symbol: symbol(usize::from(index)),
-            terms: terms(index),
+            terms: terms(index, profile),
         }));
     }
     for tier in 0..16 {
@@ -55,16 +55,18 @@ pub(super) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
         };
         // Where trades are undone some have too little to give back.
         let share = if profile.undo_per_mille > 0 { 50 } else { 1 };
-        deposit(QUOTE, QUOTE_AMOUNT / share);
+        let scale = u128::from(profile.quantity_scale);
+        deposit(QUOTE, scale * QUOTE_AMOUNT / share);
         for index in 0..profile.instruments {
-            deposit(base(index), BASE_LOTS / share * u128::from(terms(index).base_units.max(1)));
+            let units = u128::from(terms(index, profile).base_units.max(1));
+            deposit(base(index), scale * BASE_LOTS / share * units);
         }
     }
     commands
 }
 
 /// The terms with which an instrument begins: of each class, exact and rounded, and without.
-fn terms(index: u16) -> MoneyTerms {
+fn terms(index: u16, profile: &Profile) -> MoneyTerms {
     let (class, base_units, quote_numerator, quote_denominator) = match index % 4 {
         0 => (MoneyClass::Cash, 1, 1, 1),
         1 => (MoneyClass::Cash, 10, 3, 1_000_007),
@@ -79,7 +81,7 @@ fn terms(index: u16) -> MoneyTerms {
         base_units,
         quote_numerator,
         quote_denominator,
-        quantity_max: Quantity(999_999),
+        quantity_max: Quantity(profile.quantity_max()),
     }
 }
 
@@ -104,7 +106,7 @@ pub(super) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
             let (to, amount) = (any_account(rng, profile), any_amount(rng, profile));
             MoneyCommand::Transfer(Transfer { from: account_id, to, asset_id, amount })
         }
-        9..=14 => any_setting(rng, account_id, asset_id),
+        9..=14 => any_setting(rng, profile, account_id, asset_id),
         15 => MoneyCommand::StopAccount(StopAccount { account_id, stopped: rng.chance(1, 3) }),
         16 => {
             // What was stopped goes on, mostly soon.
@@ -119,22 +121,31 @@ pub(super) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
     }
 }
 
-fn any_setting(rng: &mut Rng, account_id: AccountId, asset_id: AssetId) -> MoneyCommand {
+fn any_setting(
+    rng: &mut Rng,
+    profile: &Profile,
+    account_id: AccountId,
+    asset_id: AssetId,
+) -> MoneyCommand {
     use AccountSetting::*;
+    let scale = u128::from(profile.quantity_scale);
     let setting = *rng.pick(AccountSetting::ALL);
     // Mostly a limit that leaves room, or none.
     let value: u128 = match (setting, rng.below(8)) {
         (_, 0) => u128::from(rng.below(20)),
-        (_, 1) => *rng.pick(&[u128::from(u32::MAX), 1 << 32, 1 << 96, (1 << 96) + 1, u128::MAX]),
+        (_, 1) => {
+            let odd = [u128::from(u32::MAX), 1 << 32, 1 << 64, 1 << 96, (1 << 96) + 1, u128::MAX];
+            *rng.pick(&odd)
+        }
         (FeeTier, _) => u128::from(rng.below(16)),
-        (ShortMax, _) => u128::from(rng.below(20_000)),
+        (ShortMax, _) => scale * u128::from(rng.below(20_000)),
         (_, 2..=5) => 0,
-        (OrderQuantityMax, _) => u128::from(rng.range(50, 2_000)),
-        (OrderNotionalMax, _) => u128::from(rng.range(100_000_000, 2_000_000_000)),
+        (OrderQuantityMax, _) => scale * u128::from(rng.range(50, 2_000)),
+        (OrderNotionalMax, _) => scale * u128::from(rng.range(100_000_000, 2_000_000_000)),
         (LiveOrdersMax, _) => u128::from(rng.range(10, 100)),
         (OrdersPerSecondMax, _) => u128::from(rng.range(5, 30)),
         (PriceAwayMax, _) => u128::from(rng.range(100, 20_000)),
-        (PositionMax, _) => u128::from(rng.range(90_000, 150_000)),
+        (PositionMax, _) => scale * u128::from(rng.range(90_000, 150_000)),
     };
     let needs_asset = setting.is_of_asset() != rng.chance(1, 30);
     let asset_id = if needs_asset { asset_id } else { AssetId(0) };
@@ -170,13 +181,20 @@ fn any_terms(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
         1 => Symbol::BLANK,
         _ => text(&format!("L{}", rng.below(20))),
     };
-    let mut terms = terms(rng.below(4) as u16);
-    match rng.below(8) {
+    let mut terms = terms(rng.below(4) as u16, profile);
+    match rng.below(9) {
         0 => terms.base_units = 0,
         1 => terms.quote_denominator = 0,
         2 => terms.quote = terms.base,
-        3 => terms.quantity_max = Quantity(*rng.pick(&[0, 1 << 28, (1 << 28) - 1])),
+        3 => terms.quantity_max = Quantity(*rng.pick(&[0, 1 << 48, (1 << 48) - 1])),
         4 => terms.base = AssetId(u16::MAX),
+        // A cost or a delivery of more than 2⁹² is not allowed.
+        5 => {
+            let units = *rng.pick(&[1, 1 << 43, 1 << 44, 1 << 45, 1 << 63]);
+            let terms_units =
+                if rng.chance(1, 2) { &mut terms.base_units } else { &mut terms.quote_numerator };
+            *terms_units = units;
+        }
         _ => {}
     }
     MoneyCommand::SetTerms(SetTerms { symbol, terms })
@@ -204,15 +222,16 @@ fn any_asset(rng: &mut Rng, profile: &Profile) -> AssetId {
 }
 
 fn any_amount(rng: &mut Rng, profile: &Profile) -> Units {
+    let scale = u128::from(profile.quantity_scale);
     Units::new(match rng.below(10) {
         // Of any size, so that many are nearly all that somebody has.
         2.. if profile.undo_per_mille > 0 => {
             let bits = rng.range(1, 36);
-            u128::from(rng.range(1, 1 << bits))
+            scale * u128::from(rng.range(1, 1 << bits))
         }
         0 => 0,
         1 => *rng.pick(&[1 << 120, (1 << 120) + 1, u128::MAX, 1 << 64]),
-        2..=5 => u128::from(rng.range(1, 2_000_000_000)),
-        _ => u128::from(rng.range(1, 20_000)),
+        2..=5 => scale * u128::from(rng.range(1, 2_000_000_000)),
+        _ => scale * u128::from(rng.range(1, 20_000)),
     })
 }

@@ -62,8 +62,9 @@ impl CommandFlow {
 
     /// One that fills whatever there is.
     fn enter_largest(&mut self) -> Command {
+        let most = self.profile.quantity_max();
         self.enter_with(|_, order| {
-            order.quantity = Quantity(QUANTITY_MAX);
+            order.quantity = Quantity(most);
             order.time_in_force = TimeInForce::ImmediateOrCancel;
         })
     }
@@ -228,7 +229,7 @@ impl CommandFlow {
 }
 
 fn odd_quantity(rng: &mut Rng) -> Quantity {
-    Quantity(*rng.pick(&[0, QUANTITY_MAX, QUANTITY_MAX + 1, 1 << 32, u64::MAX]))
+    Quantity(*rng.pick(&[0, QUANTITY_MAX, QUANTITY_MAX + 1, 1 << 32, 1 << 48, u64::MAX]))
 }
 
 fn odd_price(rng: &mut Rng, near: Price) -> Price {

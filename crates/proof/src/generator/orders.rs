@@ -6,7 +6,7 @@ use market::{
     ReplaceTerms, SelfMatchGroup, SelfMatchPrevention, Side, Ticks, TimeInForce,
 };
 
-use super::{CommandFlow, LiveOrder, PRICE_MAX, QUANTITY_MAX, replace, symbol, text};
+use super::{CommandFlow, LiveOrder, PRICE_MAX, QUANTITY_LIMIT, replace, symbol, text};
 
 impl CommandFlow {
     pub(super) fn enter(&mut self) -> Command {
@@ -43,7 +43,9 @@ impl CommandFlow {
         }
         if self.profile.pegs_percent > 0 && self.rng.chance(self.profile.pegs_percent, 100) {
             self.peg(&mut order.instructions, &mut order.display);
-            self.bound(&mut order.order_type, &mut order.price, &mut order.time_in_force);
+            let mut price = order.price;
+            self.bound(&mut order.order_type, &mut price, &mut order.time_in_force);
+            order.price = price;
         }
         if self.rng.chance(self.profile.minimum_percent, 100) {
             self.take_minimum(
@@ -167,7 +169,7 @@ impl CommandFlow {
         instructions.trigger = Ticks::ZERO;
         if !self.rng.chance(1, 40) {
             *display = Display::Hidden;
-            (instructions.shown_quantity, instructions.shown_range) = (Lots::ZERO, Lots::ZERO);
+            (instructions.shown_quantity, instructions.shown_range) = (Lots::ZERO, 0);
         }
         match self.rng.below(60) {
             0 => instructions.offset += 1,
@@ -219,10 +221,13 @@ impl CommandFlow {
     ) {
         *post_only = self.rng.chance(1, 30);
         match self.rng.below(9) {
-            0..=2 => instructions.all_or_none = true,
-            3..=5 => *minimum_quantity = Lots(self.rng.range(1, quantity.clamp(1, 1 << 20)) as u32),
+            0..=2 => instructions.handling = instructions.handling.with_all_or_none(),
+            3..=5 => {
+                let most = quantity.clamp(1, self.profile.quantity_scale << 20);
+                *minimum_quantity = Lots::new(self.rng.range(1, most.min(QUANTITY_LIMIT)));
+            }
             _ => {
-                instructions.slide = true;
+                instructions.handling = instructions.handling.with_slide();
                 *post_only = self.rng.chance(9, 10);
             }
         }
@@ -354,10 +359,21 @@ impl CommandFlow {
         if self.profile.lots_each > 0 {
             return self.profile.lots_each;
         }
-        match self.rng.below(50) {
-            0 => self.rng.range(1, QUANTITY_MAX),
-            1..=20 => 100 * self.rng.range(1, 10),
-            _ => self.rng.range(1, 100),
+        let (scale, most) = (self.profile.quantity_scale, self.profile.quantity_max());
+        let lots = match self.rng.below(50) {
+            0 => self.rng.range(1, most),
+            1..=20 => 100 * scale * self.rng.range(1, 10),
+            _ => scale * self.rng.range(1, 100),
+        };
+        if scale == 1 {
+            return lots;
+        }
+        // Numbers of large quantities are mostly not round, and sometimes the largest.
+        match self.rng.below(20) {
+            0 => most,
+            1 => most + 1,
+            2..=5 => lots.min(most),
+            _ => (lots - self.rng.below(scale)).clamp(1, most),
         }
     }
 
@@ -378,18 +394,19 @@ impl CommandFlow {
         if !self.rng.chance(self.profile.conditions_percent, 100) || self.rng.chance(1, 2) {
             return Instructions::NONE;
         }
-        let shown = self.rng.range(1, 40) as u32;
+        let shown = self.rng.range(1, 40) * self.profile.quantity_scale;
         let range = match self.rng.below(3) {
-            0 => self.rng.below(u64::from(shown)) as u32,
+            0 => self.rng.below(shown),
             _ => 0,
         };
         let (shown, range) = match self.rng.below(40) {
             0 => (shown, shown),
             1 => (0, shown),
-            2 => (1 << 28, 0),
+            2 => (QUANTITY_LIMIT, 0),
             _ => (shown, range),
         };
-        Instructions { shown_quantity: Lots(shown), shown_range: Lots(range), ..Instructions::NONE }
+        let shown_range = u32::try_from(range).unwrap_or(u32::MAX);
+        Instructions { shown_quantity: Lots::new(shown), shown_range, ..Instructions::NONE }
     }
 
     fn conditions(&mut self, at_once: bool, quantity: u64) -> Conditions {
@@ -421,11 +438,11 @@ impl CommandFlow {
 
     /// Mostly one that the order may have.
     fn minimum_quantity(&mut self, at_once: bool, quantity: u64) -> Lots {
-        let quantity = quantity.min(QUANTITY_MAX) as u32;
+        let quantity = quantity.min(self.profile.quantity_max());
         match self.rng.below(20) {
-            0 => Lots(self.rng.below(1 << 32) as u32),
-            1..=2 => Lots(quantity),
-            _ if at_once => Lots(self.rng.below(u64::from(quantity) + 1) as u32),
+            0 => Lots::new(self.rng.below(1 << 48)),
+            1..=2 => Lots::new(quantity),
+            _ if at_once => Lots::new(self.rng.below(quantity + 1)),
             _ => Lots::ZERO,
         }
     }

@@ -87,7 +87,7 @@ impl CommandFlow {
                 1..=4 => Price(self.rng.range(1, PRICE_MAX / increment) * increment),
                 _ => self.price(instrument, Side::Buy),
             },
-            quantity: Quantity(self.rng.below(20)),
+            quantity: Quantity(self.profile.quantity_scale * self.rng.below(20)),
             reason: *self.rng.pick(BustReason::ALL),
         })
     }
@@ -130,6 +130,7 @@ impl CommandFlow {
             0 => 0,
             _ => it.rng.range(1, most) as u32,
         };
+        let scale = self.profile.quantity_scale;
         let change = match self.rng.below(25) {
             0 => {
                 let odd = [Price::ZERO, Price(PRICE_MAX + 1), self.profile.price_increment];
@@ -146,12 +147,14 @@ impl CommandFlow {
             13..=14 => InstrumentChange::PauseSeconds(self.rng.below(4) as u32),
             15 => InstrumentChange::PriceCollar(parts(self, 5_000)),
             16..=17 => match self.rng.below(3) {
-                0 => InstrumentChange::QuantityMax(Quantity(self.rng.range(50, 1_500))),
-                1 => InstrumentChange::QuantityMax(Quantity(1 << 28)),
+                0 => InstrumentChange::QuantityMax(Quantity(scale * self.rng.range(50, 1_500))),
+                1 => InstrumentChange::QuantityMax(Quantity(1 << 48)),
                 _ => InstrumentChange::QuantityMax(Quantity(0)),
             },
             18 => match self.rng.below(2) {
-                0 => InstrumentChange::NotionalMax(near.0 * self.rng.range(50, 1_500)),
+                0 => InstrumentChange::NotionalMax(
+                    near.0.saturating_mul(scale * self.rng.range(50, 1_500)),
+                ),
                 _ => InstrumentChange::NotionalMax(0),
             },
             19 => InstrumentChange::TimeShare(

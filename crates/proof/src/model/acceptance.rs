@@ -3,7 +3,7 @@
 
 use market::Event;
 use market::{
-    Accepted, CancelReason, Conditions, Display, EnterOrder, Firm, Instructions, Instrument, Lots,
+    Accepted, CancelReason, Conditions, Display, EnterOrder, Firm, Instructions, Instrument,
     OrderAttributes, OrderId, OrderKey, OrderType, Price, Pricing, RejectReason, ReplaceOrder,
     ReplaceTerms, Replaced, SessionId, Side, Ticks, TimeInForce,
 };
@@ -40,7 +40,7 @@ impl ModelOrder {
 
     /// 15.1, 37.8
     pub(super) fn asks_for_quantity(&self) -> bool {
-        self.instructions.all_or_none || self.conditions.minimum_quantity != Lots::ZERO
+        self.instructions.handling.is_all_or_none() || !self.conditions.minimum_quantity.is_zero()
     }
 
     fn is_immediate(&self) -> bool {
@@ -56,7 +56,8 @@ impl ModelOrder {
 
     /// 5.7
     fn is_offered(&self) -> bool {
-        let Instructions { all_or_none, slide, .. } = self.instructions;
+        let handling = self.instructions.handling;
+        let (all_or_none, slide) = (handling.is_all_or_none(), handling.slides());
         // 26.5
         let for_auction = self.time_in_force.is_for_auction()
             && self.order_type != OrderType::MarketToLimit
@@ -79,18 +80,15 @@ impl ModelOrder {
             && !self.time_in_force.is_for_auction()
             && (self.is_immediate() || self.order_type != OrderType::MarketToLimit);
         let minimum = self.conditions.minimum_quantity;
-        minimum == Lots::ZERO || may_have && minimum.quantity() <= self.leaves()
+        minimum.is_zero() || may_have && minimum.quantity() <= self.leaves()
     }
 
     /// 35.2
     fn shown_part_fits(&self) -> bool {
-        let Instructions { shown_quantity: Lots(part), shown_range: Lots(range), .. } =
-            self.instructions;
+        let Instructions { shown_quantity, shown_range, .. } = self.instructions;
+        let (part, range) = (shown_quantity.quantity().0, u64::from(shown_range));
         (part, range) == (0, 0)
-            || self.display != Display::Hidden
-                && self.quantity <= 100 * u64::from(part)
-                && part > range
-                && part < 1 << 28
+            || self.display != Display::Hidden && self.quantity <= 100 * part && part > range
     }
 
     /// 36.4

@@ -46,7 +46,7 @@ pub(super) struct Auction {
     /// A phase that the venue asked for meanwhile. (27.17)
     pub(super) next: Option<SetPhase>,
     /// The price, all lots, and those still to trade; none until its turn.
-    found: Option<(Price, Quantity, u64)>,
+    found: Option<(Price, u128, u128)>,
     /// Steps of counting that are done. (27.19)
     counted: usize,
 }
@@ -92,7 +92,7 @@ impl Model {
         &self,
         id: InstrumentId,
         phase: Phase,
-    ) -> (Indication, AuctionStep) {
+    ) -> (Indication, u128, AuctionStep) {
         let [buys, sells] = [Side::Buy, Side::Sell].map(|side| self.taking_part(id, side, phase));
         let reference = self.market(id).reference;
         let instrument = self.instrument(id);
@@ -101,19 +101,19 @@ impl Model {
         prices.retain(|price| is_price(instrument, Price(*price)));
         prices.sort_unstable();
         prices.dedup();
-        let lots = |orders: &[ModelOrder], price: u64| -> u64 {
+        let lots = |orders: &[ModelOrder], price: u64| -> u128 {
             let willing = orders.iter().filter(|it| it.accepts(Price(price)));
-            willing.map(|it| it.leaves().0).sum()
+            willing.map(|it| u128::from(it.leaves().0)).sum()
         };
         // Price, what would buy, what would sell.
-        let mut offers: Vec<(u64, u64, u64)> = prices
+        let mut offers: Vec<(u64, u128, u128)> = prices
             .into_iter()
             .map(|price| (price, lots(&buys, price), lots(&sells, price)))
             .collect();
         // 27.2
         let most = offers.iter().map(|(_, buys, sells)| *buys.min(sells)).max().unwrap_or(0);
         if most == 0 {
-            return (Indication::default(), AuctionStep::Nothing);
+            return (Indication::default(), 0, AuctionStep::Nothing);
         }
         offers.retain(|(_, buys, sells)| *buys.min(sells) == most);
         let is_decided = offers.len() == 1;
@@ -147,11 +147,11 @@ impl Model {
         };
         let indication = Indication {
             price: Price(price),
-            paired: Quantity(most),
-            imbalance: Quantity(buys.abs_diff(sells)),
+            paired: in_64_bits(most),
+            imbalance: in_64_bits(buys.abs_diff(sells)),
             imbalance_is_buy: buys > sells,
         };
-        (indication, step)
+        (indication, most, step)
     }
 
     /// Of those that take part on a side, where the first to trade is. (27.7)
@@ -192,13 +192,13 @@ impl Model {
             }
             let (price, paired, mut missing) = auction.found.unwrap_or_else(|| {
                 left -= 1;
-                let (Indication { price, paired, .. }, step) = self.auction_result(id, phase);
+                let (Indication { price, .. }, paired, step) = self.auction_result(id, phase);
                 *self.auction_steps.entry(step).or_default() += 1;
-                (price, paired, paired.0)
+                (price, paired, paired)
             });
             while left > 0 && missing > 0 {
                 left -= 1;
-                missing -= self.trade_in_auction(id, phase, price, missing);
+                missing -= u128::from(self.trade_in_auction(id, phase, price, missing));
             }
             auction.found = Some((price, paired, missing));
             self.auctions[0] = auction;
@@ -233,13 +233,13 @@ impl Model {
         id: InstrumentId,
         phase: Phase,
         price: Price,
-        missing: u64,
+        missing: u128,
     ) -> u64 {
         let mut places = [Side::Buy, Side::Sell].map(|side| self.first_in_auction(id, side, phase));
         places.sort_by_key(|place| self.orders[*place].order_id);
         let [maker, mut taker] = places.map(|place| self.orders[place]);
-        let quantity = missing.min(maker.offered()).min(taker.offered());
-        let auction = AuctionTrade { phase, taker_displayed: taker.is_displayed() };
+        let quantity = in_64_bits(missing).0.min(maker.offered()).min(taker.offered());
+        let auction = AuctionTrade { phase, taker_shown: taker.on_the_feed() };
         self.execute(places[0], &mut taker, quantity, price, Some(auction));
         self.orders[places[1]] = taker;
         self.note(&taker, true);
@@ -248,15 +248,15 @@ impl Model {
         quantity
     }
 
-    fn end_auction(&mut self, id: InstrumentId, phase: Phase, price: Price, paired: Quantity) {
+    fn end_auction(&mut self, id: InstrumentId, phase: Phase, price: Price, paired: u128) {
         // 27.11
-        if !paired.is_zero() {
+        if paired != 0 {
             self.market_mut(id).reference = price.0;
             self.note_last(id, Some(price));
         }
         // 27.12
         let trade_id = self.new_trade_id();
-        let quantity = paired;
+        let quantity = in_64_bits(paired);
         let uncrossed = Uncrossed { instrument_id: id, phase, trade_id, price, quantity };
         self.report(VenueEvent::Uncrossed(uncrossed));
     }
@@ -264,7 +264,7 @@ impl Model {
     /// 28.1
     pub(super) fn look_at_auction(&mut self, id: InstrumentId, first: bool) {
         let phase = self.market(id).phase;
-        let (indication, _) = self.auction_result(id, phase);
+        let (indication, _, _) = self.auction_result(id, phase);
         let next = self.now_ns - self.now_ns % SECOND_NS + SECOND_NS;
         let market = self.market_mut(id);
         let is_new = market.indicated != indication;
@@ -276,4 +276,9 @@ impl Model {
             self.report(VenueEvent::Indicated(indicated));
         }
     }
+}
+
+/// 27.20: what an event says of more lots than 64 bits can say.
+fn in_64_bits(lots: u128) -> Quantity {
+    Quantity(u64::try_from(lots).unwrap_or(u64::MAX))
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use market::{
-    AuctionTrade, Booked, CancelReason, Display, Event, Firm, Lots, OrderKey, OrderType, Phase,
+    AuctionTrade, Booked, CancelReason, Display, Event, Firm, OrderKey, OrderType, Phase,
     PhaseCause, Price, Quantity, RestateReason, SelfMatchPrevented, SelfMatchPrevention, SetPhase,
     Shown, Side, Symbol, TimeInForce, TradeId, Traded,
 };
@@ -16,7 +16,7 @@ pub(super) const COUNTED_MAX: usize = 256;
 
 /// What an iceberg trades in so many rounds, beside what it shows. (35.9)
 fn in_rounds(it: &ModelOrder, rounds: u64) -> u64 {
-    let part = u64::from(it.instructions.shown_quantity.0);
+    let part = it.instructions.shown_quantity.get();
     (it.leaves().0 - it.offered()).min(rounds * part)
 }
 
@@ -33,8 +33,8 @@ impl Model {
             return order;
         }
         // 15.2, 15.6, 17.1, 37.9
-        let is_whole =
-            order.time_in_force == TimeInForce::FillOrKill || order.instructions.all_or_none;
+        let is_whole = order.time_in_force == TimeInForce::FillOrKill
+            || order.instructions.handling.is_all_or_none();
         let minimum = match is_whole {
             true => order.leaves(),
             false => order.conditions.minimum_quantity.quantity(),
@@ -204,7 +204,7 @@ impl Model {
             side: order.side,
             price: order.price,
             leaves: order.leaves(),
-            shown: order.on_the_feed().quantity(),
+            shown: order.on_the_feed(),
             attribution: self.shown_as(&order),
         }));
     }
@@ -228,17 +228,17 @@ impl Model {
     ) {
         let trade_id = self.new_trade_id();
         let maker = &mut self.orders[place];
-        let maker_displayed = !maker.is_hidden() && !maker.is_beside();
+        let maker_shown = maker.on_the_feed();
         maker.executed += quantity;
         taker.executed += quantity;
-        self.volume += quantity;
+        self.volume += u128::from(quantity);
         let traded = Traded {
             trade_id,
             instrument_id: taker.instrument_id,
             taker_side: taker.side,
             price,
             quantity: Quantity(quantity),
-            maker_displayed,
+            maker_shown,
             maker: maker.fill(),
             taker: taker.fill(),
             auction,
@@ -266,7 +266,7 @@ impl Model {
         let mut order = self.orders.remove(place);
         let order_id_before = order.order_id;
         order.order_id = self.new_order_id();
-        let leaves = Lots(order.leaves().0 as u32);
+        let leaves = order.leaves().lots();
         let part = order.instructions.next_shown(order.order_id, leaves);
         order.part = Some(part.quantity().0);
         self.report_restated(&order, order_id_before, RestateReason::Refreshed);

@@ -23,7 +23,7 @@ impl ModelOrder {
     /// Lots that must trade at once. (37.1, 37.5)
     fn least(&self) -> u64 {
         let leaves = self.leaves().0;
-        match self.instructions.all_or_none {
+        match self.instructions.handling.is_all_or_none() {
             true => leaves,
             false => leaves.min(self.conditions.minimum_quantity.quantity().0),
         }
@@ -98,7 +98,8 @@ impl Model {
 
     /// 14.5, 14.6
     fn slide(&mut self, order: &mut ModelOrder) {
-        let asks = order.instructions.slide && order.conditions.post_only && order.may_rest();
+        let asks =
+            order.instructions.handling.slides() && order.conditions.post_only && order.may_rest();
         if !asks || self.is_collected(order) {
             return;
         }

@@ -117,6 +117,9 @@ impl Model {
             self.money.known_asset(terms.base)?;
             self.money.known_asset(terms.quote)?;
             allowed &= numbers.iter().all(|number| *number > 0) && terms.base != terms.quote;
+            // 40.5
+            let lots = u128::from(terms.quantity_max.0);
+            allowed &= numbers[..2].iter().all(|units| lots * u128::from(*units) < 1 << 92);
         }
         if !allowed {
             return Err(DeclineReason::InvalidTerms);
@@ -194,6 +197,7 @@ impl Model {
         let of_asset = [OrderNotionalMax, PositionMax, ShortMax].contains(&setting);
         let highest = match setting {
             FeeTier => 15,
+            OrderQuantityMax => u128::from(u64::MAX),
             _ if of_asset => LIMIT_MAX,
             _ => u128::from(u32::MAX),
         };

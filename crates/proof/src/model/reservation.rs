@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use market::{
-    AssetId, Bucket, Event, InstrumentId, LedgerKind, Lots, MoneyTerms, OrderType, Price, Quantity,
-    Side, TimeInForce, TradeId, Traded,
+    AssetId, Bucket, Event, Handling, InstrumentId, LedgerKind, Lots, MoneyTerms, OrderType, Price,
+    Quantity, Side, TimeInForce, TradeId, Traded,
 };
 
 use super::{Model, ModelOrder, Place, continuous::COUNTED_MAX};
@@ -63,7 +63,7 @@ impl Model {
         let mut copy = ModelOrder { place: Place::Book, order_id, ..*order };
         copy.conditions.minimum_quantity = Lots::ZERO;
         copy.conditions.post_only = false;
-        copy.instructions.all_or_none = false;
+        copy.instructions.handling = Handling::new(false, copy.instructions.handling.slides());
         if copy.time_in_force == TimeInForce::FillOrKill {
             copy.time_in_force = TimeInForce::ImmediateOrCancel;
         }

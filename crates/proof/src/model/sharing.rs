@@ -41,7 +41,7 @@ impl Model {
         }
         let offers: Vec<u64> = level.iter().map(|&place| self.orders[place].offered()).collect();
         let lots = order.leaves().0;
-        if offers.iter().sum::<u64>() <= lots {
+        if offers.iter().map(|it| u128::from(*it)).sum::<u128>() <= u128::from(lots) {
             return None;
         }
         self.shared_out += 1;
@@ -68,12 +68,10 @@ fn shares(lots: u64, time_share: u64, offers: &[u64]) -> Vec<u64> {
     let by_time = (u128::from(lots) * u128::from(time_share) / 1_000_000) as u64;
     let first = to_the_oldest(by_time, offers);
     let room = less(offers, &first);
-    let offered: u64 = room.iter().sum();
+    let offered: u128 = room.iter().map(|it| u128::from(*it)).sum();
     let rest = lots - by_time;
-    let second: Vec<u64> = room
-        .iter()
-        .map(|&room| (u128::from(rest) * u128::from(room) / u128::from(offered)) as u64)
-        .collect();
+    let second: Vec<u64> =
+        room.iter().map(|&room| (u128::from(rest) * u128::from(room) / offered) as u64).collect();
     let room = less(&room, &second);
     let third = to_the_oldest(rest - second.iter().sum::<u64>(), &room);
     (0..offers.len()).map(|index| first[index] + second[index] + third[index]).collect()

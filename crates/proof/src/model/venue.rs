@@ -16,7 +16,7 @@ use super::{
 const BLOCKS_MAX: usize = 256;
 
 /// The most lots that an instrument may let an order have, and terms (40.4).
-pub(super) const QUANTITY_LIMIT: u64 = (1 << 28) - 1;
+pub(super) const QUANTITY_LIMIT: u64 = (1 << 48) - 1;
 
 /// How an instrument is traded now.
 #[derive(Clone, Copy, Debug)]
@@ -376,7 +376,7 @@ impl Model {
     /// 25.9, 29.5, 29.6
     fn end_pause(&mut self, id: InstrumentId) {
         let market = *self.market(id);
-        let (Indication { price, .. }, _) = self.auction_result(id, market.phase);
+        let (Indication { price, .. }, _, _) = self.auction_result(id, market.phase);
         let outside = market.collar().is_some_and(|(low, high)| price < low || price > high);
         if market.scheduled || price == Price(0) || !outside {
             let closes = market.phase == Phase::ClosingAuction;

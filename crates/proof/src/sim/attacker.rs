@@ -298,7 +298,7 @@ impl Attacker {
         }
         for _ in 0..20 {
             let order = self.order(0, Side::Buy, 9, 10_000);
-            let conditions = Conditions { minimum_quantity: Lots(5_000), ..Conditions::NONE };
+            let conditions = Conditions { minimum_quantity: Lots::new(5_000), ..Conditions::NONE };
             let order = EnterOrder { conditions, ..order };
             self.say(doors, &message(&Command::Enter(order)));
             self.say(doors, &cancel(order.key.user_ref_num));

@@ -42,8 +42,8 @@ impl Model {
         };
         match &output.event {
             Event::Traded(it) => {
-                let shown = it.maker_displayed;
-                let part = it.auction.map(|auction| shown || auction.taker_displayed);
+                let shown = !it.maker_shown.is_zero();
+                let part = it.auction.map(|auction| shown || !auction.taker_shown.is_zero());
                 push(it.trade_id.0, it.instrument_id, ticks(it.price), it.quantity.0, part);
             }
             Event::Venue(VenueEvent::Uncrossed(it)) if it.quantity.0 > 0 => {

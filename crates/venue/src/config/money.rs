@@ -66,7 +66,7 @@ pub struct AccountConfig {
     /// Which fees it pays, 0 to 15. Default 0.
     pub fee_tier: u8,
     /// The most lots of an order. Default 0, any.
-    pub order_quantity_max: u32,
+    pub order_quantity_max: u64,
     /// Live orders at a time, on all its sessions. Default 0, any.
     pub live_orders_max: u32,
     /// New orders and replaces in a second. Default 0, any.
@@ -101,9 +101,9 @@ pub struct InstrumentMoneyConfig {
     /// How much of the base asset one lot is. Default `1`.
     #[serde(default = "InstrumentMoneyConfig::default_lot")]
     pub lot: String,
-    /// The most lots of an order, at most 268435455. Default 999999.
+    /// The most lots of an order, at most 281474976710655. Default 999999.
     #[serde(default = "InstrumentMoneyConfig::default_quantity")]
-    pub quantity_max: u32,
+    pub quantity_max: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -119,8 +119,8 @@ impl InstrumentMoneyConfig {
         "1".into()
     }
 
-    const fn default_quantity() -> u32 {
-        QUANTITY_MAX.0 as u32
+    const fn default_quantity() -> u64 {
+        QUANTITY_MAX.0
     }
 }
 
@@ -174,10 +174,12 @@ impl InstrumentMoneyConfig {
         asset: impl Fn(&str) -> Option<(AssetId, u8)>,
     ) -> Result<MoneyTerms, String> {
         let place = format!("instrument {symbol}: money");
-        let quantity_max = Quantity(u64::from(self.quantity_max));
+        let quantity_max = Quantity(self.quantity_max);
         if quantity_max == Quantity::ZERO || QUANTITY_LIMIT < quantity_max {
             let quantity = self.quantity_max;
-            return Err(format!("{place}.quantity_max is {quantity}: it must be 1 to 268435455"));
+            return Err(format!(
+                "{place}.quantity_max is {quantity}: it must be 1 to {QUANTITY_LIMIT}"
+            ));
         }
         let class = match self.class {
             MoneyClassName::Cash => MoneyClass::Cash,
@@ -215,7 +217,7 @@ impl InstrumentMoneyConfig {
         let (base_units, quote_numerator, quote_denominator) = numbers.ok_or_else(|| {
             format!("{place}.lot is {:?}: it must be above 0, and fit in 64 bits", self.lot)
         })?;
-        Ok(MoneyTerms {
+        let terms = MoneyTerms {
             class,
             base,
             quote,
@@ -223,7 +225,16 @@ impl InstrumentMoneyConfig {
             quote_numerator,
             quote_denominator,
             quantity_max,
-        })
+        };
+        if !terms.are_bounded() {
+            let units = base_units.max(quote_numerator);
+            return Err(format!(
+                "{place}.quantity_max is {quantity_max}: with a lot of {:?} it must be at most {}",
+                self.lot,
+                MoneyTerms::BOUND / u128::from(units),
+            ));
+        }
+        Ok(terms)
     }
 }
 
@@ -466,19 +477,19 @@ impl MoneyPlan {
         let before = engine.account(account_id);
         // In the order of ACCOUNT_SETTINGS.
         let wanted_values = [
-            wanted.fee_tier.into(),
+            u64::from(wanted.fee_tier),
             wanted.order_quantity_max,
-            wanted.live_orders_max,
-            wanted.orders_per_second_max,
-            wanted.price_away_max_ppm,
+            wanted.live_orders_max.into(),
+            wanted.orders_per_second_max.into(),
+            wanted.price_away_max_ppm.into(),
         ];
         let values_before = before.as_ref().map_or([0; 5], |it| {
             [
-                it.fee_tier.into(),
+                u64::from(it.fee_tier),
                 it.order_quantity_max,
-                it.live_orders_max,
-                it.orders_per_second_max,
-                it.price_away_max,
+                it.live_orders_max.into(),
+                it.orders_per_second_max.into(),
+                it.price_away_max.into(),
             ]
         });
         let mut set = |key: &str, setting, asset_id, to: u128, from: u128| {

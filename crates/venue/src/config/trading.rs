@@ -73,7 +73,7 @@ pub struct TradingConfig {
     /// How far through the reference price a limit may be, in millionths. Default 0, any.
     pub price_collar_ppm: u32,
     /// The most lots of an order. Default 0, any.
-    pub quantity_max: u32,
+    pub quantity_max: u64,
     /// The most that an order may cost, in currency times lots. Default none.
     pub notional_max: Option<Decimal>,
     /// The most pegged orders, at most 8,192. Default 1,024.
@@ -93,7 +93,7 @@ impl TradingConfig {
             (self.dynamic_band_ppm != 0, DynamicBand(self.dynamic_band_ppm)),
             (pause_s != 0, PauseSeconds(pause_s)),
             (self.price_collar_ppm != 0, PriceCollar(self.price_collar_ppm)),
-            (self.quantity_max != 0, QuantityMax(Quantity(u64::from(self.quantity_max)))),
+            (self.quantity_max != 0, QuantityMax(Quantity(self.quantity_max))),
             (self.notional_max.is_some(), NotionalMax(self.notional_max.map_or(0, |it| it.0))),
             (self.pegs_max.is_some(), PegsMax(self.pegs_max.unwrap_or_default())),
             (

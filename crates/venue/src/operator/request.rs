@@ -367,7 +367,7 @@ const PROPERTIES: &[(&str, Property)] = {
         ("dynamic_band_ppm", (0, |ppm| Some(DynamicBand(ppm.try_into().ok()?)))),
         ("pause", (0, |seconds| Some(PauseSeconds(seconds.try_into().ok()?)))),
         ("price_collar_ppm", (0, |ppm| Some(PriceCollar(ppm.try_into().ok()?)))),
-        ("quantity_max", (0, |lots| u32::try_from(lots).ok().map(|_| QuantityMax(Quantity(lots))))),
+        ("quantity_max", (0, |lots| Some(QuantityMax(Quantity(lots))))),
         ("notional_max", (PRICE_DECIMALS, |amount| Some(NotionalMax(amount)))),
         ("pegs_max", (0, |count| Some(PegsMax(count.try_into().ok()?)))),
         ("session_pegs_max", (0, |count| Some(SessionPegsMax(count.try_into().ok()?)))),

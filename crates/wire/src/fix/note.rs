@@ -4,7 +4,7 @@
 //! Invariant: with its notes and the events of its orders, every message to a session can be built again.
 
 use market::{
-    Note, SessionId, Symbol, Text,
+    Lots, Note, SessionId, Symbol, Text,
     bytes::{ByteReader, ByteWriter, Encoded},
     encoded,
 };
@@ -98,7 +98,7 @@ pub struct RequestNote {
     /// Code of a [`Refusal`](super::Refusal); 0 if the command follows.
     pub refusal: u8,
     /// OrderQty, in lots.
-    pub quantity: u32,
+    pub quantity: Lots,
     /// Side (54), or MassCancelRequestType (530).
     pub code: u8,
     /// Symbol of a new order.
@@ -119,7 +119,7 @@ impl RequestNote {
             number: 0,
             original: 0,
             refusal: 0,
-            quantity: 0,
+            quantity: Lots::ZERO,
             code: 0,
             symbol: Symbol::BLANK,
             id,
@@ -214,7 +214,10 @@ impl Encoded for RequestNote {
         out.write(&self.counted);
         out.write(&self.number);
         out.write(&self.refusal);
-        out.write(&self.quantity);
+        // Always six bytes: two long ids leave no more.
+        let lots = self.quantity.get();
+        out.write(&(lots as u32));
+        out.write(&((lots >> 32) as u16));
         out.write(&self.code);
         write_text(&self.id, out);
         if self.msg_type == b'D' {
@@ -231,7 +234,8 @@ impl Encoded for RequestNote {
         let mut note = Self::new(from.read(name)?, from.read(name)?, ClOrdId::BLANK);
         note.number = from.read(name)?;
         note.refusal = from.read(name)?;
-        note.quantity = from.read(name)?;
+        let (low, high): (u32, u16) = (from.read(name)?, from.read(name)?);
+        note.quantity = Lots::new(u64::from(low) | u64::from(high) << 32);
         note.code = from.read(name)?;
         note.id = read_text(from, name)?;
         if note.msg_type == b'D' {

@@ -16,7 +16,7 @@ use alloc::{
 
 use market::{
     Accepted, CancelHeld, CancelReason, Canceled, CommandKind, Event, Fill, Instructions, OrderKey,
-    OrderType, Output, PastTrade, Price, Pricing, Quantity, RejectReason, Replaced, RestateReason,
+    OrderType, Output, PastTrade, Pricing, Quantity, RejectReason, Replaced, RestateReason,
     SessionId, Side, Symbol, Text, TimeInForce, Timestamp, TradeId, Traded, VenueEvent, encoded,
 };
 
@@ -51,12 +51,12 @@ pub struct ReportedOrder {
     /// StopPx (99) in ticks; 0 is none.
     stop: u32,
     /// OrderQty (38) in lots.
-    quantity: u32,
-    leaves: u32,
+    quantity: u64,
+    leaves: u64,
     /// CumQty (14) of the chain.
-    executed: u32,
+    executed: u64,
     /// The sum of price times lots of its trades, in ticks.
-    notional: u64,
+    notional: u128,
     /// OrdStatus (39) once it is done; 0 while it is live.
     end: u8,
     /// True for a replacement.
@@ -101,7 +101,7 @@ impl ReportedOrder {
     }
 
     fn reduce(&mut self, leaves: Quantity) {
-        self.leaves = leaves.lots().0;
+        self.leaves = leaves.0;
         self.quantity = self.executed + self.leaves;
     }
 }
@@ -121,7 +121,7 @@ pub struct Reports {
     /// Requests whose commands have not had their effect yet.
     pending: VecDeque<RequestNote>,
     /// Price in ticks and lots of the newest trades, by TradeId.
-    trades: BTreeMap<u64, (u64, u32)>,
+    trades: BTreeMap<u64, (u64, u64)>,
     /// The list of instruments that has not been sent to its end.
     listing: Option<Listing>,
     /// True for a drop copy session.
@@ -449,8 +449,8 @@ impl Reports {
                 time_in_force: life_code(accepted.time_in_force),
                 price: accepted.price.0,
                 stop: accepted.instructions.trigger.0,
-                quantity: accepted.quantity.0,
-                leaves: accepted.quantity.0,
+                quantity: accepted.quantity.get(),
+                leaves: accepted.quantity.get(),
                 executed: 0,
                 notional: 0,
                 end: 0,
@@ -497,8 +497,8 @@ impl Reports {
                 time_in_force: life_code(replaced.time_in_force),
                 price: replaced.price.0,
                 stop: replaced.instructions.trigger.0,
-                quantity: before.executed + replaced.leaves.0,
-                leaves: replaced.leaves.0,
+                quantity: before.executed + replaced.leaves.get(),
+                leaves: replaced.leaves.get(),
                 is_replacement: true,
                 is_plain: !replaced.instructions.is_some()
                     && replaced.conditions == market::Conditions::NONE,
@@ -515,9 +515,9 @@ impl Reports {
     fn traded(&mut self, traded: &Traded, fill: &Fill, time: Timestamp, send: SendMessage<'_>) {
         let number = fill.key.user_ref_num;
         let Some(order) = self.orders.get_mut(&number) else { return };
-        order.executed += traded.quantity.lots().0;
-        order.notional += notional(traded.price, traded.quantity);
-        order.leaves = fill.leaves.lots().0;
+        order.executed += traded.quantity.0;
+        order.notional += (traded.price * traded.quantity).get();
+        order.leaves = fill.leaves.0;
         if order.leaves == 0 {
             order.end = b'2';
         }
@@ -549,7 +549,7 @@ impl Reports {
         let original = Some(core::mem::replace(&mut order.id, request.id));
         order.leaves = 0;
         let mut report = Report { original, ..Report::of(b'4') };
-        if request.msg_type == b'G' && request.quantity <= order.executed {
+        if request.msg_type == b'G' && request.quantity.get() <= order.executed {
             order.quantity = order.executed;
             order.end = b'2';
             report.kind = b'5';
@@ -619,15 +619,16 @@ impl Reports {
             let reference = Some(broken.unwrap_or(trade.trade_id));
             let text = "trade undone by the venue";
             let old = match broken {
-                None => Some((trade.price.0, trade.quantity.lots().0)),
+                None => Some((trade.price.0, trade.quantity.0)),
                 Some(broken) => self.trades.get(&broken.0).copied(),
             };
             if let (Some((price, lots)), Some(order)) = (old, self.orders.get_mut(&number)) {
                 order.executed = order.executed.saturating_sub(lots);
-                order.notional = order.notional.saturating_sub(price * u64::from(lots));
+                order.notional =
+                    order.notional.saturating_sub(u128::from(price) * u128::from(lots));
                 if broken.is_some() {
-                    order.executed += trade.quantity.lots().0;
-                    order.notional += notional(trade.price, trade.quantity);
+                    order.executed += trade.quantity.0;
+                    order.notional += (trade.price * trade.quantity).get();
                 }
             }
             let new = (trade.trade_id, trade.price.0, trade.quantity.0);
@@ -642,7 +643,7 @@ impl Reports {
     }
 
     fn keep_trade(&mut self, trade_id: TradeId, price: u64, quantity: Quantity) {
-        self.trades.insert(trade_id.0, (price, quantity.lots().0));
+        self.trades.insert(trade_id.0, (price, quantity.0));
         if TRADES_MAX < self.trades.len() {
             self.trades.pop_first();
         }
@@ -682,12 +683,6 @@ impl Reports {
             }
         }
     }
-}
-
-/// In ticks × lots: a price below 2^31 and a quantity below 2^32 fit 64 bits.
-fn notional(price: Price, quantity: Quantity) -> u64 {
-    u64::try_from((price * quantity).get())
-        .expect("a trade of an order has prices and lots of orders")
 }
 
 /// Side (54).

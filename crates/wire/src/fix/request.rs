@@ -54,7 +54,7 @@ struct Terms {
     order_type: OrderType,
     time_in_force: TimeInForce,
     display: Display,
-    quantity: u32,
+    quantity: Lots,
     price: Price,
     conditions: Conditions,
     instructions: Instructions,
@@ -93,7 +93,7 @@ impl Intake {
             return commands.push(note(FixNote::Request(request)));
         }
         let quantity = lots(message, 38);
-        request.quantity = quantity.unwrap_or(0);
+        request.quantity = quantity.unwrap_or_default();
         let number_last = self.number_last.max(reports.number_last());
         if reports.number(&id).is_some() || self.in_flight.contains_key(&id) {
             // What is sent again under its old name has its answer already.
@@ -226,9 +226,10 @@ fn one(message: &Message<'_>, tag: u32) -> u8 {
     }
 }
 
-/// A whole number of lots; `None` if there is none.
-fn lots(message: &Message<'_>, tag: u32) -> Option<u32> {
-    parse_decimal(str::from_utf8(message.get(tag)?).ok()?, 0).ok()
+/// A whole number of lots; `None` if there is none, or it is beyond 2⁴⁸ − 1.
+fn lots(message: &Message<'_>, tag: u32) -> Option<Lots> {
+    let lots: u64 = parse_decimal(str::from_utf8(message.get(tag)?).ok()?, 0).ok()?;
+    Lots::checked(lots)
 }
 
 /// A price in ticks, if there is one.
@@ -266,7 +267,7 @@ fn enter(
         order_type: terms.order_type,
         time_in_force: terms.time_in_force,
         display: terms.display,
-        quantity: Quantity(terms.quantity.into()),
+        quantity: terms.quantity.quantity(),
         price: terms.price,
         symbol,
         attributes,
@@ -299,7 +300,7 @@ fn replace(
             order_type: terms.order_type,
             time_in_force: terms.time_in_force,
             display: terms.display,
-            quantity: Quantity(terms.quantity.into()),
+            quantity: terms.quantity.quantity(),
             price: terms.price,
             client_order_id: market::ClientOrderId::BLANK,
             shares_located: false,
@@ -356,7 +357,7 @@ fn terms(message: &Message<'_>, received: Timestamp) -> Result<Terms, Refusal> {
         match inst {
             b"" => {}
             b"6" => conditions.post_only = true,
-            b"G" => instructions.all_or_none = true,
+            b"G" => instructions.handling = instructions.handling.with_all_or_none(),
             b"R" => peg = Some(Pricing::PrimaryPeg),
             b"P" => peg = Some(Pricing::MarketPeg),
             b"M" => peg = Some(Pricing::MidpointPeg),
@@ -388,13 +389,13 @@ fn terms(message: &Message<'_>, received: Timestamp) -> Result<Terms, Refusal> {
     instructions.offset = offset(message, pricing)?;
     conditions.minimum_quantity = match message.get(110) {
         None => Lots::ZERO,
-        Some(_) => Lots(lots(message, 110).ok_or(Refusal::Quantity)?),
+        Some(_) => lots(message, 110).ok_or(Refusal::Quantity)?,
     };
     let mut display = if pricing.is_pegged() { Display::Hidden } else { Display::Visible };
     if message.get(111).is_some() {
         match lots(message, 111).ok_or(Refusal::Quantity)? {
-            0 => display = Display::Hidden,
-            floor if floor < quantity => instructions.shown_quantity = Lots(floor),
+            floor if floor.is_zero() => display = Display::Hidden,
+            floor if floor < quantity => instructions.shown_quantity = floor,
             _ => {}
         }
     }

@@ -4,16 +4,16 @@ use alloc::vec::Vec;
 
 use market::{
     Booked, Canceled, Event, Fill, Indicated, Instrument, InstrumentChange, InstrumentChanged,
-    InstrumentId, Lots, Modified, OrderId, Output, PastTrade, Phase, PhaseCause, PhaseChanged,
-    Price, Quantity, Replaced, Restated, SelfMatchPrevented, Shown, Symbol, Timestamp, TradeId,
-    Traded, VenueEvent,
+    InstrumentId, Modified, OrderId, Output, PastTrade, Phase, PhaseCause, PhaseChanged, Price,
+    Quantity, Replaced, Restated, SelfMatchPrevented, Shown, Symbol, Timestamp, TradeId, Traded,
+    VenueEvent,
 };
 use zerocopy::IntoBytes;
 
 use super::{
-    AddOrder, AddOrderAttributed, BrokenTrade, CrossTrade, LuldAuctionCollar, NetOrderImbalance,
-    OrderCancel, OrderDelete, OrderExecuted, OrderExecutedWithPrice, OrderReplace, StockDirectory,
-    StockTradingAction, SystemEvent, Trade,
+    AddOrder, AddOrderAttributed, BrokenTrade, CrossTrade, LargeTrade, LuldAuctionCollar,
+    NetOrderImbalance, OrderCancel, OrderDelete, OrderExecuted, OrderExecutedWithPrice,
+    OrderReplace, StockDirectory, StockTradingAction, SystemEvent, Trade,
 };
 use crate::{
     field::{Nanos48, Price32, U16, U32},
@@ -48,7 +48,7 @@ impl Encoder {
     ///
     /// # Panics
     /// If the output is not one that an engine emits: it names an instrument that was not added,
-    /// or lots or a booked price beyond 32 bits.
+    /// or a booked price beyond 32 bits.
     pub fn encode(&mut self, output: &Output, emit: &mut impl FnMut(&[u8])) {
         let timestamp = nanos(output.timestamp);
         match &output.event {
@@ -72,19 +72,23 @@ impl Encoder {
                 self.add_order(timestamp, booked, emit);
             }
             Event::Traded(traded @ Traded { auction: Some(auction), .. }) => {
-                if traded.maker_displayed {
-                    let fill = &traded.maker;
-                    emit(order_executed_in_auction(timestamp, traded, fill).as_bytes());
-                }
-                if auction.taker_displayed {
-                    let fill = &traded.taker;
-                    emit(order_executed_in_auction(timestamp, traded, fill).as_bytes());
+                for (fill, shown) in
+                    [(&traded.maker, traded.maker_shown), (&traded.taker, auction.taker_shown)]
+                {
+                    let executed = lots_lost(shown, traded.quantity);
+                    if executed != 0 {
+                        let message = order_executed_in_auction(timestamp, traded, fill, executed);
+                        emit(message.as_bytes());
+                    }
                 }
             }
-            Event::Traded(traded) if traded.maker_displayed => {
-                emit(order_executed(timestamp, traded).as_bytes());
+            Event::Traded(traded) => {
+                let executed = lots_lost(traded.maker_shown, traded.quantity);
+                if executed != 0 {
+                    emit(order_executed(timestamp, traded, executed).as_bytes());
+                }
+                self.print(timestamp, &Print::unshown(traded, executed), emit);
             }
-            Event::Traded(traded) => emit(self.trade(timestamp, traded).as_bytes()),
             Event::Canceled(Canceled { order_id, instrument_id, shown, .. })
             | Event::SelfMatchPrevented(SelfMatchPrevented {
                 order_id,
@@ -189,7 +193,7 @@ impl Encoder {
             VenueEvent::TradeCorrected(corrected) => {
                 let trade = &corrected.trade;
                 emit(broken_trade(timestamp, trade.instrument_id, corrected.busted).as_bytes());
-                emit(self.past_trade(timestamp, trade).as_bytes());
+                self.print(timestamp, &Print::corrected(trade), emit);
             }
             VenueEvent::InstrumentChanged(_)
             | VenueEvent::EntryBlocked(_)
@@ -197,22 +201,6 @@ impl Encoder {
             | VenueEvent::LoggedOut(_)
             | VenueEvent::Operated(_)
             | VenueEvent::Declined(_) => {}
-        }
-    }
-
-    /// A trade in place of a busted one: it changes no order.
-    fn past_trade(&self, timestamp: Nanos48, trade: &PastTrade) -> Trade {
-        Trade {
-            message_type: Trade::TYPE,
-            stock_locate: trade.instrument_id.0.into(),
-            tracking_number: TRACKING_NUMBER,
-            timestamp,
-            order_reference_number: 0.into(),
-            buy_sell_indicator: b'B',
-            shares: shares(trade.quantity),
-            stock: *self.symbol(trade.instrument_id).as_bytes(),
-            price: price(trade.price),
-            match_number: trade.trade_id.0.into(),
         }
     }
 
@@ -224,7 +212,7 @@ impl Encoder {
             timestamp,
             order_reference_number: booked.order_id.0.into(),
             buy_sell_indicator: if booked.side.is_buy() { b'B' } else { b'S' },
-            shares: shares(booked.shown),
+            shares: shown_lots(booked.shown).into(),
             stock: *self.symbol(booked.instrument_id).as_bytes(),
             price: price(booked.price),
         };
@@ -249,19 +237,46 @@ impl Encoder {
         );
     }
 
-    /// Against an order that the feed does not know; its side is not published.
-    fn trade(&self, timestamp: Nanos48, traded: &Traded) -> Trade {
-        Trade {
-            message_type: Trade::TYPE,
-            stock_locate: traded.instrument_id.0.into(),
-            tracking_number: TRACKING_NUMBER,
-            timestamp,
-            order_reference_number: 0.into(),
-            buy_sell_indicator: b'B',
-            shares: shares(traded.quantity),
-            stock: *self.symbol(traded.instrument_id).as_bytes(),
-            price: price(traded.price),
-            match_number: traded.trade_id.0.into(),
+    /// Prints lots that no order on the feed loses; the side is not published. More lots than a Trade
+    /// message has room for take a message of our own.
+    fn print(&self, timestamp: Nanos48, print: &Print, emit: &mut impl FnMut(&[u8])) {
+        if print.lots.is_zero() {
+            return;
+        }
+        let stock = *self.symbol(print.instrument_id).as_bytes();
+        let stock_locate = print.instrument_id.0.into();
+        let match_number = print.trade_id.0.into();
+        match u32::try_from(print.lots.0) {
+            Ok(lots) => emit(
+                Trade {
+                    message_type: Trade::TYPE,
+                    stock_locate,
+                    tracking_number: TRACKING_NUMBER,
+                    timestamp,
+                    order_reference_number: 0.into(),
+                    buy_sell_indicator: b'B',
+                    shares: lots.into(),
+                    stock,
+                    price: price(print.price),
+                    match_number,
+                }
+                .as_bytes(),
+            ),
+            Err(_) => emit(
+                LargeTrade {
+                    message_type: LargeTrade::TYPE,
+                    stock_locate,
+                    tracking_number: TRACKING_NUMBER,
+                    timestamp,
+                    order_reference_number: 0.into(),
+                    buy_sell_indicator: b'B',
+                    shares: print.lots.0.into(),
+                    stock,
+                    price: price(print.price),
+                    match_number,
+                }
+                .as_bytes(),
+            ),
         }
     }
 
@@ -294,10 +309,11 @@ fn reduce(
     shown: Shown,
     emit: &mut impl FnMut(&[u8]),
 ) {
-    if shown.removed().is_zero() {
+    let canceled = shown_lots(shown.before) - shown_lots(shown.after);
+    if canceled == 0 {
         return;
     }
-    if shown.after == Lots::ZERO {
+    if shown.after.is_zero() {
         return emit(order_delete(timestamp, order_id, instrument_id).as_bytes());
     }
     emit(
@@ -307,7 +323,7 @@ fn reduce(
             tracking_number: TRACKING_NUMBER,
             timestamp,
             order_reference_number: order_id.0.into(),
-            canceled_shares: shares(shown.removed()),
+            canceled_shares: canceled.into(),
         }
         .as_bytes(),
     );
@@ -327,7 +343,7 @@ fn stock_directory(
         stock: *symbol.as_bytes(),
         market_category: b' ',
         financial_status_indicator: b'N',
-        round_lot_size: shares(round_lot),
+        round_lot_size: shown_lots(round_lot).into(),
         round_lots_only: b'N',
         issue_classification: b'C',
         issue_sub_type: *b"Z ",
@@ -442,6 +458,7 @@ fn order_executed_in_auction(
     timestamp: Nanos48,
     traded: &Traded,
     fill: &Fill,
+    executed: u32,
 ) -> OrderExecutedWithPrice {
     OrderExecutedWithPrice {
         message_type: OrderExecutedWithPrice::TYPE,
@@ -449,7 +466,7 @@ fn order_executed_in_auction(
         tracking_number: TRACKING_NUMBER,
         timestamp,
         order_reference_number: fill.order_id.0.into(),
-        executed_shares: shares(traded.quantity),
+        executed_shares: executed.into(),
         match_number: traded.trade_id.0.into(),
         printable: b'N',
         execution_price: price(traded.price),
@@ -457,14 +474,14 @@ fn order_executed_in_auction(
 }
 
 /// Of the resting order; the incoming one is not on the feed.
-fn order_executed(timestamp: Nanos48, traded: &Traded) -> OrderExecuted {
+fn order_executed(timestamp: Nanos48, traded: &Traded, executed: u32) -> OrderExecuted {
     OrderExecuted {
         message_type: OrderExecuted::TYPE,
         stock_locate: traded.instrument_id.0.into(),
         tracking_number: TRACKING_NUMBER,
         timestamp,
         order_reference_number: traded.maker.order_id.0.into(),
-        executed_shares: shares(traded.quantity),
+        executed_shares: executed.into(),
         match_number: traded.trade_id.0.into(),
     }
 }
@@ -487,7 +504,7 @@ fn order_replace(timestamp: Nanos48, replaced: &Replaced) -> OrderReplace {
         timestamp,
         original_order_reference_number: replaced.original_order_id.0.into(),
         new_order_reference_number: replaced.order_id.0.into(),
-        shares: replaced.shown().0.into(),
+        shares: shown_lots(replaced.shown().quantity()).into(),
         price: replaced.price.0.into(),
     }
 }
@@ -496,8 +513,37 @@ fn nanos(timestamp: Timestamp) -> Nanos48 {
     Nanos48::new(timestamp.since_midnight())
 }
 
-fn shares(quantity: Quantity) -> U32 {
-    U32::new(u32::try_from(quantity.0).expect("the engine keeps quantities below a million"))
+/// The lots that the feed shows of an order with so many to show: at most what 32 bits say. The rest of
+/// a larger order appears as those before it trade or are canceled, and keeps its priority meanwhile.
+fn shown_lots(quantity: Quantity) -> u32 {
+    u32::try_from(quantity.0).unwrap_or(u32::MAX)
+}
+
+/// What the feed's lots of an order lose by a trade of so many of its shown lots.
+fn lots_lost(shown: Quantity, traded: Quantity) -> u32 {
+    shown_lots(shown) - shown_lots(shown.saturating_sub(traded))
+}
+
+/// Traded lots that no order on the feed loses: they are printed.
+struct Print {
+    instrument_id: InstrumentId,
+    price: Price,
+    trade_id: TradeId,
+    lots: Quantity,
+}
+
+impl Print {
+    /// What traded of an order beyond the lots that it lost on the feed.
+    fn unshown(traded: &Traded, executed: u32) -> Self {
+        let Traded { instrument_id, price, trade_id, quantity, .. } = *traded;
+        Self { instrument_id, price, trade_id, lots: Quantity(quantity.0 - u64::from(executed)) }
+    }
+
+    /// A trade in place of a busted one: it changes no order.
+    fn corrected(trade: &PastTrade) -> Self {
+        let PastTrade { instrument_id, price, trade_id, quantity, .. } = *trade;
+        Self { instrument_id, price, trade_id, lots: quantity }
+    }
 }
 
 fn price(price: Price) -> Price32 {

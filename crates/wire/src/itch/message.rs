@@ -1,4 +1,4 @@
-//! The 23 messages. Every one begins with its type, the instrument, a tracking number and the time.
+//! The 23 messages of ITCH 5.0, and one of our own. Every one begins with its type, the instrument, a tracking number and the time.
 
 use super::{Malformed, messages};
 use crate::{
@@ -225,6 +225,21 @@ layout! {
         match_number: U64,      "The trade";
     }
 
+    /// Trade of a large quantity (`p`), 48 bytes: a Trade message with 8 bytes for the lots. ITCH 5.0 does
+    /// not have it; it is for more lots than its own message has room for.
+    "Trade (Non-Cross) of a large quantity" LargeTrade [48] = b'p' {
+        message_type: Char,     "`p`";
+        stock_locate: U16,      "The instrument";
+        tracking_number: U16,   "Internal; we send 0";
+        timestamp: Nanos48,     "When it happened";
+        order_reference_number: U64, "0";
+        buy_sell_indicator: Char, "`B` whichever side it was";
+        shares: U64,            "Traded; more than 4,294,967,295";
+        stock: Alpha<8>,        "Symbol of the instrument";
+        price: Price32,         "At which it traded";
+        match_number: U64,      "The trade";
+    }
+
     /// Cross Trade (`Q`), 40 bytes.
     "Cross Trade" CrossTrade [40] = b'Q' {
         message_type: Char,     "`Q`";
@@ -310,6 +325,7 @@ messages! {
     OrderDelete,
     OrderReplace,
     Trade,
+    LargeTrade,
     CrossTrade,
     BrokenTrade,
     NetOrderImbalance,

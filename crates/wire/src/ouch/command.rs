@@ -224,8 +224,8 @@ fn expires_s(received: Timestamp, seconds_to_live: u32) -> u32 {
 }
 
 /// The value of a tag of four bytes.
-fn lots(value: &[u8]) -> Lots {
-    Lots(u32::from_be_bytes(*value.first_chunk().expect("its length was checked")))
+fn number(value: &[u8]) -> u32 {
+    u32::from_be_bytes(*value.first_chunk().expect("its length was checked"))
 }
 
 /// Printable and without lower case.
@@ -338,9 +338,9 @@ impl Options {
             Tag::Side => {
                 self.side = Some(Side::from_code(value[0]).ok_or(RejectReason::InvalidSide)?);
             }
-            Tag::MinQty => self.conditions.minimum_quantity = Some(lots(value)),
-            Tag::MaxFloor => self.instruct().shown_quantity = lots(value),
-            Tag::RandomReserves => self.instruct().shown_range = lots(value),
+            Tag::MinQty => self.conditions.minimum_quantity = Some(Lots::new(number(value).into())),
+            Tag::MaxFloor => self.instruct().shown_quantity = Lots::new(number(value).into()),
+            Tag::RandomReserves => self.instruct().shown_range = number(value),
             Tag::PriceType => match value[0] {
                 b'L' => self.instruct().pricing = Pricing::Limit,
                 b'P' => self.instruct().pricing = Pricing::MarketPeg,
@@ -349,7 +349,7 @@ impl Options {
                 b'Q' | b'm' => return Err(RejectReason::PeggingNotAllowed),
                 _ => return Err(RejectReason::InvalidPegType),
             },
-            Tag::PegOffset => self.instruct().offset = lots(value).0.cast_signed(),
+            Tag::PegOffset => self.instruct().offset = number(value).cast_signed(),
             Tag::AiqStrategy => {
                 let prevention = SelfMatchPrevention::from_code(value[0])
                     .ok_or(RejectReason::InvalidSelfMatchPrevention)?;
@@ -366,7 +366,7 @@ impl Options {
             Tag::DiscretionPrice => asks_nothing(&[&[0; 8]], RejectReason::NotSupported)?,
             Tag::DiscretionPegOffset => asks_nothing(&[&[0; 4]], RejectReason::NotSupported)?,
             Tag::ExpireTime => {
-                let moment = match lots(value).0 {
+                let moment = match number(value) {
                     0 => 0,
                     seconds if seconds < SECONDS_TO_LIVE_END => expires_s(self.received, seconds),
                     _ => return Err(RejectReason::NotSupported),

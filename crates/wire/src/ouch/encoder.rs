@@ -52,8 +52,7 @@ impl Encoder {
     /// bytes are on the stack, so they must be copied to be kept.
     ///
     /// # Panics
-    /// If the output is not one that an engine emits: it names an instrument that was not added,
-    /// or lots beyond 32 bits.
+    /// If the output is not one that an engine emits: it names an instrument that was not added.
     pub fn encode(&mut self, output: &Output, emit: &mut impl FnMut(Recipient, &[u8])) {
         let timestamp = nanos(output.timestamp);
         match &output.event {
@@ -227,7 +226,7 @@ fn nanos(timestamp: Timestamp) -> Nanos64 {
 /// The liquidity flags of the two orders; in an auction, that of the auction.
 fn liquidity_flags(traded: &Traded) -> (u8, u8) {
     match traded.auction.map(|auction| auction.phase) {
-        None => (added(traded.maker_displayed), REMOVED),
+        None => (added(!traded.maker_shown.is_zero()), REMOVED),
         Some(Phase::OpeningAuction) => (b'O', b'O'),
         Some(Phase::ClosingAuction) => (b'C', b'C'),
         Some(_) => (b'H', b'H'),
@@ -343,7 +342,7 @@ fn order_accepted(
         timestamp,
         user_ref_num: accepted.key.user_ref_num.into(),
         side: accepted.side.code(),
-        quantity: accepted.quantity.0.into(),
+        quantity: quantity(accepted.quantity.quantity()),
         symbol: *symbol.as_bytes(),
         price: price(accepted.order_type, accepted.price.price()),
         time_in_force,
@@ -392,7 +391,7 @@ fn order_replaced(
         orig_user_ref_num: replaced.original_user_ref_num.into(),
         user_ref_num: replaced.key.user_ref_num.into(),
         side: replaced.side.code(),
-        quantity: replaced.leaves.0.into(),
+        quantity: quantity(replaced.leaves.quantity()),
         symbol: *symbol.as_bytes(),
         price: price(replaced.order_type, replaced.price.price()),
         time_in_force,

@@ -19,19 +19,14 @@ use crate::{
 ///
 /// `None` for commands that OUCH does not have: system, instrument and session commands,
 /// refused orders, a replace without terms, and orders of a type or time in force that it does not have; and
-/// for a good-till-time order, whose time counts from a moment: see [`request_at`].
-///
-/// # Panics
-/// If a quantity is beyond 32 bits.
+/// for a good-till-time order, whose time counts from a moment: see [`request_at`]. And for quantities beyond
+/// 32 bits.
 #[must_use]
 pub fn request(command: &Command) -> Option<MessageBuffer> {
     request_with(command, None)
 }
 
 /// As [`request`], for a message that is received at this moment.
-///
-/// # Panics
-/// If a quantity is beyond 32 bits.
 #[must_use]
 pub fn request_at(command: &Command, received: Timestamp) -> Option<MessageBuffer> {
     request_with(command, Some(received))
@@ -44,12 +39,20 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
             let for_auction = order.time_in_force.is_for_auction();
             let said = if for_auction { TimeInForce::Day } else { order.time_in_force };
             sayable(order.order_type, said, &order.instructions)?;
+            let minimum = order.conditions.minimum_quantity;
+            fit([
+                order.quantity,
+                minimum.quantity(),
+                order.instructions.shown_quantity.quantity(),
+            ])?;
             enter(order, seconds_to_live(&order.instructions, received)?)
         }
         Command::Replace(replace) => {
             let terms = replace.terms.as_ref()?;
             let instructions = terms.instructions.unwrap_or_default();
             sayable(terms.order_type, terms.time_in_force, &instructions)?;
+            let minimum = terms.conditions.minimum_quantity.unwrap_or_default();
+            fit([terms.quantity, minimum.quantity(), instructions.shown_quantity.quantity()])?;
             let seconds = seconds_to_live(&instructions, received)?;
             let mut message = MessageBuffer::with_appendage(&ReplaceOrderRequest {
                 message_type: ReplaceOrderRequest::TYPE,
@@ -66,6 +69,7 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
             message
         }
         Command::Cancel(cancel) => {
+            fit([cancel.quantity])?;
             let mut message = MessageBuffer::new(&CancelOrderRequest {
                 message_type: CancelOrderRequest::TYPE,
                 user_ref_num: cancel.key.user_ref_num.into(),
@@ -75,6 +79,7 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
             message
         }
         Command::Modify(modify) => {
+            fit([modify.quantity])?;
             let mut message = MessageBuffer::new(&ModifyOrderRequest {
                 message_type: ModifyOrderRequest::TYPE,
                 user_ref_num: modify.key.user_ref_num.into(),
@@ -135,6 +140,11 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
         | Command::Venue(_)
         | Command::Operate(_) => return None,
     })
+}
+
+/// `None` if a quantity is beyond what 32 bits say.
+fn fit<const N: usize>(quantities: [Quantity; N]) -> Option<()> {
+    quantities.iter().all(|it| u32::try_from(it.0).is_ok()).then_some(())
 }
 
 /// True if OUCH has this order type, time in force and these instructions.
@@ -214,8 +224,8 @@ fn enter(order: &EnterOrder, seconds_to_live: u32) -> MessageBuffer {
 
 /// The displayed quantity of an iceberg.
 pub(super) fn shown_quantity_tag(message: &mut MessageBuffer, instructions: &Instructions) {
-    if instructions.shown_quantity != Lots::ZERO {
-        message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
+    if !instructions.shown_quantity.is_zero() {
+        message.tag(Tag::MaxFloor, &lots(instructions.shown_quantity));
     }
 }
 
@@ -242,8 +252,8 @@ pub(super) fn expire_tag(message: &mut MessageBuffer, seconds_to_live: u32) {
 
 /// The range of the refreshed quantity, unless it is 0.
 pub(super) fn shown_range_tag(message: &mut MessageBuffer, instructions: &Instructions) {
-    if instructions.shown_range != Lots::ZERO {
-        message.tag(Tag::RandomReserves, &instructions.shown_range.0.to_be_bytes());
+    if instructions.shown_range != 0 {
+        message.tag(Tag::RandomReserves, &instructions.shown_range.to_be_bytes());
     }
 }
 
@@ -253,12 +263,12 @@ fn replace_tags(
     seconds_to_live: u32,
     channel: u8,
 ) {
-    if let Some(Lots(minimum)) = terms.conditions.minimum_quantity {
-        message.tag(Tag::MinQty, &minimum.to_be_bytes());
+    if let Some(minimum) = terms.conditions.minimum_quantity {
+        message.tag(Tag::MinQty, &lots(minimum));
     }
     if let Some(instructions) = &terms.instructions {
         // Also where it is 0: a tag that is absent would leave the original's.
-        message.tag(Tag::MaxFloor, &instructions.shown_quantity.0.to_be_bytes());
+        message.tag(Tag::MaxFloor, &lots(instructions.shown_quantity));
         pricing_tag(message, instructions);
         offset_tag(message, instructions);
     }
@@ -284,8 +294,8 @@ fn replace_tags(
 
 /// If it has one.
 pub(super) fn minimum_tag(message: &mut MessageBuffer, conditions: &Conditions) {
-    if conditions.minimum_quantity != Lots::ZERO {
-        message.tag(Tag::MinQty, &conditions.minimum_quantity.0.to_be_bytes());
+    if !conditions.minimum_quantity.is_zero() {
+        message.tag(Tag::MinQty, &lots(conditions.minimum_quantity));
     }
 }
 
@@ -319,8 +329,15 @@ fn locate_tags(message: &mut MessageBuffer, shares_located: bool, locate_broker:
     }
 }
 
+/// Lots in 32 bits. Orders that are entered by OUCH have no more, and no message about another order
+/// reaches a session that speaks OUCH; the largest number stands for more.
 pub(super) fn quantity(lots: Quantity) -> U32 {
-    U32::new(u32::try_from(lots.0).expect("the engine keeps quantities below a million"))
+    U32::new(u32::try_from(lots.0).unwrap_or(u32::MAX))
+}
+
+/// The value of a tag for lots, in the same way.
+fn lots(lots: Lots) -> [u8; 4] {
+    quantity(lots.quantity()).get().to_be_bytes()
 }
 
 pub(super) fn price(order_type: OrderType, price: Price) -> Price64 {

@@ -42,7 +42,7 @@ fn accepted(key: OrderKey, client_order_id: &str) -> Event {
         order_type: OrderType::Limit,
         time_in_force: TimeInForce::Day,
         display: Display::Visible,
-        quantity: Lots(10),
+        quantity: Lots::new(10),
         price: Ticks(15_000),
         attributes: OrderAttributes { client_order_id, ..OrderAttributes::default() },
         conditions: Conditions::NONE,
@@ -59,7 +59,7 @@ fn traded(maker: OrderKey, taker: OrderKey, quantity: u64, leaves: u64) -> Event
         taker_side: Side::Buy,
         price: Price(15_000),
         quantity: Quantity(quantity),
-        maker_displayed: true,
+        maker_shown: Quantity(1_000),
         maker: fill(maker),
         taker: fill(taker),
         auction: None,
@@ -149,7 +149,7 @@ fn orders_by_fix_have_their_names() {
     let id = |text: &str| ClOrdId::new(text).unwrap();
     let noted = |request| Event::Noted(FixNote::Request(request).note(SessionId(1)));
     let mut order = RequestNote::new(b'D', 2, id("A1"));
-    (order.number, order.quantity, order.code) = (1, 10, b'2');
+    (order.number, order.quantity, order.code) = (1, Lots::new(10), b'2');
     order.symbol = Symbol::new("AAPL").unwrap();
     let nothing = Vec::<String>::new();
     assert_eq!(copy.take(noted(order)), nothing);

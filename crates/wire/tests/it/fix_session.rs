@@ -147,7 +147,7 @@ fn key(user_ref_num: u32) -> OrderKey {
 fn asked(number: u32) -> Event {
     let id = ClOrdId::new(&format!("A{number}")).unwrap();
     let mut request = RequestNote::new(b'D', number + 1, id);
-    (request.number, request.quantity, request.code) = (number, 10, b'1');
+    (request.number, request.quantity, request.code) = (number, Lots::new(10), b'1');
     request.symbol = market::Symbol::new("AAPL").unwrap();
     Event::Noted(FixNote::Request(request).note(SESSION))
 }
@@ -161,7 +161,7 @@ fn accepted(number: u32) -> Event {
         order_type: OrderType::Limit,
         time_in_force: TimeInForce::Day,
         display: Display::Visible,
-        quantity: Lots(10),
+        quantity: Lots::new(10),
         price: Ticks(15_000),
         attributes: OrderAttributes::default(),
         conditions: Conditions::NONE,
@@ -226,7 +226,7 @@ fn a_saved_state_goes_on() {
             taker_side: Side::Buy,
             price: Price(14_999),
             quantity: Quantity(6),
-            maker_displayed: true,
+            maker_shown: Quantity(1_000),
             maker: Fill { key: OrderKey { session_id: SessionId(2), ..key(1) }, ..fill(1) },
             taker: fill(number),
             auction: None,
@@ -259,7 +259,7 @@ fn notes_go_both_ways() {
     let longest = "X".repeat(36);
     let order = RequestNote {
         number: 7,
-        quantity: 100,
+        quantity: Lots::new(100),
         code: b'2',
         symbol: market::Symbol::new("AAPL").unwrap(),
         ..RequestNote::new(b'D', 5, id(&longest))
@@ -268,7 +268,7 @@ fn notes_go_both_ways() {
         number: u32::MAX,
         original: u32::MAX - 1,
         refusal: 3,
-        quantity: u32::MAX,
+        quantity: Lots::MAX,
         code: b'6',
         original_id: id(&longest),
         ..RequestNote::new(b'G', u32::MAX, id(&longest))
@@ -334,7 +334,7 @@ fn fill_of(number: u32, trade_id: u64) -> Event {
         taker_side: Side::Buy,
         price: Price(10_000),
         quantity: Quantity(1),
-        maker_displayed: true,
+        maker_shown: Quantity(1_000),
         maker: fill(SessionId(2), 1),
         taker: fill(SESSION, 1),
         auction: None,

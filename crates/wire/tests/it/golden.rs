@@ -405,8 +405,8 @@ fn captured_packets_are_understood() {
         panic!("{:?}", ouch::command(&enter, SessionId(3), Timestamp::default()));
     };
     assert_eq!(order.symbol.as_str(), "CVLT");
-    assert_eq!(order.quantity, Quantity(225));
-    assert_eq!(order.price.0, 630_200);
+    assert_eq!({ order.quantity }, Quantity(225));
+    assert_eq!({ order.price }.0, 630_200);
     assert_eq!(order.side, market::Side::SellShort);
     assert_eq!(order.attributes.firm.as_str(), "LIME");
 

@@ -48,7 +48,9 @@ fn booked() -> Booked {
 /// All that is open of an order is shown, if it rests.
 fn shown(booked: bool, quantity: u32, leaves: u32) -> Shown {
     match booked {
-        true => Shown { before: Lots(quantity + leaves), after: Lots(leaves) },
+        true => {
+            Shown { before: Quantity((quantity + leaves).into()), after: Quantity(leaves.into()) }
+        }
         false => Shown::NONE,
     }
 }
@@ -116,7 +118,7 @@ fn trade_executes_the_maker() {
         taker_side: Side::Sell,
         price: Price(1_503_400),
         quantity: Quantity(100),
-        maker_displayed: true,
+        maker_shown: Quantity(1_000),
         maker: fill(SessionId(1), 0, 1),
         taker: fill(SessionId(2), 0, 1),
         auction: None,
@@ -136,7 +138,7 @@ fn trade_of_a_hidden_order_is_a_print() {
             taker_side,
             price: Price(1_503_400),
             quantity: Quantity(100),
-            maker_displayed: false,
+            maker_shown: Quantity::ZERO,
             maker: fill(SessionId(1), 0, 1),
             taker: fill(SessionId(2), 0, 1),
             auction: None,
@@ -155,6 +157,89 @@ fn trade_of_a_hidden_order_is_a_print() {
         };
         assert_eq!(itch::decode(&message), Ok(Message::Trade(&expected)));
     }
+}
+
+/// Rule 16.6: of an order the feed shows as many lots as 32 bits say. The others trade and are canceled first, and
+/// are printed where they trade; a print of more than 32 bits is a message of our own. Nothing is lost.
+#[test]
+fn lots_beyond_32_bits_are_printed() {
+    const MOST: u64 = u32::MAX as u64;
+    let large = (1 << 48) - 1;
+    let message =
+        only(Event::Booked(Booked { leaves: Quantity(large), shown: Quantity(large), ..booked() }));
+    let Ok(Message::AddOrder(fields)) = itch::decode(&message) else { panic!() };
+    assert_eq!(fields.shares.get(), u32::MAX);
+
+    // What the order loses on the feed, and what is printed.
+    let lost_and_printed = |shown: u64, quantity: u64| {
+        let messages = encoded(Event::Traded(Traded {
+            trade_id: TradeId(9001),
+            instrument_id: InstrumentId(1),
+            taker_side: Side::Sell,
+            price: Price(1_503_400),
+            quantity: Quantity(quantity),
+            maker_shown: Quantity(shown),
+            maker: fill(SessionId(1), 0, 1),
+            taker: fill(SessionId(2), 0, 1),
+            auction: None,
+        }));
+        assert!(messages.len() <= Encoder::MESSAGES_MAX);
+        let (mut lost, mut printed) = (0, 0);
+        for message in &messages {
+            let number = match itch::decode(message).unwrap() {
+                Message::OrderExecuted(it) => {
+                    assert_eq!((lost, printed), (0, 0), "the order is first");
+                    lost = u64::from(it.executed_shares.get());
+                    it.match_number
+                }
+                Message::Trade(it) => {
+                    printed += u64::from(it.shares.get());
+                    it.match_number
+                }
+                Message::LargeTrade(it) => {
+                    assert!(MOST < it.shares.get() && it.price.get() == 1_503_400);
+                    assert_eq!(&it.stock, b"AAPL    ");
+                    printed += it.shares.get();
+                    it.match_number
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(number.get(), 9001);
+        }
+        (lost, printed)
+    };
+    assert_eq!(lost_and_printed(300, 300), (300, 0));
+    assert_eq!(lost_and_printed(MOST, MOST), (MOST, 0));
+    assert_eq!(lost_and_printed(MOST + 1, 1), (0, 1));
+    assert_eq!(lost_and_printed(MOST + 5, 7), (2, 5));
+    assert_eq!(lost_and_printed(0, MOST), (0, MOST));
+    assert_eq!(lost_and_printed(0, MOST + 1), (0, MOST + 1));
+    assert_eq!(lost_and_printed(large, large), (MOST, large - MOST));
+
+    let canceled = |before, after| {
+        let mut canceled = Vec::new();
+        for message in encoded(Event::Canceled(Canceled {
+            key: key(),
+            order_id: OrderId(7),
+            instrument_id: InstrumentId(1),
+            quantity: Quantity(before - after),
+            leaves: Quantity(after),
+            booked: true,
+            shown: Shown { before: Quantity(before), after: Quantity(after) },
+            reason: CancelReason::User,
+            cause: CommandKind::Cancel,
+        })) {
+            canceled.push(match itch::decode(&message).unwrap() {
+                Message::OrderCancel(it) => Some(it.canceled_shares.get()),
+                Message::OrderDelete(_) => None,
+                other => panic!("{other:?}"),
+            });
+        }
+        canceled
+    };
+    assert_eq!(canceled(large, MOST), []);
+    assert_eq!(canceled(MOST + 9, MOST - 3), [Some(3)]);
+    assert_eq!(canceled(large, 0), [None]);
 }
 
 /// What happens to a hidden order beside its trades is not on the feed.
@@ -275,7 +360,7 @@ fn reserve_is_not_on_the_feed() {
             quantity: Quantity(50),
             leaves: Quantity(10),
             booked: true,
-            shown: Shown { before: Lots(before), after: Lots(after) },
+            shown: Shown { before: Quantity(before), after: Quantity(after) },
             reason: CancelReason::User,
             cause: CommandKind::Cancel,
         })
@@ -322,7 +407,7 @@ fn replaces_are_published() {
             display: Display::Visible,
             in_place,
             original_displayed: true,
-            leaves: Lots(200),
+            leaves: Lots::new(200),
             price: Ticks(1_503_500),
             client_order_id: ClientOrderId::BLANK,
             firm: Firm::BLANK,

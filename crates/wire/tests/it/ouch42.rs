@@ -102,7 +102,7 @@ fn used_tokens_are_forgotten() {
             order_type: OrderType::Limit,
             time_in_force: TimeInForce::Day,
             display: Display::Visible,
-            quantity: Lots(10),
+            quantity: Lots::new(10),
             price: Ticks(15_000),
             attributes: OrderAttributes { client_order_id, ..OrderAttributes::default() },
             conditions: Conditions::NONE,

@@ -145,7 +145,7 @@ fn enter_order_is_read_whole() {
             self_match_prevention: SelfMatchPrevention::DecrementBothOfSessions,
             self_match_group: SelfMatchGroup::new("AB").unwrap(),
             post_only: true,
-            minimum_quantity: Lots(0x0102),
+            minimum_quantity: Lots::new(0x0102),
         },
         ..expected
     };
@@ -173,7 +173,7 @@ fn prices_beyond_all_limits_are_market_orders() {
 fn quantities_are_passed_on() {
     for quantity in [0, 1, 999_999, 1_000_000, u32::MAX] {
         let order = ouch::EnterOrder { quantity: quantity.into(), ..enter() };
-        assert_eq!(entered(&with_tags(&order, &[])).quantity, Quantity(u64::from(quantity)));
+        assert_eq!({ entered(&with_tags(&order, &[])).quantity }, Quantity(u64::from(quantity)));
     }
 }
 
@@ -428,7 +428,7 @@ fn replace_is_read_whole() {
                 self_match_prevention: Some(SelfMatchPrevention::Off),
                 self_match_group: Some(SelfMatchGroup::BLANK),
                 post_only: Some(false),
-                minimum_quantity: Some(Lots(0)),
+                minimum_quantity: Some(Lots::new(0)),
             },
             instructions: None,
         }),
@@ -594,6 +594,60 @@ fn commands_of_the_exchange_have_no_request() {
     }
 }
 
+/// A quantity that needs more than 32 bits has no message, wherever it is.
+#[test]
+fn quantities_beyond_32_bits_cannot_be_said() {
+    let (most, beyond) = (u64::from(u32::MAX), u64::from(u32::MAX) + 1);
+    let symbol = Symbol::new("AAPL").unwrap();
+    let limit =
+        |quantity| EnterOrder::limit(key(0, 1), Side::Buy, symbol, Quantity(quantity), Price(100));
+    let commands = |lots: u64| {
+        let (quantity, minimum) = (Quantity(lots), Lots::new(lots));
+        let mut with_minimum = limit(1);
+        with_minimum.conditions.minimum_quantity = minimum;
+        let mut iceberg = limit(1);
+        iceberg.instructions.shown_quantity = minimum;
+        let terms = ReplaceTerms {
+            side: None,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity,
+            price: Price(100),
+            client_order_id: ClientOrderId::BLANK,
+            shares_located: false,
+            locate_broker: Firm::BLANK,
+            conditions: ConditionChanges::NONE,
+            instructions: None,
+        };
+        let conditions =
+            ConditionChanges { minimum_quantity: Some(minimum), ..ConditionChanges::NONE };
+        let few = Quantity(1);
+        let with_minimum_again = ReplaceTerms { quantity: few, conditions, ..terms };
+        let replace = |terms| {
+            let (original_user_ref_num, key) = (1, key(0, 2));
+            Command::Replace(ReplaceOrder { original_user_ref_num, key, terms: Some(terms) })
+        };
+        [
+            Command::Enter(limit(lots)),
+            Command::Enter(with_minimum),
+            Command::Enter(iceberg),
+            replace(terms),
+            replace(with_minimum_again),
+            Command::Cancel(CancelOrder { key: key(0, 1), quantity }),
+            Command::Modify(ModifyOrder { key: key(0, 1), side: Side::Buy, quantity }),
+        ]
+    };
+    for command in commands(most) {
+        let message = ouch::request(&command).expect("32 bits say it");
+        let read = ouch::command(&message, SESSION, RECEIVED).unwrap();
+        assert_eq!(read, command);
+    }
+    for command in commands(beyond) {
+        assert!(ouch::request(&command).is_none(), "{command:?}");
+    }
+}
+
 fn random_command(seeded: &mut Seeded) -> Command {
     let channel = if seeded.once_in(2) { 0 } else { seeded.bytes(1)[0] };
     let key = key(channel, u32::try_from(seeded.below(1 << 32)).unwrap());
@@ -608,7 +662,7 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let symbol = Symbol::new(seeded.pick::<&str>(&["AAPL", "BRK.B", "X"])).unwrap();
     let client_order_id = ClientOrderId::new(&format!("C{}", seeded.below(1 << 30))).unwrap();
     let group = *seeded.pick(&[SelfMatchGroup::BLANK, SelfMatchGroup::new("G1").unwrap()]);
-    let minimum = Lots(u32::try_from(seeded.below(3)).unwrap());
+    let minimum = Lots::new(seeded.below(3) as u64);
     let pricings = [Pricing::Limit, Pricing::PrimaryPeg, Pricing::MarketPeg, Pricing::MidpointPeg];
     let pricing = *seeded.pick(&pricings);
     let lives = [TimeInForce::Day, TimeInForce::ImmediateOrCancel, TimeInForce::GoodTillTime];
@@ -616,8 +670,8 @@ fn random_command(seeded: &mut Seeded) -> Command {
     let instructions = Instructions {
         pricing,
         offset: if pricing.is_pegged() { seeded.next() as i32 } else { 0 },
-        shown_quantity: Lots(u32::try_from(seeded.below(3)).unwrap()),
-        shown_range: Lots(u32::try_from(seeded.below(2)).unwrap()),
+        shown_quantity: Lots::new(seeded.below(3) as u64),
+        shown_range: u32::try_from(seeded.below(2)).unwrap(),
         expires_s: match seeded.below(2) {
             0 => 0,
             _ => 1_700_000_002 + u32::try_from(seeded.below(86_399)).unwrap(),

@@ -65,7 +65,7 @@ fn conditions() -> Conditions {
         self_match_prevention: SelfMatchPrevention::CancelNewest,
         self_match_group: SelfMatchGroup::new("G1").unwrap(),
         post_only: true,
-        minimum_quantity: Lots(258),
+        minimum_quantity: Lots::new(258),
     }
 }
 
@@ -78,7 +78,7 @@ fn accepted() -> Accepted {
         order_type: OrderType::Limit,
         time_in_force: TimeInForce::Day,
         display: Display::Visible,
-        quantity: Lots(100),
+        quantity: Lots::new(100),
         price: Ticks(1_503_400),
         attributes: OrderAttributes {
             client_order_id: ClientOrderId::new("CLORD1").unwrap(),
@@ -125,7 +125,7 @@ fn replaced() -> Replaced {
         display,
         in_place: true,
         original_displayed: true,
-        leaves: Lots(400),
+        leaves: Lots::new(400),
         price,
         client_order_id: accepted().attributes.client_order_id,
         firm: Firm::new("FIRM").unwrap(),
@@ -211,7 +211,7 @@ fn trade_tells_maker_then_taker() {
         taker_side: Side::Sell,
         price: Price(1_503_400),
         quantity: Quantity(100),
-        maker_displayed: true,
+        maker_shown: Quantity(1_000),
         maker: fill(FIRST, 0, 1),
         taker: fill(SECOND, 3, 77),
         auction: None,
@@ -270,7 +270,7 @@ fn optional_appendage_names_the_channel() {
                     quantity: Quantity(60),
                     leaves: Quantity(40),
                     booked: true,
-                    shown: Shown { before: Lots(100), after: Lots(40) },
+                    shown: Shown { before: Quantity(100), after: Quantity(40) },
                     reason: *reason,
                     cause: CommandKind::Cancel,
                 }),
@@ -301,8 +301,8 @@ fn optional_appendage_names_the_channel() {
                     price: Price(1_503_400),
                     booked,
                     shown: Shown {
-                        before: Lots(if displayed { 60 } else { 0 }),
-                        after: Lots::ZERO,
+                        before: Quantity(if displayed { 60 } else { 0 }),
+                        after: Quantity::ZERO,
                     },
                     prevention: SelfMatchPrevention::CancelOldestOfSessions,
                 }),
@@ -327,7 +327,7 @@ fn optional_appendage_names_the_channel() {
                 side: Side::SellShortExempt,
                 quantity: Quantity(10),
                 leaves: Quantity(40),
-                shown: Shown { before: Lots(50), after: Lots(40) },
+                shown: Shown { before: Quantity(50), after: Quantity(40) },
             }),
             &with_channel(MessageBuffer::new(&ouch::OrderModified {
                 message_type: ouch::OrderModified::TYPE,

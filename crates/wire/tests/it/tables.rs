@@ -118,8 +118,13 @@ fn structs_are_the_layouts() {
         ("moldudp64", moldudp64_tables()),
     ] {
         let layouts = layouts[protocol].as_object().unwrap();
-        assert_eq!(layouts.len(), tables.len(), "{protocol}");
+        let ours = usize::from(protocol == "itch50");
+        assert_eq!(layouts.len(), tables.len() - ours, "{protocol}");
         for (key, name, fields) in tables {
+            // Our own.
+            if protocol == "itch50" && key == "p" {
+                continue;
+            }
             let layout = &layouts[&key];
             assert_eq!(layout["name"].as_str(), Some(name), "{protocol} {key}");
             let rows = layout["fields"].as_array().unwrap();

@@ -42,10 +42,13 @@ fn auction_trade(maker_displayed: bool, taker_displayed: bool, phase: Phase) -> 
         taker_side: Side::Sell,
         price: Price(1_503_400),
         quantity: Quantity(100),
-        maker_displayed,
+        maker_shown: Quantity(if maker_displayed { 300 } else { 0 }),
         maker: fill(SessionId(1), 0, 1),
         taker: fill(SessionId(2), 0, 1),
-        auction: Some(AuctionTrade { phase, taker_displayed }),
+        auction: Some(AuctionTrade {
+            phase,
+            taker_shown: Quantity(if taker_displayed { 300 } else { 0 }),
+        }),
     })
 }
 

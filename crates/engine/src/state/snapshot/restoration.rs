@@ -311,7 +311,7 @@ impl Restoration {
         }
         let Contingent { slot, instrument_id, .. } = contingents[id];
         let triggers = &mut triggers[usize::from(instrument_id.0) - 1];
-        triggers.remove(contingents, hash, pool[slot].order.side, id);
+        triggers.remove(contingents, hash, pool[slot].order.side(), id);
         contingents.next_place = turn.place;
         contingents.line_up(id, turn.trigger, hash);
         contingents.has_triggered_left = true;
@@ -395,7 +395,7 @@ impl Restoration {
             is_contingent: contingent.is_some(),
         });
         order.reduce(canceled);
-        order.is_iceberg = iceberg.is_some();
+        order.set_iceberg(iceberg.is_some());
         order.set_for_auction(waits);
         let parts = iceberg.is_none_or(|it| {
             let shown = it.shown.quantity();
@@ -423,11 +423,11 @@ impl Restoration {
         // Auction-only orders are together, displayed or not.
         let level = |it: &Order| {
             let auction = it.for_auction().time_in_force();
-            let displayed = auction.is_none() && it.display.is_displayed();
-            (it.instrument_id, it.side.is_buy(), it.price(), displayed, auction)
+            let displayed = auction.is_none() && it.display().is_displayed();
+            (it.instrument_id, it.side().is_buy(), it.price(), displayed, auction)
         };
         let elder = self.elder.map(|slot| &engine.pool[slot].order);
-        if elder.is_some_and(|it| level(it) == level(&order) && order.order_id <= it.order_id) {
+        if elder.is_some_and(|it| level(it) == level(&order) && order.order_id() <= it.order_id()) {
             return Err(DecodeError::Field("order id"));
         }
         engine.money.restore_order(&order)?;
@@ -465,7 +465,7 @@ impl Restoration {
             (false, parent) if parent != 0 => State::ForParent,
             _ => return Err("parent"),
         };
-        let is_good_till_time = order.time_in_force == TimeInForce::GoodTillTime;
+        let is_good_till_time = order.time_in_force() == TimeInForce::GoodTillTime;
         if is_good_till_time != (instructions.expires_s != 0) {
             return Err("expiry");
         }
@@ -482,7 +482,7 @@ impl Restoration {
         };
         if is_pegged
             && (!limit_fits
-                || order.display.is_displayed()
+                || order.display().is_displayed()
                 || order.for_auction() != ForAuction::No)
         {
             return Err("limit");
@@ -500,7 +500,7 @@ impl Restoration {
         let id = contingents.add(contingent);
         if state == State::ForTrigger {
             let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
-            triggers.restore(contingents, hash, order.side, id, mark);
+            triggers.restore(contingents, hash, order.side(), id, mark);
         }
         contingents.place(id, slot, state, &order, hash);
         if state == State::ForAuction {

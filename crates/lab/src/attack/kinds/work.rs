@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Attack] = &[
         "trades of one order",
         nothing,
         |me| {
-            let instructions = Instructions { shown_quantity: Lots(1), ..Instructions::NONE };
+            let instructions = Instructions { shown_quantity: Lots::new(1), ..Instructions::NONE };
             me.place(1_000, |order, _| EnterOrder {
                 quantity: Quantity(100),
                 instructions,
@@ -195,7 +195,7 @@ fn large(me: &mut Attacker<'_>, above: i64) -> EnterOrder {
 }
 
 fn minimum(order: EnterOrder, lots: u64) -> EnterOrder {
-    let minimum_quantity = Lots(u32::try_from(lots).expect("it fits an order"));
+    let minimum_quantity = Lots::new(lots);
     let quantity = Quantity(lots);
     EnterOrder {
         quantity,

@@ -92,7 +92,7 @@ impl Reports {
         let Some(listed) = directory.get(traded.instrument_id) else { return };
         let is_taker = fill.key == traded.taker.key;
         let is_buy = (traded.taker_side == Side::Buy) == is_taker;
-        let leaves = fill.leaves.lots().0 + traded.quantity.lots().0;
+        let leaves = fill.leaves.0 + traded.quantity.0;
         let order = ReportedOrder {
             id: numbered_id(number),
             order_id: fill.order_id.0,

@@ -117,7 +117,7 @@ impl Reports {
             builder.text(41, original.as_str());
         }
         builder.text(55, order.symbol.as_str()).char(54, order.side);
-        builder.number(38, order.quantity.into());
+        builder.number(38, order.quantity);
         // An order that was live before its session was copied has neither.
         if order.order_type > 0 {
             builder.char(40, order.order_type);
@@ -133,7 +133,7 @@ impl Reports {
         if let Some((_, price, quantity)) = report.trade {
             builder.number(32, quantity).decimal(31, price.into(), 4);
         }
-        builder.number(151, order.leaves.into()).number(14, order.executed.into());
+        builder.number(151, order.leaves).number(14, order.executed);
         builder.decimal(6, average(order.notional, order.executed), 8).time(60, time);
         if let Some(reject) = report.reject {
             builder.number(103, reject);
@@ -173,7 +173,7 @@ impl Reports {
         // A symbol that is too long for the venue is not repeated.
         let symbol = if request.symbol.is_blank() { "?" } else { request.symbol.as_str() };
         builder.text(55, symbol).char(54, request.code);
-        builder.number(38, request.quantity.into()).number(151, 0).number(14, 0).number(6, 0);
+        builder.number(38, request.quantity.get()).number(151, 0).number(14, 0).number(6, 0);
         builder.time(60, time).number(103, code).text(58, text);
         self.finish(builder, send);
     }
@@ -250,12 +250,12 @@ impl Reports {
 }
 
 /// The average price in units of 10^-8, rounded half up; 0 if nothing was executed.
-fn average(notional: u64, executed: u32) -> u128 {
+fn average(notional: u128, executed: u64) -> u128 {
     if executed == 0 {
         return 0;
     }
     let executed = u128::from(executed);
-    (u128::from(notional) * 10_000 + executed / 2) / executed
+    (notional * 10_000 + executed / 2) / executed
 }
 
 /// A letter, a number, and perhaps another letter.
