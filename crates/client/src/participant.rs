@@ -10,6 +10,7 @@
 
 mod fix;
 mod tcp;
+mod stamped;
 mod udp;
 
 use std::{io, net::SocketAddr, thread, time::Duration};
@@ -30,6 +31,7 @@ use ring::Clock;
 pub use fix::{
     FixFrames, FixWriter, Garbled, replaced as fix_replaced, side_code as fix_side_code,
 };
+pub use stamped::{Connection, StampedStream};
 pub use tcp::{ClientState, TcpClient, connect_tcp};
 pub use udp::{DatagramBatching, DatagramSocket, UdpClient, UdpClientReport};
 
@@ -56,6 +58,9 @@ pub enum ClientError {
     /// The kernel does not split and gather datagrams.
     #[error("this kernel has no UDP_SEGMENT and UDP_GRO: they need Linux 5.0 or newer")]
     Segments(#[source] io::Error),
+    /// The kernel does not say when packets leave and arrive.
+    #[error("this system does not note when packets leave and arrive (SO_TIMESTAMPING)")]
+    Stamps(#[source] io::Error),
     /// The socket failed while reading.
     #[error("cannot read from the venue")]
     Receive(#[source] io::Error),

@@ -17,5 +17,5 @@ pub use join::{
 };
 pub use receiver::{
     FeedLineReport, FeedReceiver, FeedReceiverConfig, FeedReceiverError, FeedReceiverReport,
-    FeedSource, RECEIVE_BUFFER_BYTES,
+    FeedSource, RECEIVE_BUFFER_BYTES, feed_socket,
 };

@@ -11,6 +11,7 @@
 mod datagrams;
 mod segments;
 mod send_queue;
+mod packet_times;
 mod descriptors;
 mod uring;
 mod buffer_ring;
@@ -34,6 +35,7 @@ pub use datagrams::{
 pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
 pub use free_space::free_bytes;
 pub use network_namespace::enter_network_namespace;
+pub use packet_times::{PacketSent, next_packet_sent, receive_stamped, stamp_packets};
 pub use power::cut_power;
 pub use random::random_u64;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};

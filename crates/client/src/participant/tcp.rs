@@ -55,6 +55,8 @@ pub struct TcpClient<S = TcpStream> {
     /// The last text of the venue for people.
     debug_text: Option<String>,
     buffer: Box<[u8]>,
+    /// Bytes that the connection took so far.
+    written: u64,
 }
 
 impl TcpClient {
@@ -98,7 +100,19 @@ impl<S: Read + Write> TcpClient<S> {
             name: None,
             debug_text: None,
             buffer: vec![0; READ_LEN].into_boxed_slice(),
+            written: 0,
         }
+    }
+
+    /// The connection.
+    pub fn connection(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// Bytes that the connection took so far, and those that wait for it.
+    #[must_use]
+    pub fn bytes_sent(&self) -> u64 {
+        self.written + self.session.outgoing().len() as u64
     }
 
     /// Where the login stands.
@@ -135,6 +149,18 @@ impl<S: Read + Write> TcpClient<S> {
         &mut self,
         now_ns: u64,
         on_message: &mut impl FnMut(u64, &[u8]),
+    ) -> Result<usize, ClientError> {
+        self.poll_beside(now_ns, &mut |_, number, message| on_message(number, message))
+    }
+
+    /// [`poll`](Self::poll), with the connection beside each message, as it is after the read that brought it.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn poll_beside(
+        &mut self,
+        now_ns: u64,
+        on_message: &mut impl FnMut(&S, u64, &[u8]),
     ) -> Result<usize, ClientError> {
         if matches!(self.state, ClientState::Ended | ClientState::Rejected(_)) {
             return Ok(0);
@@ -180,7 +206,10 @@ impl<S: Read + Write> TcpClient<S> {
         while !self.session.outgoing().is_empty() {
             match self.stream.write(self.session.outgoing()) {
                 Ok(0) => return Err(ClientError::Closed),
-                Ok(written) => self.session.sent(written),
+                Ok(written) => {
+                    self.session.sent(written);
+                    self.written += written as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ClientError::Send(error)),
@@ -202,7 +231,7 @@ impl<S: Read + Write> TcpClient<S> {
     fn turn(
         &mut self,
         now_ns: u64,
-        on_message: &mut impl FnMut(u64, &[u8]),
+        on_message: &mut impl FnMut(&S, u64, &[u8]),
     ) -> Result<usize, ClientError> {
         self.flush()?;
         let mut delivered = 0;
@@ -232,7 +261,7 @@ impl<S: Read + Write> TcpClient<S> {
 
     fn take_happenings(
         &mut self,
-        on_message: &mut impl FnMut(u64, &[u8]),
+        on_message: &mut impl FnMut(&S, u64, &[u8]),
     ) -> Result<usize, ClientError> {
         let mut delivered = 0;
         while let Some(happening) = self.session.next().map_err(ClientError::Violation)? {
@@ -243,7 +272,7 @@ impl<S: Read + Write> TcpClient<S> {
                 }
                 ClientHappening::Rejected(reason) => self.state = ClientState::Rejected(reason),
                 ClientHappening::Sequenced(stream_sequence, message) => {
-                    on_message(stream_sequence, message);
+                    on_message(&self.stream, stream_sequence, message);
                     delivered += 1;
                 }
                 ClientHappening::EndOfSession => self.state = ClientState::Ended,

@@ -495,6 +495,15 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
+/// A nonblocking socket at which a feed comes in.
+///
+/// # Errors
+/// [`FeedReceiverError::Open`].
+pub fn feed_socket(feed: FeedSource) -> Result<UdpSocket, FeedReceiverError> {
+    let opened = open_feed(feed).map_err(|source| FeedReceiverError::Open { feed, source })?;
+    Ok(opened.0)
+}
+
 fn open_feed(source: FeedSource) -> io::Result<(UdpSocket, usize)> {
     let local = match source {
         FeedSource::Multicast { group, .. } => SocketAddr::V4(group),

@@ -1,0 +1,125 @@
+//! A TCP connection of which the kernel says when packets left and arrived.
+//!
+//! Invariant: a time is that of the kernel or there is none.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::fd::AsFd,
+};
+
+use super::{ClientError, connect_tcp};
+
+/// A nonblocking connection, and when its packets left and arrived, where that is known.
+pub trait Connection: Read + Write {
+    /// Unix time at which the packet arrived that has the last byte of the last read.
+    fn arrived_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Unix time at which the packet left that has the last of the first `bytes` bytes written. From call to call
+    /// `bytes` must not fall: earlier times are forgotten.
+    fn left_ns(&mut self, _bytes: u64) -> Option<u64> {
+        None
+    }
+}
+
+impl Connection for TcpStream {}
+
+/// A connection that asks the kernel for these times (SO_TIMESTAMPING): where a packet is handed to the interface, and
+/// where it comes from it.
+#[derive(Debug)]
+pub struct StampedStream {
+    stream: TcpStream,
+    arrived_ns: Option<u64>,
+    /// Packets that left: bytes up to the end of each, and when.
+    left: VecDeque<(u64, u64)>,
+    /// Bytes up to the end of the newest of them, and of the newest that had to go.
+    left_bytes: u64,
+    forgotten_bytes: u64,
+    /// Writes since the kernel was asked last.
+    writes: usize,
+}
+
+/// Packets that are kept at most, for requests whose answer is awaited.
+const LEFT_MAX: usize = 1 << 16;
+/// The kernel is asked after so many writes, before its queue is full and times are lost.
+const WRITES_MAX: usize = 32;
+
+impl StampedStream {
+    /// Connects. Waits for the connection, at most 3 s.
+    ///
+    /// # Errors
+    /// [`ClientError::Connect`]; [`ClientError::Stamps`] if the system has no such times.
+    pub fn connect(address: SocketAddr) -> Result<Self, ClientError> {
+        let stream = connect_tcp(address)?;
+        os::stamp_packets(stream.as_fd()).map_err(ClientError::Stamps)?;
+        Ok(Self {
+            stream,
+            arrived_ns: None,
+            left: VecDeque::new(),
+            left_bytes: 0,
+            forgotten_bytes: 0,
+            writes: 0,
+        })
+    }
+
+    /// Asks the kernel which packets have left since.
+    fn take_left(&mut self) {
+        // A packet that the queue of the kernel does not give has no time.
+        while let Ok(Some(sent)) = os::next_packet_sent(self.stream.as_fd()) {
+            // A packet that is sent again ends no later than the newest.
+            let further = sent.bytes.wrapping_sub(self.left_bytes as u32) as i32;
+            if further > 0 {
+                self.left_bytes += further as u64;
+                if self.left.len() == LEFT_MAX
+                    && let Some((bytes, _)) = self.left.pop_front()
+                {
+                    self.forgotten_bytes = bytes;
+                }
+                self.left.push_back((self.left_bytes, sent.sent_ns));
+            }
+        }
+        self.writes = 0;
+    }
+}
+
+impl Connection for StampedStream {
+    fn arrived_ns(&self) -> Option<u64> {
+        self.arrived_ns
+    }
+
+    fn left_ns(&mut self, bytes: u64) -> Option<u64> {
+        if self.left_bytes < bytes {
+            self.take_left();
+        }
+        while self.left.front().is_some_and(|(end, _)| *end < bytes) {
+            self.left.pop_front();
+        }
+        let left = self.left.front().filter(|_| self.forgotten_bytes < bytes);
+        left.map(|(_, left_ns)| *left_ns)
+    }
+}
+
+impl Read for StampedStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (len, arrived_ns) = os::receive_stamped(self.stream.as_fd(), buffer)?;
+        self.arrived_ns = arrived_ns;
+        Ok(len)
+    }
+}
+
+impl Write for StampedStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.writes == WRITES_MAX {
+            self.take_left();
+        }
+        self.writes += 1;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
