@@ -1,34 +1,34 @@
 #!/usr/bin/env python3
-"""The latencies of `damrak load` and those of a packet capture of the same run.
+"""The latencies of `damrak load --packet-times` and those of a packet capture of the same run, request by request.
 
-usage: latency.py PACKETS PORT LOAD_JSON
+usage: latency.py PACKETS PORT FOLDER
 
-The capture's latency of a request is the time from the packet on loopback that completes the request to the packet
-that completes its answer. The generator's is the time from when the request was due to when its answer was read. So
-the generator's has more in it: making and sending the request, and reading the answer. The check holds if
+A request has three latencies. The capture's is the time from the packet on loopback that completes the request to the
+packet that completes its answer. That of the generator's packets is the same by its own socket: it asks the kernel when
+its packets leave and arrive. Its own is the time from the clock reading before it builds the request to the one after it
+has read the answer; building, sending, waking up and reading are in it as well, and so is the time without a core.
 
-* both have the same number of answered requests,
-* at no percentile the generator's latency is the shorter one,
-* the medians differ by less than 5 %, or by less than 20 us where that is more: what the way between the process
-  and the packet takes on both sides.
+The first two are taken at the same places in the kernel, whichever process has a core, so they must agree: that is
+judged. The third one cannot be the shorter one, for no request. The check holds if
 
-The last line is the outcome.
+* both have the same answered requests,
+* of 100 requests 99 have a latency by packets that is within 5 % of the capture's, and so are the medians,
+* no request has a latency of its own below that by packets.
+
+The last line is the outcome. `own_above_packets_ns` says how much longer the generator's own latencies are.
 """
 
+import csv
 import json
+import pathlib
 import struct
 import subprocess
 import sys
 
 import ouch
 
-SHARE_MAX = 0.05
-BOUNDARY_NS = 20_000
-# The generator keeps latencies to three digits.
-DIGITS = 0.998
-QUANTILES = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
-# The share of time without a core from which on the generator warns, because its figures say more of the machine.
-CORE_WAIT_SHARE_MAX = 0.01
+DIFFERENCE_MAX = 0.05
+AGREEING_MIN = 0.99
 
 
 class Incomplete(Exception):
@@ -106,8 +106,8 @@ def answer_key(message):
 
 
 def captured(packets, port):
-    """Latencies in nanoseconds, in no order."""
-    asked, latencies = {}, []
+    """The latency of each answered request, in nanoseconds."""
+    asked, latencies = {}, {}
     for stream, is_request, time, message in messages(packets, port):
         key = request_key(message) if is_request else answer_key(message)
         if key is None:
@@ -115,53 +115,63 @@ def captured(packets, port):
         if is_request:
             asked[stream, key] = time
         elif (stream, key) in asked:
-            latencies.append(time - asked.pop((stream, key)))
+            latencies[key] = time - asked.pop((stream, key))
     return latencies
 
 
-def quantile(counts, share):
-    """The least latency that this share of them does not exceed; `counts` has pairs of latency and number."""
-    rank = share * sum(count for _, count in counts)
-    seen = 0
-    for latency, count in sorted(counts):
-        seen += count
-        if seen >= rank:
-            return latency
-    raise ValueError("there are no latencies")
+def generated(folder):
+    """The latencies of each answered request: by packets, and its own."""
+    with open(pathlib.Path(folder) / "order-to-ack.csv", newline="") as file:
+        rows = [{name: text if name == "request" else int(text) for name, text in row.items()}
+                for row in csv.DictReader(file)]
+    kind = {"enter": "order", "replace": "order", "cancel": "cancel"}
+    return {
+        (kind[row["request"]], row["user_ref_num"]): (
+            row["packet_arrived_ns"] - row["packet_left_ns"], row["answered_ns"] - row["sent_ns"]
+        )
+        for row in rows
+    }
 
 
-def is_disturbed(load):
-    """True if the generator lacked a core for so long that its latencies are those of the machine."""
-    evidence = load["evidence"]
-    return (evidence["core_wait_ns"] or 0) > CORE_WAIT_SHARE_MAX * evidence["sending_ns"]
+def quantile(values, share):
+    """The least of the values that this share of them does not exceed."""
+    return sorted(values)[max(0, -int(-share * len(values) // 1) - 1)]
 
 
-def compare(packets, port, load):
-    seen = captured(packets, port)
-    outcome = {"check": "latency", "captured": len(seen), "answered": load["replies"]}
-    if len(seen) != load["replies"] or not seen:
-        outcome["why"] = f"the capture has {len(seen)} answered requests, the generator {load['replies']}"
+def compare(packets, port, folder):
+    """For a load of one session."""
+    outside, own = captured(packets, port), generated(folder)
+    outcome = {"check": "latency", "captured": len(outside), "answered": len(own)}
+    if not outside or set(outside) != set(own):
+        missing = len(set(outside) ^ set(own))
+        outcome["why"] = f"{missing} requests are answered in one of them only"
         return outcome
-    ours, theirs = load["counts"], [(latency, 1) for latency in seen]
-    pairs = {share: (quantile(ours, share), quantile(theirs, share)) for share in QUANTILES}
-    outcome["ns"] = {f"p{100 * share:g}": pair for share, pair in pairs.items()}
-    own, outside = pairs[0.5]
-    outcome["median_differs_by"] = round(own / outside - 1, 4)
-    shorter = [share for share, (own, outside) in pairs.items() if own < outside * DIGITS]
-    if load["unanswered"] or load["unsent"]:
-        outcome["why"] = "requests were not answered or not sent"
-    elif shorter:
-        outcome["why"] = f"the generator's latency is too short at p{100 * shorter[0]:g}"
-    elif own - outside > max(SHARE_MAX * outside, BOUNDARY_NS):
-        outcome["why"] = f"the medians differ: {own} and {outside} ns"
-        outcome["is_disturbed"] = is_disturbed(load)
+    keys = sorted(own)
+    differences = [abs(own[key][0] / outside[key] - 1) for key in keys]
+    agreeing = sum(difference <= DIFFERENCE_MAX for difference in differences) / len(keys)
+    medians = {
+        "capture": quantile(outside.values(), 0.5),
+        "packets": quantile([packets for packets, _ in own.values()], 0.5),
+        "own": quantile([user for _, user in own.values()], 0.5),
+    }
+    above = [user - packets for packets, user in own.values()]
+    outcome["median_ns"] = medians
+    outcome["differs_by"] = {f"p{100 * share:g}": round(quantile(differences, share), 4) for share in [0.5, 0.99, 1]}
+    outcome["within_5_percent"] = round(agreeing, 5)
+    outcome["own_above_packets_ns"] = {f"p{100 * share:g}": quantile(above, share) for share in [0.5, 0.9, 0.99, 1]}
+    too_short = [key for key in keys if own[key][1] < own[key][0]]
+    if agreeing < AGREEING_MIN:
+        outcome["why"] = f"only {100 * agreeing:.2f} % of the requests agree with the capture within 5 %"
+    elif abs(medians["packets"] / medians["capture"] - 1) > DIFFERENCE_MAX:
+        outcome["why"] = f"the medians differ: {medians}"
+    elif too_short:
+        outcome["why"] = f"the generator's own latency of {too_short[0]} is below that of its packets"
     return outcome
 
 
 def main():
-    packets, port, load = sys.argv[1:]
-    with open(load) as file:
-        outcome = compare(packets, int(port), json.load(file))
+    packets, port, folder = sys.argv[1:]
+    outcome = compare(packets, int(port), folder)
     outcome["ok"] = "why" not in outcome
     print(json.dumps(outcome))
     return 0 if outcome["ok"] else 1

@@ -217,12 +217,6 @@ pub fn block(rows: &[(&str, &Percentiles)]) -> String {
     text
 }
 
-/// The block of a load run: the same answers counted from when each request was due and from when
-/// it was sent.
-pub fn order_to_ack_block(scheduled: &Percentiles, sent: &Percentiles) -> String {
-    block(&[("order→ack  (sched)", scheduled), ("order→ack  (sent)", sent)])
-}
-
 /// A duration for people, in at most six characters up to 999 s: `850ns`, `11.2µs`, `214µs`,
 /// `1.1ms`, `2.0s`.
 pub fn duration_text(duration_ns: u64) -> String {
@@ -351,7 +345,7 @@ mod tests {
         };
         let sent = Percentiles { p50_ns: 999, p90_ns: 99_960, p99_ns: 999_950, ..scheduled };
         assert_eq!(
-            order_to_ack_block(&scheduled, &sent),
+            block(&[("order→ack  (sched)", &scheduled), ("order→ack  (sent)", &sent)]),
             concat!(
                 "                        p50     p90     p99   p99.9  p99.99 p99.999     max\n",
                 "order→ack  (sched)   11.2µs  14.8µs  22.9µs  61.0µs   214µs   1.1ms   1.9ms\n",

@@ -12,19 +12,24 @@ mod fix_link;
 mod link;
 mod mix;
 mod null_venue;
+mod packet_latency;
 mod replay;
 mod report;
 mod search;
 mod session;
 mod slo;
 mod tally;
+mod tick_to_trade;
 mod tracker;
 mod verdict;
 mod worker;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -41,16 +46,21 @@ use crate::{
     order_file::FileError,
     schedule::{ArrivalShape, Arrivals},
 };
-use client::participant::{ClientError, DatagramBatching};
+use client::{
+    participant::{ClientError, DatagramBatching},
+    subscriber::FeedReceiverError,
+};
 
 pub use fix_link::FixLogin;
 pub use mix::LoadMix;
 pub use null_venue::{NullVenue, NullVenueFaults};
+pub use packet_latency::{PacketLatency, RequestKind, RequestTimes};
 pub use replay::{RecordedFlow, ReplayPace};
 pub use report::{LoadCounts, LoadProgress, LoadReport, SessionFailure, grouped, reject_name};
 pub use search::RateSearch;
 pub use slo::{Slo, SloResult};
 pub use tally::LoadEvidence;
+pub use tick_to_trade::{TickClient, TickToTrade};
 pub use verdict::LoadLimit;
 
 use exchange::Exchange;
@@ -134,6 +144,8 @@ pub struct LoadOptions {
     pub requests_per_datagram: usize,
     /// How UDP sessions use the system: requests of a turn leave together.
     pub batching: DatagramBatching,
+    /// Ask the kernel when packets left and arrived; only for sessions over TCP.
+    pub packet_times: bool,
     pub mix: LoadMix,
     pub live_orders_max: usize,
     /// The most requests of a session that may wait for answers; beyond, they are sent late, and the
@@ -153,6 +165,8 @@ pub struct LoadOptions {
     pub on_message: Option<Observer>,
     /// Called with every answer, on the measuring threads.
     pub on_answer: Option<AnswerObserver>,
+    /// A reference client beside the load, which answers what the feed shows.
+    pub tick_client: Option<TickClient>,
     /// A recorded flow to send instead of the mix; the load ends with it. Symbols and seed have no effect.
     pub replay: Option<RecordedFlow>,
 }
@@ -182,6 +196,7 @@ impl LoadOptions {
             threads: 1,
             requests_per_datagram: 1,
             batching: DatagramBatching::Batch,
+            packet_times: false,
             mix: LoadMix::default(),
             live_orders_max: LoadMix::default().live_orders_max(),
             outstanding_max: OUTSTANDING_MAX_DEFAULT,
@@ -193,6 +208,7 @@ impl LoadOptions {
             timers: Timers::default(),
             on_message: None,
             on_answer: None,
+            tick_client: None,
             replay: None,
         }
     }
@@ -220,6 +236,7 @@ impl LoadOptions {
         let is_sound = |symbol: &LoadSymbol| {
             symbol.price_increment.0 > 0 && symbol.mid.0 >= symbol.price_increment.0
         };
+        let is_udp = |session: &LoadSession| matches!(session, LoadSession::Udp { .. });
         let mistake = if self.sessions.is_empty() {
             "no session is given"
         } else if self.symbols.is_empty() && self.replay.is_none() {
@@ -238,6 +255,8 @@ impl LoadOptions {
             "the number of requests per datagram is 0"
         } else if self.outstanding_max == 0 || self.pacing == (Loop::Closed { outstanding: 0 }) {
             "the number of outstanding requests is limited to 0"
+        } else if self.packet_times && self.sessions.iter().any(is_udp) {
+            "the times of packets are known of TCP only"
         } else if self.progress_ns == 0 {
             "the progress interval is 0"
         } else {
@@ -258,6 +277,8 @@ pub enum LoadError {
         session: usize,
         source: FailureReason,
     },
+    #[error("the client of --tick-to-trade is not ready")]
+    TickClient(#[source] FailureReason),
     #[error("stopped before the load began")]
     Stopped,
     #[error("cannot replay the recorded flow")]
@@ -281,6 +302,8 @@ pub enum FailureReason {
     Malformed(#[from] ouch::Malformed),
     #[error("the session's order numbers are used up")]
     NumbersUsedUp,
+    #[error(transparent)]
+    Feed(#[from] FeedReceiverError),
     #[error("FIX: {0}")]
     Fix(String),
     #[error("{0}")]
@@ -301,6 +324,8 @@ pub fn run(
 ) -> Result<LoadReport, LoadError> {
     options.check()?;
     let sessions = session::open_all(options, clock, stop)?;
+    let open_tick_client = |client| tick_to_trade::open(client, options, clock, stop);
+    let tick_client = options.tick_client.as_ref().map(open_tick_client).transpose()?;
 
     let mut stream_names: Vec<String> = sessions.iter().filter_map(Session::stream_name).collect();
     stream_names.sort_unstable();
@@ -318,7 +343,10 @@ pub fn run(
     let exchanges: Vec<Exchange> = (0..thread_count).map(|_| Exchange::default()).collect();
     let start_ns = clock.now_ns();
 
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let is_over = &is_over;
+        let answering = tick_client.map(|client| scope.spawn(move || client.run(clock, is_over)));
         let workers: Vec<_> = shares
             .into_iter()
             .zip(&exchanges)
@@ -353,6 +381,9 @@ pub fn run(
             let outcome = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             report.add(outcome, start_ns);
         }
+        is_over.store(true, Ordering::Relaxed);
+        report.tick_to_trade = answering
+            .map(|client| client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         report.end(options, clock.now_ns().saturating_sub(start_ns));
         Ok(report)
     })
@@ -391,6 +422,8 @@ pub fn floor(
         ramp_to_per_second: None,
         on_message: None,
         on_answer: None,
+        packet_times: false,
+        tick_client: None,
         replay: None,
         ..options.clone()
     };
@@ -417,6 +450,7 @@ impl LoadReport {
             late_ns: options.late_ns,
             outstanding_max: options.outstanding_max,
             stream_names,
+            packets: options.packet_times.then(PacketLatency::default),
             ..Self::default()
         }
     }
@@ -427,6 +461,9 @@ impl LoadReport {
         self.counts.merge(&tally.counts);
         self.scheduled.merge(&tally.scheduled);
         self.sent.merge(&tally.sent);
+        if let Some((all, packets)) = self.packets.as_mut().zip(tally.packets) {
+            all.merge(packets);
+        }
         self.evidence.merge(&evidence);
         let span = |last_ns: u64| last_ns.saturating_sub(start_ns);
         self.sent_ns_span = self.sent_ns_span.max(span(tally.sent_ns_last));

@@ -5,8 +5,8 @@ mod stages;
 
 use std::{
     fs,
-    io::IsTerminal,
-    net::SocketAddr,
+    io::{self, IsTerminal, Write},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
     sync::{
@@ -22,8 +22,8 @@ use lab::{
     latency::{Latency, Percentiles},
     load::{
         FailureReason, LoadError, LoadMix, LoadOptions, LoadProgress, LoadReport, LoadSession,
-        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, RateSearch, RecordedFlow, ReplayPace,
-        SessionFailure, Slo, SloResult, reject_name,
+        LoadSymbol, Loop, OUTSTANDING_MAX_DEFAULT, PacketLatency, RateSearch, RecordedFlow,
+        ReplayPace, SessionFailure, Slo, SloResult, TickClient, TickToTrade, reject_name,
     },
     schedule::Arrivals,
 };
@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use wire::{fix::Version, soupbintcp::LoginRejectReason};
 
 pub(super) use self::content::symbols;
-use self::content::{replay, sessions, stock_directory};
+use self::content::{replay, sessions, stock_directory, tick_client};
 use super::{
     command_line,
     output::{duration, grouped, print_json, print_line, table},
@@ -56,6 +56,7 @@ use venue::{
     damrak load --rate 10k/s --for 2s --slo 'p99<1ms,loss==0' --find-max\n  \
     damrak load --connections 3 --rate 1k/s..100k/s\n  \
     damrak load --fix ALICE:alice --fix-version 4.2 --rate 1k/s\n  \
+    damrak load --rate 1k/s --tick-to-trade user02:password02\n  \
     damrak load --replay orders.csv.gz --instruments instruments.csv --connections 3 --speed 10\n\n\
     Exit codes of its own:\n  5  an objective of --slo was not met\n  \
     6  the venue rejected every order")]
@@ -113,6 +114,25 @@ pub struct Arguments {
     /// The venue's admin API (admin.address), to ask how long orders took from stage to stage inside the venue.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
+    /// Ask the kernel when packets left and arrived (SO_TIMESTAMPING, over TCP), and count latency from packet to packet
+    /// beside that of this program. With --out the times of each request are in order-to-ack.csv.
+    #[arg(long, conflicts_with = "udp")]
+    packet_times: bool,
+    /// A reference client beside the load, over SoupBinTCP to --to: it answers each order that the feed shows with one of
+    /// its own, which cannot trade, and measures from the packet of the feed to the packets of its order and of the reply.
+    #[arg(long, value_name = "USER:PASSWORD")]
+    tick_to_trade: Option<String>,
+    /// The feed of --tick-to-trade: the multicast group, or the local address to which it is sent.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "239.10.10.10:26477",
+        requires = "tick_to_trade"
+    )]
+    feed: SocketAddr,
+    /// Interface to join the group on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "tick_to_trade")]
+    feed_interface: Ipv4Addr,
     /// Do not measure the floor: the same load on a null venue for a second, which shows how much of a
     /// latency is the generator, the machine and loopback.
     #[arg(long)]
@@ -231,6 +251,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         named,
         symbols: symbols(&names, arguments.price, arguments.price_increment)?,
         replay: replay(arguments)?,
+        tick_client: tick_client(arguments)?,
         stop: stop_flag(&[])?,
         clock,
     };
@@ -255,6 +276,7 @@ struct Laboratory<'a> {
     named: Vec<(String, LoadSession)>,
     symbols: Vec<LoadSymbol>,
     replay: Option<RecordedFlow>,
+    tick_client: Option<TickClient>,
     stop: Arc<AtomicBool>,
     clock: SystemClock,
 }
@@ -342,6 +364,8 @@ impl Laboratory<'_> {
         options.seed = arguments.seed;
         options.threads = arguments.threads;
         options.requests_per_datagram = arguments.pack;
+        options.packet_times = arguments.packet_times;
+        options.tick_client = self.tick_client;
         options.mix = arguments.mix;
         options.live_orders_max = arguments.mix.live_orders_max();
         if arguments.gso {
@@ -479,6 +503,11 @@ impl Laboratory<'_> {
             let reasons: Vec<_> = report.failures.iter().map(name).collect();
             return Err(Failure::runtime(format!("connections lost: {}", reasons.join("; "))));
         }
+        let failed = report.tick_to_trade.as_ref().and_then(|ticks| ticks.failure.as_ref());
+        if let Some(reason) = failed {
+            let why = format!("the client of --tick-to-trade could not go on: {reason}");
+            return Err(Failure::runtime(why));
+        }
         if report.is_all_rejected() {
             return Err(Failure::new(ExitCode::Rejected, "the venue rejected every order").hint(
                 "the reasons are above; are the symbols, prices and limits those of the venue?",
@@ -498,8 +527,11 @@ impl Laboratory<'_> {
 
     /// Why the load did not begin, with the name of the session.
     fn not_begun(&self, error: LoadError) -> Failure {
-        let LoadError::Session { session, source } = error else { return Failure::runtime(error) };
-        let user = &self.named[session].0;
+        let (user, source) = match error {
+            LoadError::Session { session, source } => (&*self.named[session].0, source),
+            LoadError::TickClient(source) => ("the client of --tick-to-trade", source),
+            other => return Failure::runtime(anyhow::Error::new(other)),
+        };
         match source {
             FailureReason::Client(ClientError::Rejected(LoginRejectReason::NotAuthorized)) => {
                 Failure::runtime(format!("{user}: wrong user name or password"))
@@ -577,6 +609,8 @@ impl Laboratory<'_> {
             ("requests", json!(counts.requests())),
             ("latency_ns", scheduled.map(|latency| percentiles(&latency.percentiles())).into()),
             ("latency_from_send_ns", percentiles(&report.sent.percentiles())),
+            ("packets", report.packets.as_ref().map(packet_figures).into()),
+            ("tick_to_trade", report.tick_to_trade.as_ref().map(tick_figures).into()),
             ("limit", json!(report.limit())),
             ("verdict", json!(report.verdict())),
             ("warnings", json!(report.warnings())),
@@ -615,6 +649,29 @@ fn floor_line(floor: &LoadReport) -> String {
     )
 }
 
+fn packet_figures(packets: &PacketLatency) -> Value {
+    json!({
+        "latency_ns": percentiles(&packets.packets.percentiles()),
+        "beyond_ns": percentiles(&packets.beyond.percentiles()),
+        "without_times": packets.without,
+    })
+}
+
+fn tick_figures(ticks: &TickToTrade) -> Value {
+    json!({
+        "ticks": ticks.ticks,
+        "orders": ticks.orders,
+        "passed_over": ticks.passed_over,
+        "without_times": ticks.without,
+        "missed": ticks.missed,
+        "tick_to_order_ns": percentiles(&ticks.tick_to_order.percentiles()),
+        "order_to_ack_ns": percentiles(&ticks.order_to_ack.percentiles()),
+        "tick_to_ack_ns": percentiles(&ticks.tick_to_ack.percentiles()),
+        "answering_ns": percentiles(&ticks.answering.percentiles()),
+        "failure": ticks.failure.as_ref().map(ToString::to_string),
+    })
+}
+
 fn floor_figures(floor: &LoadReport) -> Value {
     json!({
         "answered_per_second": floor.answered_per_second(),
@@ -645,7 +702,8 @@ fn fix_version(text: &str) -> Result<Version, String> {
     }
 }
 
-/// Writes `order-to-ack.hgrm` and `order-to-ack-sent.hgrm`.
+/// Writes `order-to-ack.hgrm` and `order-to-ack-sent.hgrm`; of a reference client `tick-to-order.hgrm` and `tick-to-ack.hgrm`; if the times of packets are known also
+/// `order-to-ack-packet.hgrm` and `order-to-ack.csv`.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -653,7 +711,17 @@ pub(super) fn write_distributions(folder: &PathBuf, report: &LoadReport) -> Resu
     fs::create_dir_all(folder)
         .and_then(|()| {
             fs::write(folder.join("order-to-ack.hgrm"), report.scheduled.distribution())?;
-            fs::write(folder.join("order-to-ack-sent.hgrm"), report.sent.distribution())
+            fs::write(folder.join("order-to-ack-sent.hgrm"), report.sent.distribution())?;
+            if let Some(ticks) = &report.tick_to_trade {
+                let order = ticks.tick_to_order.distribution();
+                fs::write(folder.join("tick-to-order.hgrm"), order)?;
+                fs::write(folder.join("tick-to-ack.hgrm"), ticks.tick_to_ack.distribution())?;
+            }
+            let Some(packets) = &report.packets else { return Ok(()) };
+            fs::write(folder.join("order-to-ack-packet.hgrm"), packets.packets.distribution())?;
+            let mut csv = io::BufWriter::new(fs::File::create(folder.join("order-to-ack.csv"))?);
+            packets.write_requests(&mut csv)?;
+            csv.flush()
         })
         .map_err(|error| Failure::runtime(format!("cannot write {}: {error}", folder.display())))
 }

@@ -173,3 +173,77 @@ fn a_load_shows_the_stages_of_the_venue() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("--admin takes"), "{}", stderr(&output));
 }
+
+/// A client beside the load answers what the venue's feed shows; its figures are in the output and in files. An order of
+/// its own is never in the feed, so it does not answer itself.
+#[test]
+fn a_client_answers_the_feed_of_the_venue() {
+    let folder = tempfile::tempdir().unwrap();
+    let participant = |number: u8| {
+        format!(
+            "[[participants]]\nusername = \"user0{number}\"\npassword = \"pass01\"\nfirm = \"FIRM\"\n"
+        )
+    };
+    let path = config(folder.path(), &(participant(1) + &participant(2)));
+    let (_venue, started) = Venue::start(&path, &[]);
+    let address = |name: &str| started["addresses"][name].as_str().unwrap().to_owned();
+    let out = folder.path().join("figures");
+    let load = |feed: &str, for_: &str| {
+        damrak(&[
+            "load",
+            "--json",
+            "--no-floor",
+            "--packet-times",
+            "--to",
+            &address("order_entry"),
+            "--session",
+            "user01:pass01",
+            "--tick-to-trade",
+            "user02:pass01",
+            "--feed",
+            feed,
+            "--rate",
+            "500/s",
+            "--for",
+            for_,
+            "--out",
+            out.to_str().unwrap(),
+        ])
+    };
+    let output = load(&address("market_data"), "1s");
+    if stderr(&output).contains("SO_TIMESTAMPING") {
+        println!("skipped: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ticks = &figures["tick_to_trade"];
+    let count = |name: &str| ticks[name].as_u64().unwrap();
+    assert!(count("orders") > 0, "{figures}");
+    // It sees no more than the orders of the load that rested.
+    assert!(
+        count("ticks")
+            <= figures["accepted"].as_u64().unwrap() + figures["replaced"].as_u64().unwrap()
+    );
+    assert!(count("orders") + count("passed_over") <= count("ticks"), "{figures}");
+    let measured = ticks["tick_to_ack_ns"]["count"].as_u64().unwrap();
+    assert!(measured > 0 && measured <= count("orders"), "{figures}");
+    assert!(ticks["tick_to_order_ns"]["p50"].as_u64() <= ticks["tick_to_ack_ns"]["p50"].as_u64());
+    let packets = &figures["packets"];
+    let own = figures["latency_from_send_ns"]["max"].as_u64();
+    assert!(packets["latency_ns"]["max"].as_u64() <= own, "{figures}");
+    let answered = packets["latency_ns"]["count"].as_u64().unwrap();
+    let rows = std::fs::read_to_string(out.join("order-to-ack.csv")).unwrap();
+    assert_eq!(rows.lines().count() as u64, answered + 1);
+    for name in ["tick-to-order.hgrm", "tick-to-ack.hgrm", "order-to-ack-packet.hgrm"] {
+        assert!(out.join(name).exists(), "{name}");
+    }
+
+    let output = load("127.0.0.1:0", "100ms");
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warnings = figures["warnings"].as_array().unwrap();
+    let named = |warning: &Value| warning.as_str().unwrap().contains("is --feed the venue's?");
+    assert!(warnings.iter().any(named), "{figures}");
+    let refused = damrak(&["load", "--tick-to-trade", "nobody"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+}

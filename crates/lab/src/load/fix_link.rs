@@ -4,14 +4,9 @@
 //! none is left out. What FIX answers and OUCH does not, that a cancel or a replace came too late, is left out too,
 //! so the counts of both protocols mean the same.
 
-use std::{
-    collections::VecDeque,
-    io::{self, Read, Write},
-    net::TcpStream,
-    str,
-};
+use std::{collections::VecDeque, io, net::TcpStream, str};
 
-use client::participant::{ClientError, FixFrames, FixWriter, fix_replaced};
+use client::participant::{ClientError, Connection, FixFrames, FixWriter, fix_replaced};
 use market::{
     CancelReason, Command, EnterOrder, Quantity, RejectReason, SessionId, Text, Timestamp,
 };
@@ -25,7 +20,10 @@ use wire::{
 };
 use zerocopy::FromZeros;
 
-use super::{FailureReason, link::Link};
+use super::{
+    FailureReason,
+    link::{Arrival, Link},
+};
 
 /// Who logs on by FIX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +58,8 @@ pub(super) struct FixLink<S = TcpStream> {
     cancels: u64,
     answers: u64,
     venue: String,
+    /// Bytes that the connection took so far.
+    written: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ enum Name {
     Cancel(u32),
 }
 
-impl<S: Read + Write> FixLink<S> {
+impl<S: Connection> FixLink<S> {
     /// A session over an open, nonblocking connection; queues the Logon, which begins the numbers of both
     /// sides anew.
     pub(super) fn over(stream: S, login: &FixLogin, now_ns: u64) -> Self {
@@ -95,6 +95,7 @@ impl<S: Read + Write> FixLink<S> {
             cancels: 0,
             answers: 0,
             venue: login.venue.as_str().to_owned(),
+            written: 0,
         }
     }
 
@@ -272,11 +273,11 @@ fn next_number(next_user_ref_num: u32) -> MessageBuffer {
     })
 }
 
-impl<S: Read + Write + Send> Link for FixLink<S> {
+impl<S: Connection + Send> Link for FixLink<S> {
     fn poll(
         &mut self,
         _now_ns: u64,
-        on_message: &mut dyn FnMut(u64, &[u8]),
+        on_message: &mut dyn FnMut(Arrival<'_>),
     ) -> Result<usize, FailureReason> {
         self.flush()?;
         let mut delivered = 0;
@@ -295,7 +296,11 @@ impl<S: Read + Write + Send> Link for FixLink<S> {
             {
                 if let Some(answer) = self.answer(&Message::read(bytes))? {
                     self.answers += 1;
-                    on_message(self.answers, &answer);
+                    on_message(Arrival {
+                        stream_sequence: self.answers,
+                        message: &answer,
+                        packet_ns: self.stream.arrived_ns(),
+                    });
                     delivered += 1;
                 }
             }
@@ -319,7 +324,10 @@ impl<S: Read + Write + Send> Link for FixLink<S> {
         while !self.writer.outgoing().is_empty() {
             match self.stream.write(self.writer.outgoing()) {
                 Ok(0) => return Err(ClientError::Closed),
-                Ok(written) => self.writer.sent(written),
+                Ok(written) => {
+                    self.writer.sent(written);
+                    self.written += written as u64;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ClientError::Send(error)),
@@ -348,6 +356,14 @@ impl<S: Read + Write + Send> Link for FixLink<S> {
         0
     }
 
+    fn bytes_sent(&self) -> u64 {
+        self.written + self.writer.outgoing().len() as u64
+    }
+
+    fn packet_left_ns(&mut self, bytes: u64) -> Option<u64> {
+        self.stream.left_ns(bytes)
+    }
+
     fn log_out(&mut self, now_ns: u64) -> bool {
         self.state = State::LoggingOut;
         self.writer.put("5", now_ns, |_| {});
@@ -357,6 +373,8 @@ impl<S: Read + Write + Send> Link for FixLink<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use market::{Price, Side, Symbol, TimeInForce};
     use wire::fix::{BUILDER_LEN_MAX, Builder};
 
@@ -366,6 +384,8 @@ mod tests {
 
     /// A connection that takes everything and says nothing.
     struct Sink;
+
+    impl Connection for Sink {}
 
     impl Read for Sink {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

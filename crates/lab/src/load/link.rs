@@ -2,14 +2,21 @@
 //!
 //! Invariant: no call blocks but [`open`], which waits for a TCP connection as long as the client does.
 
-use std::io::{Read, Write};
-
 use client::participant::{
-    ClientError, ClientState, DatagramSocket, TcpClient, UdpClient, connect_tcp,
+    ClientError, ClientState, Connection, DatagramSocket, StampedStream, TcpClient, UdpClient,
+    connect_tcp,
 };
 use wire::soupbintcp::LoginRequest;
 
 use super::{FailureReason, LoadOptions, LoadSession, fix_link::FixLink};
+
+/// A sequenced message that arrived.
+pub(super) struct Arrival<'a> {
+    pub(super) stream_sequence: u64,
+    pub(super) message: &'a [u8],
+    /// When its packet did, by the kernel, if that was asked.
+    pub(super) packet_ns: Option<u64>,
+}
 
 /// What a session needs of its connection.
 pub(super) trait Link: Send {
@@ -17,7 +24,7 @@ pub(super) trait Link: Send {
     fn poll(
         &mut self,
         now_ns: u64,
-        on_message: &mut dyn FnMut(u64, &[u8]),
+        on_message: &mut dyn FnMut(Arrival<'_>),
     ) -> Result<usize, FailureReason>;
     /// Hands a message to the connection; [`flush`](Self::flush) sends it.
     fn send(&mut self, message: &[u8], now_ns: u64) -> Result<(), FailureReason>;
@@ -33,6 +40,11 @@ pub(super) trait Link: Send {
     fn stream_name(&self) -> Option<String>;
     /// Replies that did not arrive with the first packet and were requested again.
     fn lost_replies(&self) -> u64;
+    /// Bytes handed to a TCP connection so far.
+    fn bytes_sent(&self) -> u64;
+    /// When the packet left with the last of so many bytes, by the kernel, if that was asked. The number must not fall
+    /// from call to call.
+    fn packet_left_ns(&mut self, bytes: u64) -> Option<u64>;
     /// Logs out; true if the venue shall close the connection now.
     fn log_out(&mut self, now_ns: u64) -> bool;
 }
@@ -47,25 +59,37 @@ pub(super) fn open(
         LoadSession::Tcp { server, login } => {
             // By the letter of SoupBinTCP, 0 asks for the newest message and what follows.
             let login = LoginRequest { sequence_number: Some(0), ..login };
-            Box::new(TcpClient::connect(server, login, options.timers, now_ns)?)
+            if options.packet_times {
+                let stream = StampedStream::connect(server)?;
+                Box::new(TcpClient::over(stream, login, options.timers, now_ns))
+            } else {
+                Box::new(TcpClient::connect(server, login, options.timers, now_ns)?)
+            }
         }
         LoadSession::Udp { server, local } => {
             let client = UdpClient::bind(local, server, None, options.requests_per_datagram)?;
             Box::new(client.with_batching(options.batching)?)
         }
         LoadSession::Fix { server, login } => {
-            Box::new(FixLink::over(connect_tcp(server)?, &login, now_ns))
+            if options.packet_times {
+                Box::new(FixLink::over(StampedStream::connect(server)?, &login, now_ns))
+            } else {
+                Box::new(FixLink::over(connect_tcp(server)?, &login, now_ns))
+            }
         }
     })
 }
 
-impl<S: Read + Write + Send> Link for TcpClient<S> {
+impl<S: Connection + Send> Link for TcpClient<S> {
     fn poll(
         &mut self,
         now_ns: u64,
-        on_message: &mut dyn FnMut(u64, &[u8]),
+        on_message: &mut dyn FnMut(Arrival<'_>),
     ) -> Result<usize, FailureReason> {
-        let delivered = self.poll(now_ns, &mut |number, message| on_message(number, message))?;
+        let delivered = self.poll_beside(now_ns, &mut |connection, stream_sequence, message| {
+            let packet_ns = connection.arrived_ns();
+            on_message(Arrival { stream_sequence, message, packet_ns });
+        })?;
         match self.state() {
             ClientState::Connecting | ClientState::LoggedIn { .. } => Ok(delivered),
             ClientState::Rejected(reason) => Err(ClientError::Rejected(reason).into()),
@@ -103,6 +127,14 @@ impl<S: Read + Write + Send> Link for TcpClient<S> {
         0
     }
 
+    fn bytes_sent(&self) -> u64 {
+        self.bytes_sent()
+    }
+
+    fn packet_left_ns(&mut self, bytes: u64) -> Option<u64> {
+        self.connection().left_ns(bytes)
+    }
+
     fn log_out(&mut self, now_ns: u64) -> bool {
         self.logout(now_ns).is_ok()
     }
@@ -112,9 +144,11 @@ impl<S: DatagramSocket + Send> Link for UdpClient<S> {
     fn poll(
         &mut self,
         now_ns: u64,
-        on_message: &mut dyn FnMut(u64, &[u8]),
+        on_message: &mut dyn FnMut(Arrival<'_>),
     ) -> Result<usize, FailureReason> {
-        let delivered = self.poll(now_ns, &mut |number, message| on_message(number, message))?;
+        let delivered = self.poll(now_ns, &mut |stream_sequence, message| {
+            on_message(Arrival { stream_sequence, message, packet_ns: None });
+        })?;
         if self.is_ended() { Err(FailureReason::Ended) } else { Ok(delivered) }
     }
 
@@ -144,6 +178,14 @@ impl<S: DatagramSocket + Send> Link for UdpClient<S> {
 
     fn lost_replies(&self) -> u64 {
         self.report().replies.missed
+    }
+
+    fn bytes_sent(&self) -> u64 {
+        0
+    }
+
+    fn packet_left_ns(&mut self, _bytes: u64) -> Option<u64> {
+        None
     }
 
     fn log_out(&mut self, _now_ns: u64) -> bool {

@@ -6,7 +6,11 @@ use wire::{
     ouch::{CancelOrderRequest, EnterOrder, Inbound, ReplaceOrderRequest, decode_inbound},
 };
 
-use super::{LoadCounts, LoadSymbol, replay::ReplayAsk, tracker::Tracker};
+use super::{
+    LoadCounts, LoadSymbol,
+    replay::ReplayAsk,
+    tracker::{Times, Tracker},
+};
 use client::participant;
 use proof::rng::Rng;
 
@@ -118,25 +122,19 @@ pub(super) enum Wish {
 
 impl Wish {
     /// The wish was sent: from now on its answer is awaited.
-    pub(super) fn sent(
-        self,
-        tracker: &mut Tracker,
-        counts: &mut LoadCounts,
-        scheduled_ns: u64,
-        sent_ns: u64,
-    ) {
+    pub(super) fn sent(self, tracker: &mut Tracker, counts: &mut LoadCounts, times: Times) {
         match self {
             Self::Enter { symbol, is_buy, quantity } => {
                 counts.enters += 1;
-                tracker.entered(symbol as u32, is_buy, quantity, scheduled_ns, sent_ns);
+                tracker.entered(symbol as u32, is_buy, quantity, times);
             }
             Self::Replace { original, open } => {
                 counts.replaces += 1;
-                tracker.replace_asked(original, open, scheduled_ns, sent_ns);
+                tracker.replace_asked(original, open, times);
             }
             Self::Cancel { user_ref_num } => {
                 counts.cancels += 1;
-                tracker.cancel_asked(user_ref_num, scheduled_ns, sent_ns);
+                tracker.cancel_asked(user_ref_num, times);
             }
             Self::Recorded(ask) => {
                 *match ask {
@@ -144,7 +142,7 @@ impl Wish {
                     ReplayAsk::Replace { .. } => &mut counts.replaces,
                     ReplayAsk::Cancel { .. } => &mut counts.cancels,
                 } += 1;
-                tracker.replay_asked(ask, scheduled_ns, sent_ns);
+                tracker.replay_asked(ask, times);
             }
         }
     }
@@ -349,6 +347,8 @@ mod tests {
 
     use super::*;
 
+    const AT_ONCE: Times = Times { scheduled_ns: 0, sent_ns: 0, sent_bytes: 0 };
+
     fn symbols() -> Vec<LoadSymbol> {
         [("AAA", 1_000_000, 100), ("BBB", 500, 100)]
             .map(|(symbol, mid, price_increment)| LoadSymbol {
@@ -371,7 +371,7 @@ mod tests {
         let mut message = Vec::new();
         for _ in 0..COUNT {
             let wish = mix.next(&tracker, &mut message).unwrap();
-            wish.sent(&mut tracker, &mut counts, 0, 0);
+            wish.sent(&mut tracker, &mut counts, AT_ONCE);
             match decode_inbound(&message).unwrap() {
                 Inbound::EnterOrder(order, _) => {
                     assert!((1..=999_999).contains(&order.quantity.get()));
@@ -407,7 +407,7 @@ mod tests {
             let mut message = Vec::new();
             for _ in 0..COUNT {
                 let wish = mix.next(&tracker, &mut message).unwrap();
-                wish.sent(&mut tracker, &mut counts, 0, 0);
+                wish.sent(&mut tracker, &mut counts, AT_ONCE);
                 if let Ok(Inbound::EnterOrder(order, _)) = decode_inbound(&message) {
                     tracker.accept_for_test(order.user_ref_num.get(), &mut counts);
                 }
@@ -446,7 +446,7 @@ mod tests {
         let mut mix = Mix::new(&symbols(), LoadMix::Balanced, usize::MAX, 7);
         let (mut counts, mut tracker) = (LoadCounts::default(), Tracker::new(1));
         let mut message = Vec::new();
-        mix.add(1, &mut message).sent(&mut tracker, &mut counts, 0, 0);
+        mix.add(1, &mut message).sent(&mut tracker, &mut counts, AT_ONCE);
         tracker.accept_for_test(1, &mut counts);
         message.clear();
         mix.cancel(&tracker, &mut message);
@@ -485,7 +485,7 @@ mod tests {
         let mut counts = LoadCounts::default();
         let mut tracker = Tracker::new(1);
         let mut message = Vec::new();
-        mix.add(1, &mut message).sent(&mut tracker, &mut counts, 0, 0);
+        mix.add(1, &mut message).sent(&mut tracker, &mut counts, AT_ONCE);
         tracker.accept_for_test(1, &mut counts);
         for _ in 0..100 {
             mix.next(&tracker, &mut message).unwrap();

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, fmt};
 
 use wire::ouch::reject_reasons;
 
-use super::{FailureReason, LoadEvidence, Loop};
-use crate::latency::{Latency, block, duration_text, order_to_ack_block};
+use super::{FailureReason, LoadEvidence, Loop, PacketLatency, TickToTrade};
+use crate::latency::{Latency, block, duration_text};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LoadCounts {
@@ -118,6 +118,10 @@ pub struct LoadReport {
     pub scheduled: Latency,
     /// Service time: latencies from when the requests were handed to the system to be sent.
     pub sent: Latency,
+    /// Latencies by the kernel, if its times were asked.
+    pub packets: Option<PacketLatency>,
+    /// What the reference client measured, if there was one.
+    pub tick_to_trade: Option<TickToTrade>,
     pub evidence: LoadEvidence,
     /// Sessions that did not last, and why.
     pub failures: Vec<SessionFailure>,
@@ -241,16 +245,52 @@ impl fmt::Display for LoadReport {
             writeln!(f, "{}", parts.join("   "))?;
         }
         let (scheduled, sent) = (self.scheduled.percentiles(), self.sent.percentiles());
-        f.write_str(&match self.pacing {
-            Loop::Open => order_to_ack_block(&scheduled, &sent),
-            Loop::Closed { .. } => block(&[("order→ack  (CLOSED)", &sent)]),
-        })?;
+        let packets = self.packets.as_ref();
+        let packets = packets.map(|it| (it.packets.percentiles(), it.beyond.percentiles()));
+        let mut rows = match self.pacing {
+            Loop::Open => vec![("order→ack  (sched)", &scheduled), ("order→ack  (sent)", &sent)],
+            Loop::Closed { .. } => vec![("order→ack  (CLOSED)", &sent)],
+        };
+        if let Some((packets, beyond)) = &packets {
+            rows.extend([("order→ack  (packet)", packets), ("  sent − packet", beyond)]);
+        }
+        f.write_str(&block(&rows))?;
+        if let Some(ticks) = &self.tick_to_trade {
+            f.write_str(&tick_block(ticks))?;
+        }
         writeln!(f, "verdict: {}", self.verdict())?;
         for failure in &self.failures {
             writeln!(f, "{failure}")?;
         }
         Ok(())
     }
+}
+
+/// The legs of the reference client, and how many ticks it answered.
+fn tick_block(ticks: &TickToTrade) -> String {
+    let legs = [
+        ("tick→order (packet)", &ticks.tick_to_order),
+        ("order→ack  (packet)", &ticks.order_to_ack),
+        ("tick→ack   (packet)", &ticks.tick_to_ack),
+        ("  to send the order", &ticks.answering),
+    ];
+    let legs = legs.map(|(name, latency)| (name, latency.percentiles()));
+    let rows: Vec<_> = legs.iter().map(|(name, percentiles)| (*name, percentiles)).collect();
+    let counts = [
+        ("", ticks.orders),
+        ("passed over ", ticks.passed_over),
+        ("without times ", ticks.without),
+        ("messages missed ", ticks.missed),
+    ];
+    let mut text = format!("tick to trade: ticks {}   answered", grouped(ticks.ticks));
+    for (index, (name, count)) in counts.into_iter().enumerate() {
+        if index == 0 {
+            text += &format!(" {}", grouped(count));
+        } else if count > 0 {
+            text += &format!("   {name}{}", grouped(count));
+        }
+    }
+    text + "\n" + &block(&rows)
 }
 
 /// A number in groups of three digits: `6 000 000`.

@@ -11,7 +11,8 @@ use wire::ouch::{self, MessageBuffer, Outbound, decode_outbound};
 
 use super::{
     FailureReason, LoadError, LoadOptions, LoadSession,
-    link::{self, Link},
+    link::{self, Arrival, Link},
+    packet_latency::Answered,
     tally::Tally,
     tracker::{Times, Tracker},
 };
@@ -29,6 +30,8 @@ pub(super) struct Session {
     link: Box<dyn Link>,
     /// Answers that await the next reading of the clock.
     answers: Vec<Times>,
+    /// Answers of this turn, where the times of packets are asked.
+    packets: Vec<Answered>,
     /// When the last message arrived, or a first request began to wait.
     received_ns: u64,
     /// When an account query went out that waits for its answer.
@@ -95,7 +98,7 @@ impl Opening {
 
     fn turn(&mut self, options: &LoadOptions, now_ns: u64) -> Result<(), FailureReason> {
         let mut messages: Vec<(u64, Vec<u8>)> = Vec::new();
-        self.link.poll(now_ns, &mut |stream_sequence, message| {
+        self.link.poll(now_ns, &mut |Arrival { stream_sequence, message, .. }| {
             if let Some(on_message) = &options.on_message {
                 on_message(self.index, stream_sequence, message);
             }
@@ -138,6 +141,7 @@ impl Session {
             tracker: Tracker::new(next_user_ref_num),
             link,
             answers: Vec::with_capacity(ANSWERS_PER_READING),
+            packets: Vec::new(),
             received_ns: now_ns,
             queried_ns: now_ns,
         }
@@ -166,6 +170,11 @@ impl Session {
         self.link.send(message, now_ns)
     }
 
+    /// Bytes handed to the connection so far.
+    pub(super) fn bytes_sent(&self) -> u64 {
+        self.link.bytes_sent()
+    }
+
     pub(super) fn flush(&mut self) -> Result<(), FailureReason> {
         Ok(self.link.flush()?)
     }
@@ -182,12 +191,17 @@ impl Session {
         now_ns: u64,
         tally: &mut Tally,
     ) -> Result<usize, FailureReason> {
-        let Self { tracker, answers, index, .. } = self;
+        let Self { tracker, answers, packets, index, .. } = self;
         let mut malformed: Option<ouch::Malformed> = None;
-        let delivered = self.link.poll(now_ns, &mut |stream_sequence, message| {
+        let delivered = self.link.poll(now_ns, &mut |arrival| {
+            let Arrival { stream_sequence, message, packet_ns } = arrival;
             match tracker.receive(message, &mut tally.counts) {
-                Ok(Some(answered)) => {
-                    answers.push(answered);
+                Ok(Some(request)) => {
+                    if options.packet_times {
+                        let (answered_ns, packet_arrived_ns) = (clock.now_ns(), packet_ns);
+                        packets.push(Answered { request, answered_ns, packet_arrived_ns });
+                    }
+                    answers.push(request.times);
                     if answers.len() == ANSWERS_PER_READING {
                         tally.answered(answers, options, clock.now_ns());
                     }
@@ -201,6 +215,11 @@ impl Session {
         });
         if !self.answers.is_empty() {
             tally.answered(&mut self.answers, options, clock.now_ns());
+        }
+        for answered in self.packets.drain(..) {
+            let left_ns = self.link.packet_left_ns(answered.request.times.sent_bytes);
+            let latency = tally.packets.get_or_insert_default();
+            latency.record(self.index, &answered, left_ns);
         }
         tally.gave_up(self.tracker.take_unanswered(), now_ns);
         let delivered = delivered?;

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use client::participant::TcpClient;
+use client::participant::{Connection, TcpClient};
 
 use crate::latency::Percentiles;
 
@@ -67,6 +67,8 @@ impl Write for Wire {
         Ok(())
     }
 }
+
+impl Connection for Wire {}
 
 impl Stream for Wire {}
 

@@ -4,7 +4,7 @@
 //! time that it had waited when it was given up. A cancel or replace that came too late for its order is
 //! the exception: OUCH does not answer it.
 
-use super::{LoadCounts, LoadOptions, tracker::Times};
+use super::{LoadCounts, LoadOptions, PacketLatency, tracker::Times};
 use crate::latency::Latency;
 
 /// Counted since the start, and recorded since it was last handed over.
@@ -13,6 +13,8 @@ pub(super) struct Tally {
     pub(super) counts: LoadCounts,
     pub(super) scheduled: Latency,
     pub(super) sent: Latency,
+    /// Where the times of packets are asked.
+    pub(super) packets: Option<PacketLatency>,
     /// When the last request was sent and the last answer taken; 0 before the first.
     pub(super) sent_ns_last: u64,
     pub(super) answered_ns_last: u64,
@@ -45,7 +47,7 @@ impl Tally {
 
     /// Records requests without an answer, by the time that they waited for one.
     pub(super) fn gave_up(&mut self, requests: impl Iterator<Item = Times>, now_ns: u64) {
-        for Times { scheduled_ns, sent_ns } in requests {
+        for Times { scheduled_ns, sent_ns, .. } in requests {
             self.scheduled.record(now_ns.saturating_sub(scheduled_ns));
             self.sent.record(now_ns.saturating_sub(sent_ns));
         }

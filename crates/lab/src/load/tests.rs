@@ -8,10 +8,17 @@ use std::{
     },
 };
 
+use client::{participant, subscriber::FeedSource};
 use market::Text;
+use venue::clock::SystemClock;
+use wire::{
+    itch::{AddOrder, OrderExecuted},
+    layout::Message,
+    moldudp64::{PACKET_LEN_DEFAULT, Packetizer},
+};
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::*;
-use client::participant;
 
 const MILLIS: u64 = 1_000_000;
 
@@ -296,4 +303,117 @@ fn second_run_goes_on_with_the_numbers() {
         assert_eq!(report.counts.unanswered, 0, "{report}");
         assert_eq!(report.counts.replies + report.counts.superfluous, 2_000, "{report}");
     }
+}
+
+/// True, and said, if this system does not note when packets leave and arrive.
+fn is_without_packet_times<T>(run: &Result<T, LoadError>) -> bool {
+    let is_without = matches!(
+        run,
+        Err(LoadError::Session { source: FailureReason::Client(ClientError::Stamps(_)), .. }
+            | LoadError::TickClient(FailureReason::Client(ClientError::Stamps(_))))
+    );
+    if is_without {
+        println!("skipped: this system has no times of packets");
+    }
+    is_without
+}
+
+/// The kernel's times of a request's packets belong to that request: its own latency is never shorter than that of its
+/// packets, and with one request at a time the next leaves after the answer has arrived.
+#[test]
+fn packets_have_the_times_of_their_requests() {
+    let clock = SystemClock::start();
+    let venue = NullVenue::start(move || clock.now_ns()).unwrap();
+    let mut options = options(vec![tcp(&venue, "TCP1")]);
+    options.packet_times = true;
+    for pacing in [Loop::Closed { outstanding: 1 }, Loop::Open] {
+        options.pacing = pacing;
+        let report = run(&options, &clock, &AtomicBool::new(false), &mut |_| {});
+        if is_without_packet_times(&report) {
+            return;
+        }
+        let report = report.unwrap();
+        let packets = report.packets.as_ref().unwrap();
+        assert!(report.failures.is_empty() && report.counts.replies > 0, "{report}");
+        assert_eq!(packets.packets.count() + packets.without, report.counts.replies, "{report}");
+        assert_eq!(packets.requests.len() as u64, packets.packets.count());
+        assert_eq!(packets.without, 0, "{report}");
+        let mut arrived_ns = 0;
+        for request in &packets.requests {
+            let own_ns = request.answered_ns - request.sent_ns;
+            let packets_ns = request.packet_arrived_ns - request.packet_left_ns;
+            assert!(packets_ns <= own_ns, "{request:?}");
+            assert!(pacing == Loop::Open || arrived_ns < request.packet_left_ns, "{request:?}");
+            arrived_ns = request.packet_arrived_ns;
+        }
+        assert!(report.to_string().contains("order→ack  (packet)"), "{report}");
+    }
+    options.sessions.push(udp(&venue));
+    let error = run(&options, &clock, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, LoadError::Options(_)), "{error}");
+}
+
+/// The reference client answers orders in the feed with orders of its own, and passes over those that come while one of
+/// its orders has no reply; other messages and other symbols it leaves alone.
+#[test]
+fn ticks_are_answered_with_orders() {
+    const TICKS: u64 = 50;
+    let clock = SystemClock::start();
+    let venue = NullVenue::start(move || clock.now_ns()).unwrap();
+    let group = free_address();
+    let mut options = options(vec![tcp(&venue, "TCP1")]);
+    options.rate_per_second = 100;
+    options.duration_ns = 3_600_000 * MILLIS;
+    options.progress_ns = MILLIS;
+    options.tick_client = Some(TickClient {
+        server: venue.tcp,
+        login: login("TCP2"),
+        feed: FeedSource::Unicast(group),
+    });
+    let feed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let added = |symbol: &[u8; 8]| AddOrder {
+        message_type: AddOrder::TYPE,
+        stock: *symbol,
+        ..AddOrder::new_zeroed()
+    };
+    let executed =
+        OrderExecuted { message_type: OrderExecuted::TYPE, ..OrderExecuted::new_zeroed() };
+    let mut sequence = 1;
+    let mut send = |message: &[u8]| {
+        let mut packet = Packetizer::new(*b"0000000001", sequence, PACKET_LEN_DEFAULT);
+        assert!(packet.push(message));
+        feed.send_to(packet.packet(), group).unwrap();
+        sequence += 1;
+    };
+    let stop = AtomicBool::new(false);
+    let report = run(&options, &clock, &stop, &mut |_| {
+        // The client is logged in and has its socket: all that is sent now reaches it.
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        for _ in 0..TICKS {
+            send(added(b"OTHER   ").as_bytes());
+            send(added(b"AAA     ").as_bytes());
+            send(executed.as_bytes());
+            thread::sleep(Duration::from_millis(1));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    if is_without_packet_times(&report) {
+        return;
+    }
+    let report = report.unwrap();
+    let ticks = report.tick_to_trade.as_ref().unwrap();
+    assert!(ticks.failure.is_none() && report.failures.is_empty(), "{report}");
+    assert_eq!((ticks.ticks, ticks.missed), (TICKS, 0), "{report}");
+    assert!(ticks.orders > 0 && ticks.orders + ticks.passed_over <= TICKS, "{report}");
+    let measured = ticks.tick_to_ack.count();
+    assert!(measured > 0 && measured <= ticks.orders, "{report}");
+    assert_eq!((ticks.without, measured + ticks.passed_over), (0, TICKS), "{report}");
+    assert_eq!((ticks.tick_to_order.count(), ticks.order_to_ack.count()), (measured, measured));
+    assert_eq!(ticks.answering.count(), ticks.orders);
+    let longest = |latency: &Latency| latency.percentiles().max_ns;
+    assert!(longest(&ticks.tick_to_order) <= longest(&ticks.tick_to_ack), "{report}");
+    assert!(longest(&ticks.order_to_ack) <= longest(&ticks.tick_to_ack), "{report}");
+    assert!(report.to_string().contains("tick→order"), "{report}");
 }

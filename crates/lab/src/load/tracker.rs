@@ -70,15 +70,15 @@ enum OrderState {
     Done,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    ask: Ask,
-    scheduled_ns: u64,
-    sent_ns: u64,
+/// A request, and when it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) ask: Ask,
+    pub(super) times: Times,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+pub(super) enum Ask {
     Enter { user_ref_num: u32 },
     Replace { original: u32, user_ref_num: u32 },
     Cancel { user_ref_num: u32 },
@@ -90,6 +90,8 @@ enum Ask {
 pub(super) struct Times {
     pub(super) scheduled_ns: u64,
     pub(super) sent_ns: u64,
+    /// Bytes of the connection up to its end, where the times of packets are asked.
+    pub(super) sent_bytes: u64,
 }
 
 impl Tracker {
@@ -134,35 +136,22 @@ impl Tracker {
     }
 
     /// An order was asked for under the next number.
-    pub(super) fn entered(
-        &mut self,
-        symbol: u32,
-        is_buy: bool,
-        quantity: u64,
-        scheduled_ns: u64,
-        sent_ns: u64,
-    ) {
+    pub(super) fn entered(&mut self, symbol: u32, is_buy: bool, quantity: u64, times: Times) {
         let user_ref_num = self.take_number();
-        let index = self.ask(Ask::Enter { user_ref_num }, scheduled_ns, sent_ns);
+        let index = self.ask(Ask::Enter { user_ref_num }, times);
         let state = OrderState::Entered(index);
         self.orders.push_back(Order { state, leaves: quantity, executed: 0, symbol, is_buy });
     }
 
-    pub(super) fn cancel_asked(&mut self, user_ref_num: u32, scheduled_ns: u64, sent_ns: u64) {
-        let index = self.ask(Ask::Cancel { user_ref_num }, scheduled_ns, sent_ns);
+    pub(super) fn cancel_asked(&mut self, user_ref_num: u32, times: Times) {
+        let index = self.ask(Ask::Cancel { user_ref_num }, times);
         self.leave_live(user_ref_num, OrderState::Canceling(index));
     }
 
     /// A live order was asked to be replaced by one under the next number.
-    pub(super) fn replace_asked(
-        &mut self,
-        original: u32,
-        open: u64,
-        scheduled_ns: u64,
-        sent_ns: u64,
-    ) {
+    pub(super) fn replace_asked(&mut self, original: u32, open: u64, times: Times) {
         let user_ref_num = self.take_number();
-        let index = self.ask(Ask::Replace { original, user_ref_num }, scheduled_ns, sent_ns);
+        let index = self.ask(Ask::Replace { original, user_ref_num }, times);
         self.leave_live(original, OrderState::Replacing(index));
         let replaced = *self.order(original).expect("a live order is known");
         let state = OrderState::Entered(index);
@@ -171,7 +160,7 @@ impl Tracker {
 
     /// A request of a recorded flow was sent. Such a flow does not wait for the answer about an order before it asks
     /// something else of it.
-    pub(super) fn replay_asked(&mut self, ask: ReplayAsk, scheduled_ns: u64, sent_ns: u64) {
+    pub(super) fn replay_asked(&mut self, ask: ReplayAsk, times: Times) {
         self.is_replay = true;
         let (ask, number) = match ask {
             ReplayAsk::Enter { user_ref_num } => (Ask::Enter { user_ref_num }, user_ref_num),
@@ -181,12 +170,13 @@ impl Tracker {
             ReplayAsk::Cancel { user_ref_num } => (Ask::Cancel { user_ref_num }, 0),
         };
         self.next_user_ref_num = self.next_user_ref_num.max(number.saturating_add(1));
-        self.ask(ask, scheduled_ns, sent_ns);
+        self.ask(ask, times);
     }
 
     /// The next number was asked for: an answer that always comes, so that it settles all before.
     pub(super) fn query_asked(&mut self, now_ns: u64) {
-        let index = self.ask(Ask::Query, now_ns, now_ns);
+        let times = Times { scheduled_ns: now_ns, sent_ns: now_ns, sent_bytes: 0 };
+        let index = self.ask(Ask::Query, times);
         self.query = Some(index);
     }
 
@@ -201,7 +191,7 @@ impl Tracker {
         &mut self,
         message: &[u8],
         counts: &mut LoadCounts,
-    ) -> Result<Option<Times>, Malformed> {
+    ) -> Result<Option<Request>, Malformed> {
         let answered = match decode_outbound(message)? {
             Outbound::OrderAccepted(accepted, _) => {
                 let user_ref_num = accepted.user_ref_num.get();
@@ -279,10 +269,8 @@ impl Tracker {
             | Outbound::DisableOrderEntryResponse(..)
             | Outbound::EnableOrderEntryResponse(..) => None,
         };
-        Ok(answered.map(|Request { scheduled_ns, sent_ns, .. }| {
-            counts.replies += 1;
-            Times { scheduled_ns, sent_ns }
-        }))
+        counts.replies += u64::from(answered.is_some());
+        Ok(answered)
     }
 
     /// Gives up all requests that wait for an answer.
@@ -305,8 +293,7 @@ impl Tracker {
 
     fn give_up(&mut self, request: Request, counts: &mut LoadCounts) {
         counts.unanswered += 1;
-        let Request { scheduled_ns, sent_ns, .. } = request;
-        self.unanswered.push(Times { scheduled_ns, sent_ns });
+        self.unanswered.push(request.times);
     }
 
     fn order(&self, user_ref_num: u32) -> Option<&Order> {
@@ -325,9 +312,9 @@ impl Tracker {
         user_ref_num
     }
 
-    fn ask(&mut self, ask: Ask, scheduled_ns: u64, sent_ns: u64) -> u64 {
+    fn ask(&mut self, ask: Ask, times: Times) -> u64 {
         let index = self.requests_settled + self.requests.len() as u64;
-        self.requests.push_back(Request { ask, scheduled_ns, sent_ns });
+        self.requests.push_back(Request { ask, times });
         index
     }
 
@@ -570,6 +557,10 @@ mod tests {
         })
     }
 
+    fn due(scheduled_ns: u64) -> Times {
+        Times { scheduled_ns, sent_ns: scheduled_ns + 1, sent_bytes: 0 }
+    }
+
     /// A session that entered orders 10, 11, 12, … of 100 lots, each due at ten times its number
     /// and sent one later.
     struct Scene {
@@ -581,7 +572,7 @@ mod tests {
         fn entered(count: u32) -> Self {
             let mut scene = Self { tracker: Tracker::new(10), counts: LoadCounts::default() };
             for number in 10..10 + u64::from(count) {
-                scene.tracker.entered(0, true, 100, number * 10, number * 10 + 1);
+                scene.tracker.entered(0, true, 100, due(number * 10));
             }
             scene
         }
@@ -597,12 +588,11 @@ mod tests {
         fn receive(&mut self, message: &[u8]) -> Option<Times> {
             let answered = self.tracker.receive(message, &mut self.counts).unwrap();
             self.check();
-            answered
+            answered.map(|request| request.times)
         }
 
         fn answers(&mut self, message: &[u8], scheduled_ns: u64) {
-            let answered = Times { scheduled_ns, sent_ns: scheduled_ns + 1 };
-            assert_eq!(self.receive(message), Some(answered));
+            assert_eq!(self.receive(message), Some(due(scheduled_ns)));
         }
 
         fn unsolicited(&mut self, message: &[u8]) {
@@ -650,7 +640,7 @@ mod tests {
         scene.answers(&rejected(11, 0x13), 110);
         scene.answers(&accepted(12, b'D'), 120);
         assert_eq!(scene.live_orders(), [10]);
-        scene.tracker.cancel_asked(10, 500, 501);
+        scene.tracker.cancel_asked(10, due(500));
         scene.answers(&canceled(10, 100, b'U'), 500);
         assert_eq!(scene.known(), 0);
         assert_eq!(scene.tracker.outstanding(), 0);
@@ -662,10 +652,10 @@ mod tests {
     #[test]
     fn answer_settles_what_was_before_it() {
         let mut scene = Scene::live(2);
-        scene.tracker.cancel_asked(10, 200, 201);
-        scene.tracker.replace_asked(11, 50, 210, 211);
-        scene.tracker.entered(0, true, 100, 220, 221);
-        scene.tracker.entered(0, true, 100, 230, 231);
+        scene.tracker.cancel_asked(10, due(200));
+        scene.tracker.replace_asked(11, 50, due(210));
+        scene.tracker.entered(0, true, 100, due(220));
+        scene.tracker.entered(0, true, 100, due(230));
         scene.unsolicited(&executed(10, 100));
         scene.unsolicited(&executed(11, 100));
         scene.answers(&accepted(14, b'L'), 230);
@@ -678,7 +668,7 @@ mod tests {
     #[test]
     fn lost_cancel_leaves_the_order() {
         let mut scene = Scene::live(1);
-        scene.tracker.cancel_asked(10, 200, 201);
+        scene.tracker.cancel_asked(10, due(200));
         scene.tracker.query_asked(300);
         scene.unsolicited(&queried(11));
         assert_eq!(scene.live_orders(), [10]);
@@ -691,7 +681,7 @@ mod tests {
     fn replacement_goes_on_with_the_chain() {
         let mut scene = Scene::live(1);
         scene.unsolicited(&executed(10, 30));
-        scene.tracker.replace_asked(10, 50, 200, 201);
+        scene.tracker.replace_asked(10, 50, due(200));
         scene.unsolicited(&executed(10, 20));
         scene.answers(&replaced(10, 11, 30), 200);
         let (user_ref_num, order) = scene.tracker.live_at(0);
@@ -703,8 +693,8 @@ mod tests {
     #[test]
     fn replacement_may_fail_in_two_ways() {
         let mut scene = Scene::live(2);
-        scene.tracker.replace_asked(10, 50, 200, 201);
-        scene.tracker.replace_asked(11, 50, 210, 211);
+        scene.tracker.replace_asked(10, 50, due(200));
+        scene.tracker.replace_asked(11, 50, due(210));
         scene.answers(&rejected(12, 0x15), 200);
         scene.answers(&canceled(11, 100, b'U'), 210);
         assert_eq!(scene.live_orders(), [10]);
@@ -755,9 +745,7 @@ mod tests {
         assert_eq!((scene.counts.unanswered, scene.tracker.outstanding()), (3, 0));
         assert!(!scene.tracker.is_query_open());
         let given_up: Vec<Times> = scene.tracker.take_unanswered().collect();
-        let times =
-            [100, 110, 120].map(|scheduled_ns| Times { scheduled_ns, sent_ns: scheduled_ns + 1 });
-        assert_eq!(given_up, times);
+        assert_eq!(given_up, [100, 110, 120].map(due));
         assert_eq!(scene.tracker.take_unanswered().count(), 0);
     }
 }

@@ -148,6 +148,23 @@ impl LoadReport {
                 percent(core_wait_ns, seen.sending_ns)
             ));
         }
+        if let Some(packets) = self.packets.as_ref().filter(|packets| packets.without > 0) {
+            warnings.push(format!(
+                "the kernel did not say when the packets of {} answers left or arrived",
+                grouped(packets.without)
+            ));
+        }
+        if let Some(ticks) = &self.tick_to_trade {
+            if let Some(failure) = &ticks.failure {
+                warnings.push(format!("the client of --tick-to-trade could not go on: {failure}"));
+            }
+            if ticks.ticks == 0 {
+                warnings.push(
+                    "the feed showed no order to the client of --tick-to-trade: is --feed the venue's?"
+                        .into(),
+                );
+            }
+        }
         warnings
     }
 }

@@ -16,6 +16,7 @@ use super::{
     replay::ReplayRows,
     session::Session,
     tally::{Backlog, LoadEvidence, Tally},
+    tracker::Times,
 };
 use crate::schedule::ArrivalSchedule;
 use ring::Clock;
@@ -401,8 +402,10 @@ impl<'a> Worker<'a> {
         session.send(message, now_ns)?;
         let scheduled_ns = self.take_due(now_ns);
         let session = &mut self.sessions[at];
+        let sent_bytes = if self.options.packet_times { session.bytes_sent() } else { 0 };
+        let times = Times { scheduled_ns, sent_ns: now_ns, sent_bytes };
         let counts = &mut self.tally.counts;
-        wish.sent(&mut session.tracker, counts, scheduled_ns, now_ns);
+        wish.sent(&mut session.tracker, counts, times);
         if now_ns.saturating_sub(scheduled_ns) >= self.options.late_ns {
             counts.late_sends += 1;
         }

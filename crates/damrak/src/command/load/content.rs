@@ -4,14 +4,14 @@ use std::{net::SocketAddr, sync::Arc};
 
 use client::participant;
 use lab::{
-    load::{FixLogin, LoadSession, LoadSymbol, RecordedFlow, ReplayPace},
+    load::{FixLogin, LoadSession, LoadSymbol, RecordedFlow, ReplayPace, TickClient},
     order_file::InstrumentTable,
 };
 use market::{Price, Symbol, Text};
 use venue::{clock::SystemClock, config::Decimal, failure::Failure};
 use wire::{itch, soupbintcp::LoginRequest};
 
-use super::Arguments;
+use super::{super::feed::source, Arguments};
 
 /// The sessions by name.
 pub(super) fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession)>, Failure> {
@@ -26,11 +26,7 @@ pub(super) fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession
     }
     let mut sessions = Vec::new();
     for (text, username, password) in logins("--session", texts, arguments.connections)? {
-        let login = LoginRequest::new(&username, &password).ok_or_else(|| {
-            Failure::usage(format!(
-                "--session {text:?}: a user has up to 6 characters, a password up to 10"
-            ))
-        })?;
+        let login = login("--session", &text, &username, &password)?;
         sessions.push((username, LoadSession::Tcp { server: arguments.to, login }));
     }
     for first in &arguments.udp {
@@ -59,6 +55,29 @@ pub(super) fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession
         sessions.push((username, LoadSession::Fix { server: arguments.to_fix, login }));
     }
     Ok(sessions)
+}
+
+/// The reference client beside the load, if there is to be one.
+pub(super) fn tick_client(arguments: &Arguments) -> Result<Option<TickClient>, Failure> {
+    let Some(text) = &arguments.tick_to_trade else { return Ok(None) };
+    let named = logins("--tick-to-trade", std::slice::from_ref(text), 1)?;
+    let [(_, username, password)] = &named[..] else { unreachable!("one text names one login") };
+    let login = login("--tick-to-trade", text, username, password)?;
+    let feed = source(arguments.feed, arguments.feed_interface)?;
+    Ok(Some(TickClient { server: arguments.to, login, feed }))
+}
+
+fn login(
+    option: &str,
+    text: &str,
+    username: &str,
+    password: &str,
+) -> Result<LoginRequest, Failure> {
+    LoginRequest::new(username, password).ok_or_else(|| {
+        Failure::usage(format!(
+            "{option} {text:?}: a user has up to 6 characters, a password up to 10"
+        ))
+    })
 }
 
 /// Each `USER:PASSWORD` with the number of each connection put in: the text, the user, the password.
