@@ -303,7 +303,12 @@ impl Origins {
         ];
         for (subject, theirs, differences) in profiles {
             let duration = self.duration;
-            let profile = VenueProfile { subject, duration, out: self.out.join("profile") };
+            let profile = VenueProfile {
+                subject,
+                duration,
+                out: self.out.join("profile"),
+                stage_times: true,
+            };
             let mut steps = Vec::new();
             let ran = profile.run_without_tools(&mut |step: &ProfileStep| {
                 steps.push(step.clone());

@@ -5,6 +5,8 @@
 //!
 //! Invariant: no tool runs while the timing step does.
 
+mod flame_graph;
+mod stages;
 mod tools;
 mod usage;
 
@@ -59,6 +61,8 @@ pub enum Subject {
     Feed,
     /// Order entry over UDP with a thread for each agent.
     Pipeline,
+    /// What it costs that the venue follows orders through its stages, with order entry over TCP.
+    Stages,
 }
 
 impl Subject {
@@ -78,12 +82,15 @@ pub struct ProfileStep {
     pub outcome: Result<Value, String>,
 }
 
+#[derive(Clone)]
 pub struct VenueProfile {
     pub subject: Subject,
     /// How long each step looks.
     pub duration: Duration,
     /// Folder for the files of tools.
     pub out: PathBuf,
+    /// The venue follows orders through its stages.
+    pub stage_times: bool,
 }
 
 /// A venue under load, and what is needed to reach it.
@@ -104,6 +111,9 @@ impl VenueProfile {
         done: &mut dyn FnMut(&ProfileStep) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.run_without_tools(done)?;
+        if self.subject == Subject::Stages {
+            return self.stages(done);
+        }
         let mut tell = |name: &str, outcome: Result<Value, String>| {
             done(&ProfileStep { name: name.to_owned(), outcome })
         };
@@ -141,6 +151,8 @@ impl VenueProfile {
             Subject::Gateway | Subject::Udp | Subject::Pipeline => {
                 tell("timing".into(), Ok(self.timing(1)?))?;
             }
+            // Each of its steps has tools, or is a comparison.
+            Subject::Stages => {}
         }
         Ok(())
     }
@@ -211,19 +223,31 @@ impl VenueProfile {
         connections: usize,
         look: impl FnOnce(u32) -> T,
     ) -> Result<(LoadReport, T), Failure> {
-        // A group that nobody reads: the system discards what is sent there.
-        let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
-        let unread =
-            unread.map_err(|error| Failure::environment(format!("no UDP port: {error}")))?;
-        let site = self.site(connections, unread)?;
+        let site = self.site(connections, self.unread_group()?)?;
         let process = site.process;
         let looked = self.load(&site, || look(process))?;
         site.stop(&self.out)?;
         Ok(looked)
     }
 
+    /// A group that nobody reads: the system discards what is sent there.
+    fn unread_group(&self) -> Result<SocketAddr, Failure> {
+        let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
+        unread.map_err(|error| Failure::environment(format!("no UDP port: {error}")))
+    }
+
     /// Starts a venue with its files in `out`.
     fn site(&self, connections: usize, group: SocketAddr) -> Result<Site, Failure> {
+        self.site_under(&[], connections, group)
+    }
+
+    /// The same, under a tool that starts it: its command, and arguments before those of the venue.
+    fn site_under(
+        &self,
+        tool: &[&str],
+        connections: usize,
+        group: SocketAddr,
+    ) -> Result<Site, Failure> {
         let journal = self.out.join("journal");
         let _ = fs::remove_dir_all(&journal);
         let is_udp = self.subject.is_udp();
@@ -232,13 +256,17 @@ impl VenueProfile {
             users: tcp,
             locals: free_udp_addresses(udp)?,
             market_data: format!("group = \"{group}\"\n"),
-            layout: format!("threads = {:?}\n", self.subject.layout()),
+            layout: format!(
+                "threads = {:?}\nstage_times = {}\n",
+                self.subject.layout(),
+                self.stage_times
+            ),
             ..OwnVenueOptions::default()
         };
         let text = config_text(&journal, &options);
         let path = self.out.join("venue.toml");
         fs::write(&path, text).map_err(|error| unusable(&path, &error))?;
-        let venue = VenueProcess::start(&path, &self.out.join("venue.log"))?;
+        let venue = VenueProcess::start_under(tool, &path, &self.out.join("venue.log"))?;
         let process = venue.started["pid"].as_u64().and_then(|it| u32::try_from(it).ok());
         let process = process
             .ok_or_else(|| Failure::runtime("the venue printed no number of its process"))?;

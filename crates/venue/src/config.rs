@@ -113,7 +113,7 @@ pub struct Config {
 }
 
 /// `[layout]`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayoutConfig {
     /// Which agents share threads. `auto` (default): by cores and durability. `single`: one thread.
@@ -125,6 +125,14 @@ pub struct LayoutConfig {
     pub threads: Layout,
     /// What an idle thread does: `adaptive` (default), `spin`, `yield`, `backoff`.
     pub wait: Wait,
+    /// If one input in 256 is followed through the agents, for the times of stages. Default true.
+    pub stage_times: bool,
+}
+
+impl Default for LayoutConfig {
+    fn default() -> Self {
+        Self { threads: Layout::default(), wait: Wait::default(), stage_times: true }
+    }
 }
 
 impl Default for Config {

@@ -133,14 +133,12 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     }
     let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
     let Gauges { stage_times, journaled, applied, .. } = &venue.gauges;
-    let agents = stage_times::observed(
-        venue.agents,
-        &venue.wiring,
-        stage_times,
-        journaled,
-        applied,
-        &clock_of_agents,
-    );
+    let agents = if config.layout.stage_times {
+        let (agents, wiring) = (venue.agents, &venue.wiring);
+        stage_times::observed(agents, wiring, stage_times, journaled, applied, &clock_of_agents)
+    } else {
+        venue.agents
+    };
     let mut descriptors = descriptors.drain(..);
     let parker = |_: &AgentGroup| -> Result<Box<dyn Parker>, Failure> {
         let parker = SocketParker::new(descriptors.next().expect("one list for each group"));
@@ -167,7 +165,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         ledger: venue.admin,
         durable,
         journal,
-        stage_times: Some(stage_times),
+        stage_times: config.layout.stage_times.then_some(stage_times),
         desk: desk.clone(),
         market,
         faults: venue.faults,

@@ -22,7 +22,7 @@ use super::output::{duration, grouped, print_json, print_line};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak profile gateway\n  damrak profile udp --for 5s --json\n  \
-                        damrak profile connections\n  damrak profile feed"
+                        damrak profile connections\n  damrak profile feed\n  damrak profile stages"
 )]
 pub struct Arguments {
     /// What is profiled.
@@ -51,6 +51,9 @@ enum SubjectName {
     Feed,
     /// Order entry over UDP with a thread for each agent.
     Pipeline,
+    /// What it costs that a venue follows orders through its stages: ten pairs of runs with and without, and instructions
+    /// by callgrind.
+    Stages,
 }
 
 /// Runs `damrak profile`.
@@ -62,9 +65,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             SubjectName::Connections => Subject::Connections,
             SubjectName::Feed => Subject::Feed,
             SubjectName::Pipeline => Subject::Pipeline,
+            SubjectName::Stages => Subject::Stages,
         },
         duration: arguments.duration.0.max(Duration::from_millis(100)),
         out: arguments.out.clone(),
+        stage_times: true,
     };
     let started = Environment::now();
     let mut steps = Vec::new();
@@ -139,6 +144,30 @@ fn text(step: &ProfileStep) -> String {
             count(&figures["bytes_granted"]),
         ));
     }
+    for pair in figures["pairs"].as_array().into_iter().flatten() {
+        let (with, without) = (count(&pair["with"]), count(&pair["without"]));
+        lines.push(format!("  with {with}/s   without {without}/s"));
+    }
+    let change = &figures["change_percent"];
+    if change.is_object() {
+        let percent = |name: &str| change[name].as_f64().unwrap_or_default();
+        lines.push(format!(
+            "  with it {:+.2} % in the median pair   ({:+.2} to {:+.2} %)",
+            percent("median"),
+            percent("least"),
+            percent("most"),
+        ));
+    }
+    if figures["following_percent"].is_f64() {
+        let figure = |name: &str| figures[name].as_f64().unwrap_or_default();
+        lines.push(format!(
+            "  {:.0} in user code for a request, of them {:.1} follow orders: {:.2} %   ({} requests)",
+            figure("instructions_per_request"),
+            figure("following_per_request"),
+            figure("following_percent"),
+            count(&figures["requests"]),
+        ));
+    }
     for call in figures["by_name"].as_array().into_iter().flatten().take(8) {
         lines.push(format!(
             "  {:<16} {:>10} calls {:>10} errors",
@@ -156,6 +185,9 @@ fn text(step: &ProfileStep) -> String {
     }
     if let Some(stacks) = figures["stacks"].as_str() {
         lines.push(format!("  all stacks: {stacks}"));
+    }
+    if let Some(picture) = figures["flame_graph"].as_str() {
+        lines.push(format!("  flame graph: {picture}"));
     }
     let counters = figures.as_object().into_iter().flatten();
     for (name, value) in counters.filter(|(name, _)| name.contains('-') || *name == "cycles") {

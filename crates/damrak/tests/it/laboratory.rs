@@ -31,6 +31,10 @@ fn a_profile_has_figures_or_reasons() {
         let has_reason = step["skipped"].as_str().is_some_and(|reason| !reason.is_empty());
         assert!(step["figures"].is_object() != has_reason, "{step}");
     }
+    if let Some(picture) = steps[3]["figures"]["flame_graph"].as_str() {
+        let picture = std::fs::read_to_string(picture).unwrap();
+        assert!(picture.contains("<title>all ("), "{picture}");
+    }
     assert!(!out.join("journal").exists(), "journals do not stay");
     assert_eq!(damrak(&["profile", "everything"]).status.code(), Some(2));
 }

@@ -174,6 +174,23 @@ fn a_load_shows_the_stages_of_the_venue() {
     assert!(stderr(&output).contains("--admin takes"), "{}", stderr(&output));
 }
 
+/// A venue that shall not follow orders says so to a load that asks for their stages.
+#[test]
+fn stages_can_be_turned_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(
+        folder.path(),
+        "[admin]\naddress = \"127.0.0.1:0\"\n[layout]\nstage_times = false\n\
+         [[participants]]\nusername = \"user01\"\npassword = \"pass01\"\nfirm = \"FIRM\"\n",
+    );
+    let (_venue, started) = Venue::start(&path, &[]);
+    let address = |name: &str| started["addresses"][name].as_str().unwrap();
+    let (to, admin) = (address("order_entry"), address("admin"));
+    let output = damrak(&["load", "--to", to, "--session", "user01:pass01", "--admin", admin]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("layout.stage_times is false"), "{}", stderr(&output));
+}
+
 /// A client beside the load answers what the venue's feed shows; its figures are in the output and in files. An order of
 /// its own is never in the feed, so it does not answer itself.
 #[test]

@@ -49,6 +49,11 @@ pub type StateHashes = Vec<(u64, String)>;
 impl VenueProcess {
     /// Starts `damrak serve` and waits until it is ready. Its stderr is appended to `log`.
     pub fn start(config: &Path, log: &Path) -> Result<Self, Failure> {
+        Self::start_under(&[], config, log)
+    }
+
+    /// The same, started by a tool: its command, and arguments before those of the venue.
+    pub fn start_under(tool: &[&str], config: &Path, log: &Path) -> Result<Self, Failure> {
         let failed = |what: String| Failure::runtime(format!("cannot start the venue: {what}"));
         let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
         let log_file = std::fs::OpenOptions::new()
@@ -56,7 +61,15 @@ impl VenueProcess {
             .append(true)
             .open(log)
             .map_err(|error| failed(format!("{}: {error}", log.display())))?;
-        let mut child = Command::new(program)
+        let mut command = match tool {
+            [] => Command::new(program),
+            [name, arguments @ ..] => {
+                let mut command = Command::new(name);
+                command.args(arguments).arg(program);
+                command
+            }
+        };
+        let mut child = command
             .args(["serve", "--json", "--status", "100ms", "--until-stdin-ends", "--config"])
             .arg(config)
             .stdin(Stdio::piped())

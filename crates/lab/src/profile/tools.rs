@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::VenueProfile;
+use super::{VenueProfile, flame_graph};
 
 /// Samples of the stack a second, not a divisor of the kernel's ticks.
 const SAMPLES_PER_SECOND: &str = "499";
@@ -104,6 +104,9 @@ pub(super) fn samples(process: u32, profile: &VenueProfile) -> Result<Value, Str
     let path = profile.out.join("stacks.folded");
     let text: String = stacks.iter().map(|(stack, count)| format!("{stack} {count}\n")).collect();
     fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let picture = profile.out.join("flame-graph.svg");
+    let subject = format!("{:?}", profile.subject).to_lowercase();
+    flame_graph::draw(&stacks, &format!("damrak profile {subject}"), &picture)?;
     let total: u64 = stacks.values().sum();
     let mut functions: BTreeMap<&str, u64> = BTreeMap::new();
     for (stack, count) in &stacks {
@@ -116,6 +119,7 @@ pub(super) fn samples(process: u32, profile: &VenueProfile) -> Result<Value, Str
         "samples": total,
         "functions": functions.iter().take(15).map(share).collect::<Vec<_>>(),
         "stacks": path,
+        "flame_graph": picture,
     }))
 }
 
@@ -146,6 +150,12 @@ fn folded(script: &str) -> BTreeMap<String, u64> {
         *stacks.entry(frames.join(";")).or_default() += 1;
     }
     stacks
+}
+
+/// # Errors
+/// The program is not installed, or does not run.
+pub(super) fn is_installed(program: &str) -> Result<(), String> {
+    run(program, &["--version"], &[]).map(drop)
 }
 
 /// # Errors

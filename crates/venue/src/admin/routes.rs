@@ -248,7 +248,7 @@ async fn ask(state: Arc<State>, asked: Asked, query: Option<String>) -> Response
 /// How long orders take from stage to stage, since the start of the venue.
 async fn ask_stages(Extracted(state): Extracted<Arc<State>>) -> Response {
     let Some(times) = &state.stage_times else {
-        let what = "no orders are followed here: the venue runs without threads";
+        let what = "no orders are followed here: layout.stage_times is false";
         return error(StatusCode::NOT_FOUND, "no_stage_times", what);
     };
     let mut body = times.figures(true);
