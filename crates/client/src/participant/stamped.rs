@@ -123,3 +123,73 @@ impl Write for StampedStream {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{Ipv4Addr, TcpListener},
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+
+    /// A connection and its other end; `None`, and said, where the system has no times of packets.
+    fn pair() -> Option<(StampedStream, TcpStream)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        match StampedStream::connect(listener.local_addr().unwrap()) {
+            Ok(near) => Some((near, listener.accept().unwrap().0)),
+            Err(ClientError::Stamps(error)) => {
+                println!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A byte left with the packet in which it was, whichever packets have left since; one that was not written has not.
+    #[test]
+    fn a_byte_left_with_its_packet() {
+        let Some((mut near, mut far)) = pair() else { return };
+        for text in [b"one", b"two", b"six"] {
+            near.write_all(text).unwrap();
+            thread::sleep(Duration::from_millis(2));
+        }
+        let left_ns: Vec<_> = (1..=9).map(|bytes| near.left_ns(bytes).unwrap()).collect();
+        let (one, two, six) = (left_ns[0], left_ns[3], left_ns[6]);
+        assert_eq!(left_ns, [[one; 3], [two; 3], [six; 3]].concat());
+        assert!(one < two && two < six, "{left_ns:?}");
+        assert_eq!(near.left_ns(10), None);
+
+        assert_eq!(near.arrived_ns(), None);
+        far.write_all(b"answer").unwrap();
+        let mut buffer = [0; 9];
+        let len = loop {
+            match near.read(&mut buffer) {
+                Ok(len) => break len,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        };
+        assert_eq!(len, 6);
+        assert!(near.arrived_ns().unwrap() > six);
+    }
+
+    /// Times that had to go are not replaced by later ones.
+    #[test]
+    fn a_forgotten_time_is_none() {
+        let Some((mut near, mut far)) = pair() else { return };
+        let mut buffer = [0; 100];
+        // Packets are fewer than writes where some leave together.
+        for _ in 0..2 * LEFT_MAX / buffer.len() {
+            for _ in 0..buffer.len() {
+                near.write_all(b"x").unwrap();
+            }
+            far.read_exact(&mut buffer).unwrap();
+        }
+        near.take_left();
+        let (forgotten, newest) = (near.forgotten_bytes, near.left_bytes);
+        assert!(0 < forgotten && forgotten < newest, "{forgotten} of {newest}");
+        assert_eq!((near.left_ns(1), near.left_ns(forgotten)), (None, None));
+        assert!(near.left_ns(forgotten + 1).is_some() && near.left_ns(newest).is_some());
+    }
+}
