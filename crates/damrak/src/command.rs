@@ -15,6 +15,7 @@ mod lab;
 mod load;
 mod man;
 pub(crate) mod output;
+mod password;
 mod profile;
 mod recover;
 mod report;
@@ -71,6 +72,7 @@ enum Verb {
     Demo(demo::Arguments),
     Serve(serve::Arguments),
     Ctl(ctl::Arguments),
+    Password(password::Arguments),
     Load(Box<load::Arguments>),
     Feed(Box<feed::Arguments>),
     Journal(journal::Arguments),
@@ -117,6 +119,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Ctl(arguments) => ctl::run(&arguments),
+        Verb::Password(arguments) => password::run(&arguments),
         Verb::Load(arguments) => load::run(&arguments),
         Verb::Feed(arguments) => feed::run(&arguments),
         Verb::Journal(arguments) => journal::run(&arguments),

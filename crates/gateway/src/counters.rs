@@ -148,6 +148,10 @@ counters! {
         pushed_out,
         logins,
         logins_rejected,
+        /// Logins that wait now for the check of a hash.
+        logins_waiting,
+        /// Passwords that were compared with a hash.
+        password_checks,
         /// Logins that did not come in time.
         login_timeouts,
         logouts,

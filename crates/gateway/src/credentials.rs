@@ -1,18 +1,27 @@
-//! User names and passwords, and the check of a login.
+//! User names and passwords, as a configuration has them.
 //!
-//! Invariant: a password is never printed, and the time of a check says nothing about it.
+//! Invariant: a password is never printed, and the time of a comparison says nothing about it.
 
 use std::{fmt, hint::black_box};
 
 use market::{Firm, Text};
 
+use crate::password_hash::{PasswordHash, PasswordHashError};
+
 /// Who may log in: a name and a password. Case and padding do not matter in either.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     username: Text<6>,
-    password: [u8; 10],
+    secret: Secret,
     pub(crate) cancel_on_disconnect: bool,
     pub(crate) firms: Vec<Firm>,
+}
+
+/// What a password is compared with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secret {
+    Plain([u8; 10]),
+    Hash(PasswordHash),
 }
 
 /// What keeps a name and a password from being an user.
@@ -22,6 +31,8 @@ pub enum CredentialsError {
     Username,
     /// A password is 1 to 10 printable ASCII characters.
     Password,
+    /// It begins as a hash, and is none.
+    Hash(PasswordHashError),
 }
 
 impl fmt::Display for CredentialsError {
@@ -29,6 +40,7 @@ impl fmt::Display for CredentialsError {
         match self {
             Self::Username => write!(f, "a user name is 1 to 6 printable ASCII characters"),
             Self::Password => write!(f, "a password is 1 to 10 printable ASCII characters"),
+            Self::Hash(error) => error.fmt(f),
         }
     }
 }
@@ -36,17 +48,18 @@ impl fmt::Display for CredentialsError {
 impl std::error::Error for CredentialsError {}
 
 impl Credentials {
-    /// An user of these.
+    /// An user of these; the password may be an argon2 hash of it.
     ///
     /// # Errors
-    /// One of them does not fit its field of the SoupBinTCP login request.
+    /// One of them does not fit its field of the SoupBinTCP login request, or the hash cannot be read.
     pub fn new(username: &str, password: &str) -> Result<Self, CredentialsError> {
         let username = plain_username(username.as_bytes()).ok_or(CredentialsError::Username)?;
-        let password = plain::<10>(password.as_bytes()).ok_or(CredentialsError::Password)?;
-        if password == [b' '; 10] {
-            return Err(CredentialsError::Password);
-        }
-        Ok(Self { username, password, cancel_on_disconnect: false, firms: Vec::new() })
+        let secret = if PasswordHash::is_meant(password) {
+            Secret::Hash(PasswordHash::read(password).map_err(CredentialsError::Hash)?)
+        } else {
+            Secret::Plain(plain_password(password).ok_or(CredentialsError::Password)?)
+        };
+        Ok(Self { username, secret, cancel_on_disconnect: false, firms: Vec::new() })
     }
 
     /// With its orders canceled whenever its connection ends.
@@ -68,6 +81,19 @@ impl Credentials {
     pub const fn username(&self) -> Text<6> {
         self.username
     }
+
+    pub(crate) const fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// The hash of its password, if that is what is known of it.
+    #[must_use]
+    pub const fn hash(&self) -> Option<&PasswordHash> {
+        match &self.secret {
+            Secret::Hash(hash) => Some(hash),
+            Secret::Plain(_) => None,
+        }
+    }
 }
 
 /// The password stays out of every log.
@@ -77,21 +103,15 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The user a name and a password belong to.
-///
-/// An unknown name costs the same comparison as a known one, and a password that begins right
-/// costs the same as one that does not.
-pub(crate) fn authenticate(
-    users: &[Credentials],
-    username: &Text<6>,
-    password: &Text<10>,
-) -> Option<usize> {
-    /// No password has these bytes.
-    const NO_PASSWORD: [u8; 10] = [0xff; 10];
-    let index = position(users, username);
-    let expected = index.map_or(&NO_PASSWORD, |index| &users[index].password);
-    let given = plain::<10>(password.as_bytes()).unwrap_or([0; 10]);
-    if equal_in_constant_time(expected, &given) { index } else { None }
+/// A password as it is compared and hashed: in upper case, padded on the right; `None` if it is none.
+#[must_use]
+pub fn plain_password(password: &str) -> Option<[u8; 10]> {
+    plain(password.as_bytes()).filter(|plain| *plain != [b' '; 10])
+}
+
+/// The password of a login as it is compared; that of nobody where it has other characters.
+pub(crate) fn given_password(password: &Text<10>) -> [u8; 10] {
+    plain(password.as_bytes()).unwrap_or([0; 10])
 }
 
 /// The user of this name.
@@ -113,7 +133,7 @@ fn plain<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     padded.iter().all(|byte| (b' '..=b'~').contains(byte)).then_some(padded)
 }
 
-fn equal_in_constant_time(a: &[u8; 10], b: &[u8; 10]) -> bool {
+pub(crate) fn is_equal_in_constant_time<const N: usize>(a: &[u8; N], b: &[u8; N]) -> bool {
     let difference = a.iter().zip(b).fold(0, |difference, (a, b)| black_box(difference | (a ^ b)));
     difference == 0
 }
@@ -121,23 +141,6 @@ fn equal_in_constant_time(a: &[u8; 10], b: &[u8; 10]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Case and padding do not matter; anything else does.
-    #[test]
-    fn names_and_passwords_compare_without_case_and_padding() {
-        let users =
-            [Credentials::new("USER01", "Secret1").unwrap(), Credentials::new("b", "x").unwrap()];
-        let found = |username: &str, password: &str| {
-            let username = Text::new(username).unwrap();
-            authenticate(&users, &username, &Text::new(password).unwrap())
-        };
-        assert_eq!(found("user01", "SECRET1   "), Some(0));
-        assert_eq!(found("     B", "         X"), Some(1));
-        assert_eq!(found("USER01", "Secret2"), None);
-        assert_eq!(found("USER01", ""), None);
-        assert_eq!(found("USER02", "Secret1"), None);
-        assert_eq!(found("", "Secret1"), None);
-    }
 
     /// What cannot be sent in a login request cannot be an user.
     #[test]
@@ -147,6 +150,8 @@ mod tests {
         assert_eq!(Credentials::new("A", "").unwrap_err(), CredentialsError::Password);
         assert_eq!(Credentials::new("A", "elevenchars").unwrap_err(), CredentialsError::Password);
         assert_eq!(Credentials::new("A", "t\tb").unwrap_err(), CredentialsError::Password);
+        let error = Credentials::new("A", "$argon2id$v=19").unwrap_err();
+        assert!(matches!(error, CredentialsError::Hash(PasswordHashError::Format(_))), "{error:?}");
     }
 
     /// A password never shows where an user is printed.

@@ -18,8 +18,8 @@ use self::{
     past::Past,
 };
 use crate::{
-    Credentials, DatagramNetwork, DerivedUpdate, FeedMessage, FeedServerCounters, ReplayStore,
-    StreamNetwork,
+    Credentials, DatagramNetwork, DerivedUpdate, FeedMessage, FeedServerCounters, PasswordAsker,
+    ReplayStore, StreamNetwork,
     derived_data::DerivedPublisher,
     looks::Looks,
     message_archive::MessageArchive,
@@ -239,6 +239,12 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
     #[must_use]
     pub fn counters(&self) -> Arc<FeedServerCounters> {
         Arc::clone(&self.counters)
+    }
+
+    /// Has passwords of snapshots and streams compared with hashes by the other ends, before the first turn.
+    pub fn check_passwords_by(&mut self, [snapshot, stream]: [PasswordAsker; 2]) {
+        self.snapshot.check_passwords_by(snapshot);
+        self.stream.check_passwords_by(stream);
     }
 
     /// Derives levels, trades and statistics too, before anything else, and publishes them in `to`, of which nothing but

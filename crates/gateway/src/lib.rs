@@ -27,7 +27,10 @@ mod parker;
 pub mod fake;
 mod counters;
 mod operator_event;
+mod password_hash;
 mod credentials;
+mod password_checker;
+mod logins;
 mod gate;
 mod faults;
 mod replay_store;
@@ -52,7 +55,7 @@ pub use counters::{
     OrderEntryCounters, OrderEntryUdpCount, OrderEntryUdpCounters, SluiceCount, SluiceCounters,
     TcpCount, TcpCounters, UdpLossCount,
 };
-pub use credentials::{Credentials, CredentialsError};
+pub use credentials::{Credentials, CredentialsError, plain_password};
 pub use delta_streams::{DeltaStream, DeltaStreamOptions, DeltaStreams, StreamReader};
 pub use derived_data::{
     DerivedData, DerivedFact, DerivedMirror, DerivedTrade, DerivedUpdate, MirroredInstrument,
@@ -82,6 +85,8 @@ pub use order_entry::{
 pub use order_entry_port::OrderEntryPort;
 pub use order_entry_udp::{BACKLOG_MAX, OrderEntryUdp, OrderEntryUdpOptions, UdpParticipant};
 pub use parker::SocketParker;
+pub use password_checker::{PasswordAsker, PasswordChecker};
+pub use password_hash::{PasswordHash, PasswordHashError};
 pub use replay_store::{Missing, ReplayStore};
 pub use requesters::{Network, REQUESTERS_MAX, RequestLimits};
 pub use sluice_network::{INBOX_BYTES_MAX, SluiceNetwork};

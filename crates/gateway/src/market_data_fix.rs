@@ -9,7 +9,6 @@ mod subscription;
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
-use market::Text;
 use ring::{Agent, AgentError, AtomicGauge};
 use wire::fix::{
     CompId, FixHappening, FixTimers, LiveSession, MarketDataAction, MarketDataReject,
@@ -19,12 +18,12 @@ use wire::fix::{
 use self::subscription::{Change, Filled, Pen, Subscription, has_room, reject};
 use crate::{
     CloseReason, ConnectionId, Credentials, DerivedMirror, LoginFault, MarketDataFixCounters,
-    NetworkEvent, OperatorEvent, OperatorEventSink, StreamNetwork,
-    credentials::{authenticate, position},
+    NetworkEvent, OperatorEvent, OperatorEventSink, PasswordAsker, StreamNetwork,
     drain::{DRAIN_ENDS, DRAIN_REFUSES},
+    logins::{Decided, Decision, Logins},
     operator_event::OperatorEvents,
     order_entry::{
-        admission::{FailedLogins, Strangers},
+        admission::Strangers,
         connection::{Connection, OUTGOING_BYTES_MAX, ReadOutcome, Stage},
         fix_session::text,
     },
@@ -46,6 +45,8 @@ const MESSAGES_PER_TURN: usize = 32;
 /// Room for what may be said to one message, as entries of market data: a reject, and the end of a resend.
 const ANSWER_ENTRIES: usize = 4;
 const READ_BYTES: usize = 4096;
+/// Logons that are answered in one turn after their check.
+const LOGINS_PER_TURN: usize = 16;
 /// How often timers are looked at.
 const TICK_NS: u64 = 10_000_000;
 /// How long a connection that we have ended may take to read our last words.
@@ -75,7 +76,7 @@ pub struct MarketDataFix<N> {
     /// Places of those with something to do, each once: those without a Logon, then longest waiting first.
     queue: VecDeque<u32>,
     strangers: Strangers,
-    failed_logins: FailedLogins,
+    logins: Logins<CompId>,
     /// The connection of each user.
     live: Vec<Option<ConnectionId>>,
     /// The message of the feed and the repetition up to which clients were looked at.
@@ -122,7 +123,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             clients: Vec::new(),
             queue: VecDeque::new(),
             strangers: Strangers::new(STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX),
-            failed_logins: FailedLogins::new(5, 60 * SECOND, 60 * SECOND),
+            logins: Logins::new(5, 60 * SECOND, 60 * SECOND),
             live: vec![None; options.users.len()],
             looked_at: None,
             drain: Arc::new(AtomicGauge::new(0)),
@@ -148,6 +149,11 @@ impl<N: StreamNetwork> MarketDataFix<N> {
     #[must_use]
     pub fn counters(&self) -> Arc<MarketDataFixCounters> {
         Arc::clone(&self.counters)
+    }
+
+    /// Has passwords compared with hashes by the other end, before the first turn.
+    pub fn check_passwords_by(&mut self, asker: PasswordAsker) {
+        self.logins.check_by(asker);
     }
 
     pub fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>) {
@@ -309,7 +315,8 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             self.network.finish(connection.id);
         }
         // What had no room has some now.
-        let had_no_room = client.is_behind || connection.session.has_more() || connection.readable;
+        let may_read = connection.readable && !connection.awaits_login;
+        let had_no_room = client.is_behind || connection.session.has_more() || may_read;
         let is_again = is_again || (is_empty && hears && had_no_room);
         (if is_again { Served::Again } else { Served::Idle }, CloseReason::Gone)
     }
@@ -368,7 +375,16 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             }
             Some(FixHappening::Logon { client: name, password }) => {
                 let (name, username, password) = (text(name), text(name), text(password));
-                self.log_in(client, name, (&username, &password), now_ns)?;
+                let connection = &mut client.connection;
+                let from = (connection.id, connection.address.ip());
+                let named = (&username, &password);
+                match self.logins.begin(&self.options.users, from, named, name, now_ns) {
+                    Decision::Known(name, user) => self.log_in(client, name, user, now_ns)?,
+                    Decision::Awaited => {
+                        connection.awaits_login = true;
+                        self.strangers.set_asks(connection.id, true);
+                    }
+                }
                 return Ok(true);
             }
             Some(FixHappening::Application(message)) => message.to_vec(),
@@ -382,24 +398,40 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         Ok(true)
     }
 
-    /// Decides a Logon. One that is refused closes the connection without a word, as FIX wants it.
+    /// Answers Logons whose passwords were checked, and begins the next check.
+    fn answer_logins(&mut self, now_ns: u64) -> usize {
+        let mut work = 0;
+        while work < LOGINS_PER_TURN
+            && let Some(Decided { connection: id, login: name, outcome }) =
+                self.logins.next(&self.options.users, now_ns)
+        {
+            work += 1;
+            let place = self.clients[id.index as usize].take();
+            let mut client = place.expect("who has left is not told of its Logon");
+            let connection = &mut client.connection;
+            assert!(connection.id == id && connection.awaits_login, "{id} waits for its Logon");
+            connection.awaits_login = false;
+            self.strangers.set_asks(id, false);
+            match self.log_in(&mut client, name, outcome, now_ns) {
+                Ok(()) => {
+                    self.clients[id.index as usize] = Some(client);
+                    self.enqueue(id.index);
+                }
+                Err(reason) => self.drop_client(&client, reason),
+            }
+        }
+        work
+    }
+
+    /// Answers a Logon. One that is refused closes the connection without a word, as FIX wants it.
     fn log_in(
         &mut self,
         client: &mut Client,
         name: CompId,
-        (username, password): (&Text<6>, &Text<10>),
+        user: Result<usize, LoginFault>,
         now_ns: u64,
     ) -> Result<(), CloseReason> {
         let address = client.connection.address;
-        let asked = position(&self.options.users, username);
-        let user = match asked {
-            Some(user) if self.failed_logins.pauses(address.ip(), user, now_ns) => {
-                Err(LoginFault::Paused(self.options.users[user].username()))
-            }
-            _ => {
-                authenticate(&self.options.users, username, password).ok_or(LoginFault::Credentials)
-            }
-        };
         let user = user.and_then(|user| match self.live[user] {
             Some(_) => Err(LoginFault::AlreadyConnected(self.options.users[user].username())),
             None => Ok(user),
@@ -421,9 +453,6 @@ impl<N: StreamNetwork> MarketDataFix<N> {
                 Ok(())
             }
             Err(reason) => {
-                if let (Some(user), LoginFault::Credentials) = (asked, &reason) {
-                    self.failed_logins.record(address.ip(), user, now_ns);
-                }
                 self.counters.logins_rejected.add(1);
                 self.operator_events.notify(OperatorEvent::LoginRejected { address, reason });
                 Err(CloseReason::Gone)
@@ -566,6 +595,9 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         self.network.close(id);
         self.strangers.remove(id);
         self.counters.connections.set(self.counters.connections.get() - 1);
+        if client.connection.awaits_login {
+            self.logins.forget(id);
+        }
         self.release(client, reason);
     }
 
@@ -576,6 +608,10 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         }
         for index in 0..self.clients.len() {
             let Some(mut client) = self.clients[index].take() else { continue };
+            if client.connection.awaits_login {
+                self.drop_client(&client, CloseReason::GatewayClosed);
+                continue;
+            }
             if !matches!(client.connection.stage, Stage::Closing { .. }) {
                 client.connection.session.end("the venue is shutting down", now_ns);
                 self.begin_closing(&mut client, CloseReason::GatewayClosed, now_ns);
@@ -637,6 +673,9 @@ impl<N: StreamNetwork + Send + 'static> Agent for MarketDataFix<N> {
         self.counters.updates_missed.set(missed);
         work += self.take_network_events(now_ns)?;
         self.end_sessions(now_ns);
+        if self.logins.is_busy() && self.drain.get() < DRAIN_REFUSES {
+            work += self.answer_logins(now_ns);
+        }
         let state = self.mirror.is_held().then(|| (self.mirror.number(), self.mirror.request()));
         if state.is_some() && state != self.looked_at {
             self.looked_at = state;

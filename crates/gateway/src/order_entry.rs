@@ -36,16 +36,19 @@ pub use self::{
     connection::CONNECTION_BYTES_MAX,
 };
 use self::{
-    admission::{FailedLogins, Strangers},
+    admission::Strangers,
     connection::{Connection, READ_BYTES, Stage},
+    login::LoginTerms,
     resend_turns::ResendTurns,
 };
 use crate::{
     CloseReason, ConnectionId, Credentials, NetworkEvent, Newcomers, OperatorEvent,
-    OperatorEventSink, OrderEntryCounters, OrderEntryPort, ReplayStore, StreamNetwork, Submission,
+    OperatorEventSink, OrderEntryCounters, OrderEntryPort, PasswordAsker, ReplayStore,
+    StreamNetwork, Submission,
     drain::DRAIN_REFUSES,
     faults::{FaultTable, Injector},
     gate::{self, Gate, Throttle},
+    logins::Logins,
     looks::{ENTRY_INTERVAL_NS, HotConnection, Looks},
     message_archive::MessageArchive,
     operator_event::OperatorEvents,
@@ -170,7 +173,7 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     looks: Looks,
     hot: HotConnection,
     strangers: Strangers,
-    failed_logins: FailedLogins,
+    logins: Logins<LoginTerms>,
     ticked_ns: u64,
     /// Reused every turn.
     events: Vec<NetworkEvent>,
@@ -199,7 +202,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         let places = limits.connections_max.saturating_sub(users.len());
         let strangers =
             Strangers::new(places.min(limits.strangers_max), limits.strangers_per_address_max);
-        let failed_logins = FailedLogins::new(
+        let logins = Logins::new(
             limits.failed_logins_max,
             limits.failed_login_window_ns,
             limits.login_pause_ns,
@@ -238,7 +241,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             looks: Looks::new(ENTRY_INTERVAL_NS),
             hot: HotConnection::default(),
             strangers,
-            failed_logins,
+            logins,
             ticked_ns: 0,
             events: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -253,6 +256,11 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     /// [`past_reply_rings`].
     pub fn set_past(&mut self, past: PastReplies) {
         self.past = Some(past);
+    }
+
+    /// Has passwords compared with hashes by the other end, before the first turn.
+    pub fn check_passwords_by(&mut self, asker: PasswordAsker) {
+        self.logins.check_by(asker);
     }
 
     /// Where users are announced that it is to take up while it runs.
@@ -559,6 +567,9 @@ where
         self.end_sessions();
         work += self.take_network_events(now_ns)?;
         work += self.serve_queues(now_ns);
+        if self.logins.is_busy() && self.drain.get() < DRAIN_REFUSES {
+            work += self.answer_logins(now_ns);
+        }
         work += self.tick(now_ns);
         self.counters.connections.set(self.open as u64);
         self.counters.connections_pending.set(self.pending as u64);

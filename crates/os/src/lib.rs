@@ -23,6 +23,7 @@ mod network_namespace;
 mod power;
 mod free_space;
 mod random;
+mod terminal;
 pub mod memory;
 pub mod system_files;
 
@@ -42,6 +43,7 @@ pub use readiness::{Epoll, EventFd, PollSet, Readiness};
 pub use send_queue::{SendQueue, sends_segments};
 pub use stream_ring::{ReceivedBytes, STREAM_TOKEN_MAX, StreamEnd, StreamEvent, StreamRing};
 pub use system_files::{ProcessorTicks, SystemFiles};
+pub use terminal::HiddenInput;
 pub use thread::{
     InstructionCounter, allowed_cores, lower_priority, pin_to_core, pin_to_cores, process_cpu_ns,
     thread_core_wait_ns, thread_cpu_ns, thread_page_faults, wake_promptly,

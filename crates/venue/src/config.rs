@@ -48,7 +48,7 @@ use std::{
     path::Path,
 };
 
-use gateway::{MarketDataFix, OrderEntryLimits};
+use gateway::{MarketDataFix, OrderEntryLimits, PasswordHash};
 use serde::Deserialize;
 
 use self::{explain::explain, order_entry::REPLY_STORE_DEFAULT};
@@ -335,6 +335,42 @@ impl Config {
         self.market_data_fix.as_ref().map_or(0, |_| most)
     }
 
+    /// A note for the user, where the configuration has passwords as they are, beside those of the examples.
+    pub fn plain_passwords_note(&self) -> Option<String> {
+        const NAMES_MAX: usize = 5;
+        let participants = self.participants.iter();
+        let participants =
+            participants.filter_map(|it| Some((&it.username, it.password.as_ref()?)));
+        let subscribers = self.market_data.subscribers.iter();
+        let subscribers = subscribers.map(|it| (&it.username, &it.password));
+        let plain: Vec<&str> = participants
+            .chain(subscribers)
+            .filter(|(name, password)| {
+                !PasswordHash::is_meant(password) && !participants::is_example(name, password)
+            })
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let first = plain.get(..NAMES_MAX).unwrap_or(&plain).join(", ");
+        let more = match plain.len().saturating_sub(NAMES_MAX) {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        (!plain.is_empty()).then(|| {
+            format!(
+                "the passwords of {first}{more} stand in the configuration as they are, and its readers can log in; `damrak \
+                 password` makes argon2 hashes to put in their places"
+            )
+        })
+    }
+
+    /// Memory of a check of a password: that of the hash that takes the most, in bytes.
+    pub(crate) fn password_check_bytes(&self) -> u64 {
+        let participants = self.participants.iter().filter_map(|it| it.password.as_deref());
+        let subscribers = self.market_data.subscribers.iter().map(|it| it.password.as_str());
+        let hashes = participants.chain(subscribers).filter_map(|it| PasswordHash::read(it).ok());
+        hashes.map(|hash| hash.memory_bytes()).max().unwrap_or(0)
+    }
+
     /// The most connections of order entry over TCP at a time.
     pub fn connections(&self) -> usize {
         [ProtocolName::Ouch, ProtocolName::Fix, ProtocolName::Ouch42]
@@ -378,6 +414,41 @@ mod tests {
         assert_eq!(config.instruments.len(), 3);
         assert_eq!(config.order_entry.address.to_string(), "127.0.0.1:26400");
         assert_eq!(config.check(), Ok(()));
+    }
+
+    /// A password is taken as it is, with a note unless it is one of the examples, or as its hash, without; a hash that
+    /// cannot be read is an error that names the participant or subscriber.
+    #[test]
+    fn passwords_are_hashes_or_noted() {
+        const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$ODsLdKIDu5zi0rnHxY0qhw";
+        let text = |password: &str, of_subscriber: &str| {
+            format!(
+                "[[participants]]\nusername = \"user01\"\npassword = \"password01\"\nfirm = \"F\"\n\
+                 [[participants]]\nusername = \"bob\"\npassword = \"{password}\"\nfirm = \"F\"\n\
+                 [[market_data.subscribers]]\nusername = \"sue\"\npassword = \"{of_subscriber}\"\n"
+            )
+        };
+        let note = |password: &str, of_subscriber: &str| {
+            let config = Config::parse(&text(password, of_subscriber), "venue.toml");
+            config.unwrap().plain_passwords_note().unwrap_or_default()
+        };
+        assert_eq!(note(HASH, HASH), "");
+        assert!(note("plain", "plain").starts_with("the passwords of bob, sue stand in"));
+        assert!(note(HASH, "plain").contains("passwords of sue stand"));
+        assert_eq!(Config::default().plain_passwords_note(), None, "those of the examples");
+        let cut = &HASH[..HASH.len() - 23];
+        assert!(
+            failure(&text(cut, HASH)).contains("venue.toml: participant BOB: the password begins")
+        );
+        let of_subscriber = failure(&text(HASH, cut));
+        assert!(of_subscriber.contains("market_data.subscribers: \"sue\": the password begins"));
+        let costly = HASH.replace("m=8", "m=300000");
+        assert!(
+            failure(&text(&costly, HASH))
+                .contains("participant BOB: the argon2 hash takes m=300000")
+        );
+        let config = Config::parse(&text(HASH, "plain"), "venue.toml").unwrap();
+        assert_eq!(config.password_check_bytes(), 8 << 10);
     }
 
     /// An unknown key is reported with line, column and the nearest known key.

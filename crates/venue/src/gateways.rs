@@ -11,8 +11,9 @@ use gateway::{
     FeedServer, FeedServerOptions, FixSession, MarketData, MarketDataFix, MarketDataFixOptions,
     MarketDataOptions, Newcomers, OrderEntry, OrderEntryCounters, OrderEntryLimits,
     OrderEntryOptions, OrderEntryPort, OrderEntryUdp, OrderEntryUdpCounters, OrderEntryUdpOptions,
-    Ouch42, PastEnds, PastReplyEnds, SluiceCounters, SluiceNetwork, SluiceSession, SoupBinTcp,
-    SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings, past_rings,
+    Ouch42, PasswordChecker, PastEnds, PastReplyEnds, SluiceCounters, SluiceNetwork, SluiceSession,
+    SoupBinTcp, SoupBinTcpOptions, StreamNetwork, StreamOptions, UdpParticipant, past_reply_rings,
+    past_rings,
 };
 use ring::{AtomicGauge, LossyConsumer, Producer};
 use wire::{
@@ -59,6 +60,8 @@ pub(crate) struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     pub(crate) faults: FaultTable,
     /// Where each port takes up users while it runs.
     pub(crate) newcomers: Vec<(ProtocolName, Newcomers)>,
+    /// Compares passwords with hashes for all of them, until it is taken.
+    pub(crate) passwords: Option<PasswordChecker>,
     /// The ends of the feed history, until it is made.
     pub(crate) past: Option<PastEnds>,
     pub(crate) past_replies: Option<PastReplyEnds>,
@@ -88,6 +91,7 @@ where
             speak.map(|(_, user)| user.clone()).collect()
         };
         let mut ports: Vec<(AgentName, Box<dyn OrderEntryPort>)> = Vec::new();
+        let mut passwords = PasswordChecker::default();
 
         let of_ouch = |protocol, connections_max, reply_store| {
             let settings = &config.order_entry;
@@ -101,8 +105,9 @@ where
         let settings = &config.order_entry;
         let entry = of_ouch(ProtocolName::Ouch, settings.connections_max, settings.reply_store);
         let agent = AgentName::OrderEntry;
-        let port: OrderEntry<N> =
+        let mut port: OrderEntry<N> =
             wire_port(core, agent, "submissions", networks.order_entry, entry);
+        port.check_passwords_by(passwords.connect());
         let order_entry = port.counters();
         let mut newcomers = vec![(ProtocolName::Ouch, port.newcomers())];
         ports.push((agent, Box::new(port)));
@@ -122,6 +127,7 @@ where
                 wire_port(core, agent, "submissions fix", network, entry);
             let (past, ends) = past_reply_rings();
             port.set_past(past);
+            port.check_passwords_by(passwords.connect());
             newcomers.push((ProtocolName::Fix, port.newcomers()));
             (order_entry_fix, past_replies) = (Some(port.counters()), Some(ends));
             ports.push((agent, Box::new(port)));
@@ -133,8 +139,9 @@ where
             let entry =
                 of_ouch(ProtocolName::Ouch42, settings.connections_max, settings.reply_store);
             let agent = AgentName::OrderEntryOuch42;
-            let port: OrderEntry<N, SoupBinTcp<Ouch42>> =
+            let mut port: OrderEntry<N, SoupBinTcp<Ouch42>> =
                 wire_port(core, agent, "submissions ouch42", network, entry);
+            port.check_passwords_by(passwords.connect());
             order_entry_ouch42 = Some(port.counters());
             newcomers.push((ProtocolName::Ouch42, port.newcomers()));
             ports.push((agent, Box::new(port)));
@@ -148,8 +155,9 @@ where
             let network = SluiceNetwork::new(network);
             sluice = Some(network.counters());
             let agent = AgentName::OrderEntrySluice;
-            let port: OrderEntry<_, SluiceSession> =
+            let mut port: OrderEntry<_, SluiceSession> =
                 wire_port(core, agent, "submissions sluice", network, entry);
+            port.check_passwords_by(passwords.connect());
             order_entry_sluice = Some(port.counters());
             newcomers.push((ProtocolName::Sluice, port.newcomers()));
             ports.push((agent, Box::new(port)));
@@ -183,6 +191,7 @@ where
         let streams = WiredStreams::new(config, networks.streams, &streams, &mut market_data, core);
         let (ends, past) = past_rings();
         let mut feed_server = FeedServer::new(networks.feed_server, subscribers, messages, ends);
+        feed_server.check_passwords_by([passwords.connect(), passwords.connect()]);
         let derived = config.derived_data.as_ref();
         let derived = derived.map(|settings| {
             let (to, from) = core.outside_ring("derived", DERIVED_SLOTS, AgentName::FeedServer);
@@ -195,7 +204,9 @@ where
             let (to, from) = core.dropping_ring("derived fix", DERIVED_SLOTS, server, reader);
             let mirror = derive(to, from, settings.trades, &mut feed_server);
             let options = market_data_fix_config(settings, readers)?;
-            market_data_fix = Some(MarketDataFix::new(network, options, mirror));
+            let mut agent = MarketDataFix::new(network, options, mirror);
+            agent.check_passwords_by(passwords.connect());
+            market_data_fix = Some(agent);
         }
         let drain = Arc::new(AtomicGauge::new(0));
         if let Some(fix) = &mut market_data_fix {
@@ -222,6 +233,7 @@ where
             derived,
             faults,
             newcomers,
+            passwords: Some(passwords),
             past,
             past_replies,
             drain,

@@ -6,6 +6,7 @@
 //! operators ───────▶ submissions venue ▶└───────┘            └▶ market data ─▶ feed ─▶ feed server
 //!                                           ├─▶ journal ─▶ follower ─▶ snapshots, ledger, replies of FIX on disk
 //!                                           └─▶ journal ─▶ history ─▶ feed server, order entry fix
+//! logins ─▶ passwords ─▶ logins
 //! ```
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use engine::Engine;
 use gateway::{
     DatagramNetwork, DerivedMirror, FaultTable, FeedServerCounters, FeedServerNetworks,
     MarketDataCounters, MarketDataFix, MarketDataFixCounters, Newcomers, OperatorEventSink,
-    OrderEntryCounters, OrderEntryUdpCounters, SluiceCounters, StreamNetwork,
+    OrderEntryCounters, OrderEntryUdpCounters, PasswordChecker, SluiceCounters, StreamNetwork,
 };
 use journal::{Durability, RecoveryReport, SnapshotError, SnapshotSummary, Storage, WriterOptions};
 use market::{Sequence, Timestamp};
@@ -142,6 +143,8 @@ pub struct Venue {
     pub feed_history: Box<dyn Agent>,
     /// What wakes that, where the gateways do.
     pub history_parker: Option<Box<dyn Parker>>,
+    /// Compares passwords of logins with hashes. Not part of a layout either: a check takes tens of milliseconds.
+    pub passwords: PasswordChecker,
     /// Where the commands of operators go in, and their results come out.
     pub desk: DeskEnds,
     pub recovered: Recovered,
@@ -349,6 +352,7 @@ where
             Following::new(files, journaled, snapshots, ledger).with_replies(reply_files);
         Box::new(follower.with_perturbations(edges.perturbations.clone()))
     });
+    let passwords = gateways.passwords.take().expect("it is taken once");
     let derived = gateways.derived.take();
     let faults = gateways.faults.clone();
     let newcomers = std::mem::take(&mut gateways.newcomers);
@@ -361,6 +365,7 @@ where
         follower,
         feed_history,
         history_parker,
+        passwords,
         admin,
         derived,
         gauges,

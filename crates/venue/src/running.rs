@@ -45,7 +45,7 @@ const DRAIN_LOOKS: u32 = 15;
 /// A venue that runs.
 pub struct Running {
     threads: ring::RunningAgents,
-    /// The follower and the feed history; separate, since the groups never wake them.
+    /// The follower, the feed history and the check of passwords; separate, since the groups never wake them.
     aside: ring::RunningAgents,
     admin: Admin,
     desk: Desk,
@@ -69,6 +69,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     let warnings = resources::reserve(config)?;
     let mut sockets = Sockets::bind(config)?;
     sockets.notices.extend(warnings);
+    sockets.notices.extend(config.plain_passwords_note());
     if let Some(core) = sockets.udp.backend.poller_core()
         && let Err(error) = os::memory::keep_off(&[core])
     {
@@ -153,7 +154,12 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     if let Some(parker) = venue.history_parker {
         history.parker = parker;
     }
-    let aside = ring::launch(follower.into_iter().chain([history]).collect(), clock_of_agents);
+    let mut checker = venue.passwords;
+    let parker = checker.take_parker();
+    let mut passwords = aside("damrak-password", Box::new(checker), PARK_MAX);
+    passwords.parker = parker;
+    let all = follower.into_iter().chain([history, passwords]).collect();
+    let aside = ring::launch(all, clock_of_agents);
     let durable = Arc::clone(&venue.desk.durable);
     let desk = Desk::new(venue.desk, clock, config.journal.directory.clone());
     let journal = Arc::clone(&venue.gauges.journal);

@@ -11,6 +11,9 @@ use journal::{Folder, Storage};
 use venue::{Running, clock::SystemClock, config::Config, follower::Follower};
 use wire::ouch42::Response42;
 
+/// The argon2 hash of `OLD`, with the least memory that there is.
+const HASH_OF_OLD: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$MinE5sjcopSZ73s9H+wmhA";
+
 fn config(folder: &Path, protocol: &str) -> Config {
     let journal = folder.join("journal");
     Config::parse(
@@ -21,7 +24,7 @@ fn config(folder: &Path, protocol: &str) -> Config {
              [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
              [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n\
              snapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n\
-             [[participants]]\nusername = \"OLD\"\npassword = \"old\"\nprotocol = \"{protocol}\"\n\
+             [[participants]]\nusername = \"OLD\"\npassword = \"{HASH_OF_OLD}\"\nprotocol = \"{protocol}\"\n\
              firm = \"FIRM\"\n"
         ),
         "test",

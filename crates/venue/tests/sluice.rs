@@ -19,13 +19,16 @@ use wire::{
     sluice::{Client, ClientState, Login, LoginRejectReason, Timers},
 };
 
+/// The argon2 hash of `BOB`, with the least memory that there is.
+const HASH_OF_BOB: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$s7qOdgTKuSr+OmHNi5t7nQ";
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn config(folder: &Path, more: &str) -> Config {
     let journal = folder.join("journal");
-    let participant = |name: &str, more: &str| {
+    let participant = |name: &str, password: &str, more: &str| {
         format!(
-            "[[participants]]\nusername = \"{name}\"\npassword = \"{name}\"\nprotocol = \"sluice\"\n\
+            "[[participants]]\nusername = \"{name}\"\npassword = \"{password}\"\nprotocol = \"sluice\"\n\
              firm = \"FIRM\"\n{more}\n"
         )
     };
@@ -36,8 +39,8 @@ fn config(folder: &Path, more: &str) -> Config {
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\n\
          [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\n\
          snapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n{}{}",
-        participant("ALICE", "cancel_on_disconnect = true"),
-        participant("BOB", ""),
+        participant("ALICE", "ALICE", "cancel_on_disconnect = true"),
+        participant("BOB", HASH_OF_BOB, ""),
     );
     Config::parse(&text, "test").unwrap()
 }

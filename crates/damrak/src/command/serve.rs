@@ -139,7 +139,7 @@ fn check(config: &Config) -> Result<(), Failure> {
     for warning in resources::warnings(&resources::examine(config))? {
         print_line(&format!("warning: {warning}"))?;
     }
-    Ok(())
+    config.plain_passwords_note().map_or(Ok(()), |note| print_line(&format!("note: {note}")))
 }
 
 /// Signals with a purpose other than an immediate stop.

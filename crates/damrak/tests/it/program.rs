@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     net::{TcpListener, UdpSocket},
     path::Path,
     process::{Child, Command, Output, Stdio},
@@ -70,8 +70,8 @@ impl Drop for Venue {
 #[test]
 fn every_verb_has_help_with_an_example() {
     for verb in [
-        "demo", "serve", "load", "feed", "journal", "recover", "at", "snapshot", "follow", "sim",
-        "kill", "bench", "profile", "lab", "man", "scenario", "doctor", "report",
+        "demo", "serve", "password", "load", "feed", "journal", "recover", "at", "snapshot",
+        "follow", "sim", "kill", "bench", "profile", "lab", "man", "scenario", "doctor", "report",
     ] {
         let output = damrak(&[verb, "--help"]);
         let help = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -80,6 +80,42 @@ fn every_verb_has_help_with_an_example() {
     }
     let page = damrak(&["man", "serve"]);
     assert!(String::from_utf8_lossy(&page.stdout).contains(".TH damrak-serve"));
+}
+
+/// The hash of a password that is piped in is one that a configuration takes in its place, and no argument is a password.
+#[test]
+fn a_password_is_hashed() {
+    let hash_of = |line: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
+            .arg("password")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let made = hash_of("Secret1\n");
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let hash = String::from_utf8(made.stdout).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("venue.toml");
+    let check = |password: &str| {
+        let text = format!(
+            "[[participants]]\nusername = \"bob\"\npassword = \"{password}\"\nfirm = \"FIRM\"\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        damrak(&["serve", "--check", "--config", path.to_str().unwrap()])
+    };
+    let checked = check(hash.trim());
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && !said.contains("note: "), "{said} {}", stderr(&checked));
+    let plain = check("Secret1");
+    let said = String::from_utf8_lossy(&plain.stdout);
+    assert!(said.contains("note: the passwords of bob stand in the configuration"), "{said}");
+    assert_eq!(hash_of("elevenchars\n").status.code(), Some(2));
+    assert_eq!(damrak(&["password", "Secret1"]).status.code(), Some(2));
 }
 
 /// What is wrong with a command line or a configuration ends with 2 and says where.

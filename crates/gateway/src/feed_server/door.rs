@@ -18,11 +18,11 @@ use super::{
     books::{FrozenBooks, Place},
 };
 use crate::{
-    ConnectionId, Credentials, FeedServerCounters, NetworkEvent, StreamNetwork,
+    ConnectionId, FeedServerCounters, LoginFault, NetworkEvent, PasswordAsker, StreamNetwork,
     counters::Counter,
-    credentials::{authenticate, position},
+    logins::{Decided, Decision, Logins},
     order_entry::{
-        admission::{FailedLogins, Strangers},
+        admission::Strangers,
         connection::{Connection, OUTGOING_BYTES_MAX, ReadOutcome, Stage},
     },
     replay_store::Missing,
@@ -43,6 +43,8 @@ const BYTES_PER_TURN: usize = 1 << 20;
 /// Reads of one connection in one turn: a login is one, and subscribers have nothing more to say.
 const READS_PER_TURN: usize = 2;
 const READ_BYTES: usize = 4096;
+/// Logins that are answered in one turn after their check.
+const LOGINS_PER_TURN: usize = 16;
 /// Bytes that a packet adds to its message.
 const PACKET_BYTES: usize = 3;
 /// How often timers are looked at, and older messages that were read.
@@ -73,7 +75,7 @@ pub(super) struct Door<N> {
     /// socket is full is not among them.
     idle: Vec<u32>,
     strangers: Strangers,
-    failed_logins: FailedLogins,
+    logins: Logins<LoginRequest>,
     /// Connections of each user.
     of_user: Vec<usize>,
     live: usize,
@@ -106,6 +108,9 @@ struct Snapshot {
     next: u64,
 }
 
+/// Who was let in: the user, the delta stream if it is one, and the number of the first message.
+type Admission = (usize, Option<usize>, u64);
+
 /// What becomes of a subscriber after it was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
@@ -126,7 +131,7 @@ impl<N: StreamNetwork> Door<N> {
             queue: VecDeque::new(),
             idle: Vec::new(),
             strangers: Strangers::new(STRANGERS_MAX, STRANGERS_PER_ADDRESS_MAX),
-            failed_logins: FailedLogins::new(5, 60 * SECOND, 60 * SECOND),
+            logins: Logins::new(5, 60 * SECOND, 60 * SECOND),
             of_user: vec![0; users],
             live: 0,
             open: 0,
@@ -135,6 +140,10 @@ impl<N: StreamNetwork> Door<N> {
             events: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
         }
+    }
+
+    pub(super) fn check_passwords_by(&mut self, asker: PasswordAsker) {
+        self.logins.check_by(asker);
     }
 
     /// Connections open now.
@@ -157,6 +166,9 @@ impl<N: StreamNetwork> Door<N> {
         now_ns: u64,
     ) -> Result<usize, AgentError> {
         let mut work = self.take_network_events(options, counters, now_ns)?;
+        if self.logins.is_busy() {
+            work += self.answer_logins(options, stored, counters, now_ns);
+        }
         let is_time = now_ns.saturating_sub(self.ticked_ns) >= TICK_NS;
         if is_time {
             self.ticked_ns = now_ns;
@@ -339,7 +351,8 @@ impl<N: StreamNetwork> Door<N> {
             *finished = true;
             self.network.finish(connection.id);
         }
-        if has_more || connection.readable { Served::Again } else { Served::Idle }
+        let may_read = connection.readable && !connection.awaits_login;
+        if has_more || may_read { Served::Again } else { Served::Idle }
     }
 
     /// Takes the bytes that were read. False if the connection is over.
@@ -367,7 +380,19 @@ impl<N: StreamNetwork> Door<N> {
             };
             match happening {
                 ServerHappening::Login(request) => {
-                    self.answer_login(subscriber, &request, options, stored, counters, now_ns);
+                    let connection = &mut subscriber.connection;
+                    let from = (connection.id, connection.address.ip());
+                    let named = (&request.username, &request.password);
+                    match self.logins.begin(&options.users, from, named, request, now_ns) {
+                        Decision::Known(request, user) => {
+                            let login = self.admit(user, &request, options, stored);
+                            self.answer_login(subscriber, login, options, stored, counters, now_ns);
+                        }
+                        Decision::Awaited => {
+                            connection.awaits_login = true;
+                            self.strangers.set_asks(connection.id, true);
+                        }
+                    }
                 }
                 // A subscriber has nothing to say that changes what it is sent.
                 ServerHappening::Message(_) | ServerHappening::Taken => {}
@@ -381,17 +406,44 @@ impl<N: StreamNetwork> Door<N> {
         true
     }
 
+    /// Answers logins whose passwords were checked, and begins the next check.
+    fn answer_logins(
+        &mut self,
+        options: &FeedServerOptions,
+        stored: &mut Stored,
+        counters: &FeedServerCounters,
+        now_ns: u64,
+    ) -> usize {
+        let mut work = 0;
+        while work < LOGINS_PER_TURN
+            && let Some(Decided { connection: id, login: request, outcome }) =
+                self.logins.next(&options.users, now_ns)
+        {
+            work += 1;
+            let place = self.subscribers[id.index as usize].take();
+            let mut subscriber = place.expect("who has left is not told of its login");
+            let connection = &mut subscriber.connection;
+            assert!(connection.id == id && connection.awaits_login, "{id} waits for its login");
+            connection.awaits_login = false;
+            self.strangers.set_asks(id, false);
+            let login = self.admit(outcome, &request, options, stored);
+            self.answer_login(&mut subscriber, login, options, stored, counters, now_ns);
+            self.subscribers[id.index as usize] = Some(subscriber);
+            self.enqueue(id.index);
+        }
+        work
+    }
+
     fn answer_login(
         &mut self,
         subscriber: &mut Subscriber,
-        request: &LoginRequest,
+        login: Result<Admission, (LoginRejectReason, String)>,
         options: &FeedServerOptions,
         stored: &mut Stored,
         counters: &FeedServerCounters,
         now_ns: u64,
     ) {
-        let address = subscriber.connection.address;
-        match self.log_in(address, request, options, stored, now_ns) {
+        match login {
             Ok((user, stream, first)) => {
                 let connection = &mut subscriber.connection;
                 let session =
@@ -430,28 +482,17 @@ impl<N: StreamNetwork> Door<N> {
         }
     }
 
-    /// Decides a login: the user, the delta stream if it is one, and the number of the first message.
-    fn log_in(
-        &mut self,
-        address: SocketAddr,
+    /// Lets a user in whose password was right.
+    fn admit(
+        &self,
+        user: Result<usize, LoginFault>,
         request: &LoginRequest,
         options: &FeedServerOptions,
         stored: &Stored,
-        now_ns: u64,
-    ) -> Result<(usize, Option<usize>, u64), (LoginRejectReason, String)> {
+    ) -> Result<Admission, (LoginRejectReason, String)> {
         use LoginRejectReason::{NotAuthorized, SessionNotAvailable};
 
-        let users: &[Credentials] = &options.users;
-        let (ip, asked) = (address.ip(), position(users, &request.username));
-        if asked.is_some_and(|user| self.failed_logins.pauses(ip, user, now_ns)) {
-            return Err((NotAuthorized, String::new()));
-        }
-        let Some(user) = authenticate(users, &request.username, &request.password) else {
-            if let Some(user) = asked {
-                self.failed_logins.record(ip, user, now_ns);
-            }
-            return Err((NotAuthorized, String::new()));
-        };
+        let Ok(user) = user else { return Err((NotAuthorized, String::new())) };
         let refused = |text: String| Err((SessionNotAvailable, text));
         let session = request.session.as_str().as_bytes();
         let open = options.session.trim_ascii();
@@ -505,6 +546,9 @@ impl<N: StreamNetwork> Door<N> {
 
     fn drop_subscriber(&mut self, subscriber: &Subscriber) {
         self.open -= 1;
+        if subscriber.connection.awaits_login {
+            self.logins.forget(subscriber.connection.id);
+        }
         self.network.close(subscriber.connection.id);
         self.strangers.remove(subscriber.connection.id);
         if let Some(user) = subscriber.user {

@@ -17,8 +17,16 @@ pub(crate) struct Strangers {
     max: usize,
     per_origin_max: usize,
     /// Oldest first.
-    by_age: VecDeque<(ConnectionId, IpAddr)>,
+    by_age: VecDeque<Stranger>,
     by_origin: BTreeMap<IpAddr, usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stranger {
+    id: ConnectionId,
+    origin: IpAddr,
+    /// Its login is being checked.
+    asks: bool,
 }
 
 impl Strangers {
@@ -34,34 +42,47 @@ impl Strangers {
     }
 
     /// Adds a connection. Returns the one that has to make room, if one has to: the oldest of the
-    /// same origin if that has its share, else the oldest of the origin with the most.
+    /// same origin if that has its share, else the oldest of the origin with the most; of those whose login is being checked
+    /// only where all others are too.
     pub(crate) fn add(&mut self, id: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
         let origin = origin(address);
         let most = self.by_origin.values().copied().max().unwrap_or(0);
+        let oldest = |of: &dyn Fn(&Stranger) -> bool| {
+            let idle = self.by_age.iter().find(|it| !it.asks && of(it));
+            idle.or_else(|| self.by_age.iter().find(|it| of(it)))
+        };
         let leaves = if self.count(origin) >= self.per_origin_max {
-            self.by_age.iter().find(|(_, it)| *it == origin)
+            oldest(&|it| it.origin == origin)
         } else if self.by_age.len() >= self.max {
-            self.by_age.iter().find(|(_, it)| self.count(*it) == most)
+            oldest(&|it| self.count(it.origin) == most)
         } else {
             None
         };
-        let leaves = leaves.map(|(id, _)| *id);
+        let leaves = leaves.map(|it| it.id);
         if let Some(id) = leaves {
             self.remove(id);
         }
-        self.by_age.push_back((id, origin));
+        self.by_age.push_back(Stranger { id, origin, asks: false });
         *self.by_origin.entry(origin).or_default() += 1;
         leaves
     }
 
     /// Takes a connection out; nothing happens if it is not among them.
     pub(crate) fn remove(&mut self, id: ConnectionId) {
-        let place = self.by_age.iter().position(|(it, _)| *it == id);
-        let Some((_, origin)) = place.and_then(|place| self.by_age.remove(place)) else { return };
+        let place = self.by_age.iter().position(|it| it.id == id);
+        let stranger = place.and_then(|place| self.by_age.remove(place));
+        let Some(Stranger { origin, .. }) = stranger else { return };
         let count = self.by_origin.get_mut(&origin).expect("its origin was counted");
         *count -= 1;
         if *count == 0 {
             self.by_origin.remove(&origin);
+        }
+    }
+
+    /// The login of a connection is being checked from now on, or is answered.
+    pub(crate) fn set_asks(&mut self, id: ConnectionId, asks: bool) {
+        if let Some(stranger) = self.by_age.iter_mut().find(|it| it.id == id) {
+            stranger.asks = asks;
         }
     }
 
@@ -121,7 +142,7 @@ impl FailedLogins {
     }
 
     /// Pairs that are remembered now.
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.pairs.len()
     }
 
@@ -164,6 +185,22 @@ mod tests {
         assert_eq!(strangers.add(id(8), ip("10.0.0.4")), None);
         let held: usize = strangers.by_origin.values().sum();
         assert_eq!((held, strangers.by_age.len()), (5, 5));
+    }
+
+    /// Who waits for the check of its login makes room after those that have said nothing, and before nobody.
+    #[test]
+    fn who_is_being_checked_makes_room_last() {
+        let mut strangers = Strangers::new(3, 2);
+        for (index, from) in ["10.0.0.1", "10.0.0.2", "10.0.0.3"].into_iter().enumerate() {
+            assert_eq!(strangers.add(id(index as u32), ip(from)), None);
+        }
+        strangers.set_asks(id(0), true);
+        assert_eq!(strangers.add(id(3), ip("10.0.0.4")), Some(id(1)));
+        strangers.set_asks(id(2), true);
+        strangers.set_asks(id(3), true);
+        assert_eq!(strangers.add(id(4), ip("10.0.0.5")), Some(id(0)), "all are being checked");
+        strangers.set_asks(id(2), false);
+        assert_eq!(strangers.add(id(5), ip("10.0.0.6")), Some(id(2)), "it was answered");
     }
 
     /// Five wrong passwords within a minute pause that user from there for a minute; four, or

@@ -67,6 +67,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         now_ns: u64,
     ) {
         self.release(connection, reason);
+        connection.awaits_login = false;
         if matches!(connection.stage, Stage::Live(_)) {
             self.add_stranger(connection.id, connection.address, now_ns);
         }
@@ -182,6 +183,10 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         let event = match connection.stage {
             Stage::Pending => {
                 self.pending -= 1;
+                if connection.awaits_login {
+                    self.logins.forget(connection.id);
+                    self.count_logins();
+                }
                 reason.map(|reason| OperatorEvent::NeverLoggedIn { address, reason })
             }
             Stage::Live(user) => {

@@ -41,6 +41,8 @@ pub(crate) struct Connection<S> {
     pub(crate) ending: bool,
     /// The socket takes bytes, as far as we know.
     pub(crate) writable: bool,
+    /// Its login is being checked: until that is decided nothing more is read.
+    pub(crate) awaits_login: bool,
     /// It stands in the queue of those to be served.
     pub(crate) queued: bool,
     /// Number of the next reply to send.
@@ -92,6 +94,7 @@ impl<S> Connection<S> {
             readable: false,
             ending: false,
             writable: true,
+            awaits_login: false,
             queued: false,
             next_reply: 0,
             ends: None,
@@ -107,6 +110,10 @@ impl<S> Connection<S> {
         network: &mut impl StreamNetwork,
         buffer: &mut [u8],
     ) -> ReadOutcome {
+        if self.awaits_login {
+            // Where nothing follows its login, nobody waits for the answer.
+            return if self.ending { ReadOutcome::Ended } else { ReadOutcome::Nothing };
+        }
         if !self.readable {
             return ReadOutcome::Nothing;
         }

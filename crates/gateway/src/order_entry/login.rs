@@ -2,39 +2,86 @@
 //!
 //! Invariant: a user has one connection at most, and an unknown name is answered like a wrong password.
 
-use std::net::SocketAddr;
-
 use super::{
     ClientSession, FirstReply, Login, OrderEntry,
     connection::{Connection, Stage},
 };
 use crate::{
     LoginFault, OperatorEvent, StreamNetwork,
-    credentials::{authenticate, position},
+    credentials::position,
+    logins::{Decided, Decision},
 };
 
+/// Logins that are answered in one turn after their check.
+const ANSWERS_PER_TURN: usize = 16;
+
+/// What a login asks beside its name and password.
+#[derive(Clone, Copy)]
+pub(super) struct LoginTerms {
+    is_this_session: bool,
+    first_reply: FirstReply,
+}
+
 impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
-    /// Decides a login: the user and the number of the first reply to send.
-    pub(super) fn log_in(
-        &mut self,
-        address: SocketAddr,
-        request: &Login,
+    /// Answers a login, or has its password checked first.
+    pub(super) fn log_in(&mut self, connection: &mut Connection<S>, request: &Login, now_ns: u64) {
+        let terms = LoginTerms {
+            is_this_session: request.is_this_session,
+            first_reply: request.first_reply,
+        };
+        let from = (connection.id, connection.address.ip());
+        let named = (&request.username, &request.password);
+        match self.logins.begin(&self.users, from, named, terms, now_ns) {
+            Decision::Known(terms, outcome) => {
+                let login = outcome.and_then(|user| self.admit(user, terms, now_ns));
+                self.answer_login(connection, login, now_ns);
+            }
+            Decision::Awaited => {
+                connection.awaits_login = true;
+                self.strangers.set_asks(connection.id, true);
+            }
+        }
+        self.count_logins();
+    }
+
+    /// Answers logins whose passwords were checked, and begins the next check.
+    pub(super) fn answer_logins(&mut self, now_ns: u64) -> usize {
+        let mut work = 0;
+        while work < ANSWERS_PER_TURN
+            && let Some(Decided { connection: id, login, outcome }) =
+                self.logins.next(&self.users, now_ns)
+        {
+            work += 1;
+            let index = id.index as usize;
+            let mut connection =
+                self.connections[index].take().expect("who has left is not told of its login");
+            assert!(connection.id == id && connection.awaits_login, "{id} waits for its login");
+            connection.awaits_login = false;
+            self.strangers.set_asks(id, false);
+            let login = outcome.and_then(|user| self.admit(user, login, now_ns));
+            self.answer_login(&mut connection, login, now_ns);
+            self.connections[index] = Some(connection);
+            self.enqueue(id.index);
+        }
+        self.count_logins();
+        work
+    }
+
+    pub(super) fn count_logins(&self) {
+        self.counters.failed_logins_kept.set(self.logins.failed_kept() as u64);
+        self.counters.logins_waiting.set(self.logins.waiting() as u64);
+        self.counters.password_checks.set(self.logins.checks());
+    }
+
+    /// Lets a user in whose password was right: gives the number of the first reply to send.
+    fn admit(
+        &self,
+        user: usize,
+        terms: LoginTerms,
         now_ns: u64,
     ) -> Result<(usize, u64), LoginFault> {
-        let (ip, asked) = (address.ip(), position(&self.users, &request.username));
-        if let Some(user) = asked.filter(|user| self.failed_logins.pauses(ip, *user, now_ns)) {
-            return Err(LoginFault::Paused(self.users[user].username()));
-        }
-        let Some(user) = authenticate(&self.users, &request.username, &request.password) else {
-            // A name that nobody has is not remembered: so nobody's memory is pushed out by it.
-            if let Some(user) = asked {
-                self.failed_logins.record(ip, user, now_ns);
-                self.counters.failed_logins_kept.set(self.failed_logins.kept() as u64);
-            }
-            return Err(LoginFault::Credentials);
-        };
         let username = self.users[user].username();
-        if !request.is_this_session {
+        if !terms.is_this_session {
             return Err(LoginFault::NoSuchSession);
         }
         let spoken = self.replies.dialect(user, self.gates[user].has_used_a_number());
@@ -52,7 +99,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
         let store = self.replies.store();
         let next = store.next(user);
-        let first = match request.first_reply {
+        let first = match terms.first_reply {
             FirstReply::Number(number) => number,
             FirstReply::Newest => (next - 1).max(1),
             FirstReply::Next => next,

@@ -172,10 +172,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         };
         *work += 1;
         match happening {
-            SessionEvent::Login(request) => {
-                let login = self.log_in(connection.address, &request, now_ns);
-                self.answer_login(connection, login, now_ns);
-            }
+            SessionEvent::Login(request) => self.log_in(connection, &request, now_ns),
             SessionEvent::Message(message) => {
                 let Stage::Live(user) = connection.stage else {
                     unreachable!("messages come after the login was accepted")

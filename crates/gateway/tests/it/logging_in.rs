@@ -1,10 +1,12 @@
-use gateway::{CloseReason, LoginFault, OperatorEvent, OrderEntryLimits, OrderEntryPort as _};
+use gateway::{
+    CloseReason, LoginFault, OperatorEvent, OrderEntryLimits, OrderEntryPort as _, PasswordChecker,
+};
 use wire::soupbintcp::{
     LoginRejectReason::{NotAuthorized, SessionNotAvailable},
     LoginRequest,
 };
 
-use crate::harness::{Harness, SECOND, Seen, config};
+use crate::harness::{Harness, SECOND, Seen, TestClient, config};
 
 fn login(username: &str, password: &str) -> LoginRequest {
     LoginRequest::new(username, password).unwrap()
@@ -312,4 +314,138 @@ fn closing_leaves_the_session_open() {
     client.read(&harness.network, harness.now_ns);
     assert!(!harness.network.is_open(client.connection));
     assert_eq!(client.replies().len(), 1, "what was durable was still sent");
+}
+
+/// The argon2 hash of `SECRET`, with the least memory that there is.
+const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$ODsLdKIDu5zi0rnHxY0qhw";
+
+/// USER01 has a hash, the others have plain passwords; nothing checks hashes but the turns of the checker.
+fn with_hash() -> (Harness, PasswordChecker) {
+    let mut config = config();
+    config.users[0] = gateway::Credentials::new("USER01", HASH).unwrap();
+    let mut harness = Harness::with(config, 64);
+    let mut checker = PasswordChecker::default();
+    harness.agent.check_passwords_by(checker.connect());
+    (harness, checker)
+}
+
+fn checked(harness: &mut Harness, checker: &mut PasswordChecker, clients: &mut [&mut TestClient]) {
+    while ring::Agent::do_work(checker, harness.now_ns).unwrap() > 0 {
+        harness.turn_with(clients);
+    }
+}
+
+/// The password of a hash logs in once it was checked, a wrong one and an unknown name get the same bytes, and what a client
+/// has sent behind its login is taken after the answer. From then on the password is known without a check.
+#[test]
+fn a_hashed_password_logs_in() {
+    let (mut harness, mut checker) = with_hash();
+    let mut right = harness.connect("10.0.0.1:1".parse().unwrap(), login("user01", "Secret"));
+    let mut wrong = harness.connect("10.0.0.2:1".parse().unwrap(), login("USER01", "PASSWORD01"));
+    let mut unknown = harness.connect("10.0.0.3:1".parse().unwrap(), login("NOBODY", "SECRET"));
+    harness.network.deliver(right.connection, &[0, 1, b'R']);
+    harness.turn();
+    assert_eq!((right.seen.len(), wrong.seen.len(), unknown.seen.len()), (0, 0, 0));
+    assert_eq!(harness.count().logins_waiting, 3);
+
+    checked(&mut harness, &mut checker, &mut [&mut right, &mut wrong, &mut unknown]);
+    assert_eq!(right.seen, [Seen::Accepted(1)]);
+    assert_eq!(wrong.seen, [Seen::Rejected(NotAuthorized)]);
+    assert_eq!(unknown.seen, wrong.seen);
+    let count = harness.count();
+    assert_eq!((count.password_checks, count.logins_waiting, count.violations), (3, 0, 0));
+    right.enter(1, harness.now_ns);
+    harness.turn_with(&mut [&mut right]);
+    assert_eq!(right.replies().len(), 1);
+
+    right.client.logout(harness.now_ns);
+    harness.turn_with(&mut [&mut right]);
+    let again = harness.connect("10.0.0.9:1".parse().unwrap(), login("USER01", "SECRET"));
+    assert_eq!(again.seen[0], Seen::Accepted(1));
+    assert_eq!(harness.count().password_checks, 3);
+}
+
+/// Of two logins that are checked beside each other the first gets the session, and the other a reject: it is taken.
+#[test]
+fn logins_beside_each_other_get_one_session() {
+    let (mut harness, mut checker) = with_hash();
+    let mut first = harness.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "SECRET"));
+    let mut second = harness.connect("10.0.0.2:1".parse().unwrap(), login("USER01", "SECRET"));
+    checked(&mut harness, &mut checker, &mut [&mut first, &mut second]);
+    assert_eq!(first.seen, [Seen::Accepted(1)]);
+    assert_eq!(second.seen, [Seen::Rejected(SessionNotAvailable)]);
+}
+
+/// While a flood of logins waits for checks that do not come, no turn waits: orders are answered, a plain password logs in,
+/// and who waits is closed in time. Places stay bounded, and who waits for its check is pushed out last.
+#[test]
+fn a_flood_of_logins_does_not_stall_orders() {
+    let (mut harness, mut checker) = with_hash();
+    let mut live = harness.log_in("USER02");
+    let mut honest = harness.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "SECRET"));
+    for number in 0..1_000 {
+        let address = format!("10.{}.1.{}:1", number / 200, number % 200).parse().unwrap();
+        let flood = harness.connect(address, login("USER01", "GUESS"));
+        if number % 100 == 0 {
+            let number = number / 100 + 1;
+            live.enter(number, harness.now_ns);
+            harness.turn_with(&mut [&mut live]);
+            assert_eq!(live.replies().len(), number as usize, "an order waits for a login");
+        }
+        assert!(flood.seen.is_empty());
+        assert!(harness.count().logins_waiting <= 256 + 1, "{:?}", harness.count());
+    }
+    assert_eq!(harness.log_in("USER03").seen, [Seen::Accepted(1)]);
+    // All wait for a check, so the oldest have made room, and the honest one among them.
+    assert!(!harness.network.is_open(honest.connection));
+
+    // It comes again, and has its turn: no more wait before it than there are places.
+    honest = harness.connect("10.9.9.9:1".parse().unwrap(), login("USER01", "SECRET"));
+    ring::Agent::do_work(&mut checker, harness.now_ns).unwrap();
+    harness.turn();
+    let before = harness.count().password_checks;
+    while honest.seen.is_empty() {
+        assert!(ring::Agent::do_work(&mut checker, harness.now_ns).unwrap() > 0);
+        harness.turn_with(&mut [&mut honest]);
+    }
+    assert_eq!(honest.seen, [Seen::Accepted(1)]);
+    let checks = harness.count().password_checks - before;
+    assert!(checks <= 256, "{checks} checks");
+
+    harness.pass(6 * SECOND, &mut [&mut live, &mut honest]);
+    assert_eq!(harness.count().logins_waiting, 0, "who waits is closed in time");
+    assert_eq!(harness.count().connections_pending, 0);
+    live.enter(11, harness.now_ns);
+    harness.turn_with(&mut [&mut live]);
+    assert_eq!(live.replies().len(), 11);
+}
+
+/// Who leaves while its login waits is not let in, whatever its password, and its session is free.
+#[test]
+fn who_leaves_before_its_check_is_not_let_in() {
+    let (mut harness, mut checker) = with_hash();
+    let gone = harness.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "SECRET"));
+    harness.network.cut(gone.connection);
+    harness.turn();
+    assert!(!harness.network.is_open(gone.connection));
+    let mut back = harness.connect("10.0.0.1:2".parse().unwrap(), login("USER01", "SECRET"));
+    checked(&mut harness, &mut checker, &mut [&mut back]);
+    assert_eq!(back.seen, [Seen::Accepted(1)]);
+    assert_eq!(harness.count().logins, 1);
+}
+
+/// Sessions that end while logins wait end all the same, and nobody is let in any more.
+#[test]
+fn a_stop_does_not_wait_for_a_check() {
+    let (mut harness, mut checker) = with_hash();
+    let drain = std::sync::Arc::new(ring::AtomicGauge::new(0));
+    harness.agent.set_drain(std::sync::Arc::clone(&drain));
+    let mut waits = harness.connect("10.0.0.1:1".parse().unwrap(), login("USER01", "SECRET"));
+    drain.set(gateway::DRAIN_REFUSES);
+    checked(&mut harness, &mut checker, &mut [&mut waits]);
+    assert!(waits.seen.is_empty());
+    drain.set(gateway::DRAIN_ENDS);
+    harness.turn();
+    assert!(harness.network.is_finished(waits.connection));
+    assert_eq!(harness.count().logins_waiting, 0);
 }

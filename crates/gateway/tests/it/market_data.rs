@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use gateway::{
-    FeedMessage, FeedServer, FeedServerCount, FeedServerNetworks, FeedServerOptions, MarketData,
-    MarketDataCount, MarketDataOptions, PastAnswer, PastEnds, PastRange, RequestLimits,
+    Credentials, FeedMessage, FeedServer, FeedServerCount, FeedServerNetworks, FeedServerOptions,
+    MarketData, MarketDataCount, MarketDataOptions, PasswordChecker, PastAnswer, PastEnds,
+    PastRange, RequestLimits,
     fake::{FakeDatagram, FakeStream},
     past_rings,
 };
@@ -45,7 +46,15 @@ impl FeedBench {
         Self::over(Venue::new(16), 64 << 20)
     }
 
-    fn over((venue, ends): (Venue, Ends), store_bytes_max: usize) -> Self {
+    fn over(venue: (Venue, Ends), store_bytes_max: usize) -> Self {
+        Self::of_users(users(), venue, store_bytes_max)
+    }
+
+    fn of_users(
+        users: Vec<Credentials>,
+        (venue, ends): (Venue, Ends),
+        store_bytes_max: usize,
+    ) -> Self {
         let (feed, requests) = (FakeDatagram::new(), FakeDatagram::new());
         let (snapshot, stream) = (FakeStream::new(), FakeStream::new());
         let mut ring = Builder::new("feed", 1 << 14);
@@ -65,7 +74,7 @@ impl FeedBench {
         };
         let options = FeedServerOptions {
             session: SESSION,
-            users: users(),
+            users,
             timers: Timers::default(),
             slow_client_timeout_ns: 10 * SECOND,
             store_bytes_max,
@@ -641,6 +650,46 @@ fn the_feed_over_tcp_starts_at_any_number() {
         login.session = market::Text::new("OTHER").unwrap();
         assert_eq!(rejected(harness.join_as(network, login)), unavailable);
     }
+}
+
+/// Where a password is a hash, snapshots and streams begin after its check, on another thread; meanwhile others are served.
+#[test]
+fn subscribers_wait_for_the_check_of_a_hash() {
+    // Of `SECRET`, with the least memory that argon2 has.
+    const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$ODsLdKIDu5zi0rnHxY0qhw";
+    let mut users = users();
+    users[0] = Credentials::new("USER01", HASH).unwrap();
+    let mut harness = FeedBench::of_users(users, Venue::new(16), 64 << 20);
+    let mut checker = PasswordChecker::default();
+    harness.server.check_passwords_by([checker.connect(), checker.connect()]);
+    harness.venue.accept(&order(SessionId(1), 1));
+    harness.turn();
+    for network in [harness.stream.clone(), harness.snapshot.clone()] {
+        let login = |name: &str, password: &str| LoginRequest::new(name, password).unwrap();
+        let mut right = harness.join_as(&network, login("USER01", "Secret"));
+        let mut wrong = harness.join_as(&network, login("USER01", "PASSWORD01"));
+        assert!(right.seen.is_empty() && wrong.seen.is_empty());
+        let gone = harness.join_as(&network, login("USER01", "Secret"));
+        network.cut(gone.connection);
+        let plain = harness.join_as(&network, login("USER02", "PASSWORD01"));
+        assert_eq!(plain.seen[0], Seen::Accepted(1));
+        while checker.do_work(harness.now_ns).unwrap() > 0 {
+            harness.turn();
+        }
+        harness.hear(&network, &mut right);
+        harness.hear(&network, &mut wrong);
+        assert_eq!(right.seen[0], Seen::Accepted(1));
+        assert!(replies(&right.seen).len() > 1);
+        assert_eq!(wrong.seen, [Seen::Rejected(LoginRejectReason::NotAuthorized)]);
+        let again = harness.join_as(&network, login("USER01", "SECRET"));
+        assert_eq!(again.seen[0], Seen::Accepted(1), "it is known now");
+    }
+    let mut late =
+        harness.join_as(&harness.stream.clone(), LoginRequest::new("USER01", "WRONG").unwrap());
+    harness.now_ns += 10 * SECOND;
+    harness.turn();
+    late.read(&harness.stream, harness.now_ns);
+    assert!(late.seen.is_empty() && !harness.stream.is_open(late.connection), "not in time");
 }
 
 /// Messages that memory no longer has are asked of the reader of the journal, page by page, and answered

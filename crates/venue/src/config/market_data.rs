@@ -256,7 +256,7 @@ impl StreamConfig {
 pub struct SubscriberConfig {
     /// Up to 6 characters, in any case; no participant has it.
     pub username: String,
-    /// Up to 10 characters, in any case.
+    /// Up to 10 characters, in any case, or their argon2 hash, as `damrak password` prints it.
     pub password: String,
 }
 

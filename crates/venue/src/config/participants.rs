@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
+use gateway::PasswordHash;
 use market::{Firm, SelfMatchPrevention, Text};
 use serde::Deserialize;
 use wire::fix::Version;
@@ -17,8 +18,8 @@ pub struct ParticipantConfig {
     /// The protocol of a participant with a password: `ouch` (default, over SoupBinTCP), `ouch42`, `sluice` or `fix`.
     #[serde(default)]
     pub protocol: ProtocolName,
-    /// Password for SoupBinTCP, Sluice or FIX, up to 10 characters, upper or lower case alike. Required unless
-    /// `udp` is given.
+    /// Password for SoupBinTCP, Sluice or FIX, up to 10 characters, upper or lower case alike, or its argon2 hash, as
+    /// `damrak password` prints it. Required unless `udp` is given.
     #[serde(default)]
     pub password: Option<String>,
     /// The firms of its orders, each up to 4 characters, upper case: one, or a list. The first is meant
@@ -246,7 +247,7 @@ impl PreventionName {
 }
 
 /// True for a participant of the default configuration or of the examples.
-fn is_example(username: &str, password: &str) -> bool {
+pub(super) fn is_example(username: &str, password: &str) -> bool {
     let number = username.to_ascii_lowercase().strip_prefix("user").map(str::to_owned);
     number.is_some_and(|number| password.strip_prefix("password") == Some(&*number))
 }
@@ -311,6 +312,10 @@ pub(super) fn check(config: &Config) -> Result<BTreeSet<Text<6>>, String> {
                     config.market_data.snapshot,
                     config.market_data.tcp
                 ));
+            }
+            (Some(hash), None) if PasswordHash::is_meant(hash) => {
+                PasswordHash::read(hash)
+                    .map_err(|error| format!("participant {username}: {error}"))?;
             }
             (Some(password), None) => {
                 Text::<10>::new(password).filter(|text| !text.is_blank()).ok_or_else(|| {

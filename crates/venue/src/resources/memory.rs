@@ -155,6 +155,7 @@ impl MemoryNeeds {
             in_time("sessions of market data by FIX", sessions * MARKET_DATA_FIX_BYTES);
         }
         in_time("older messages", HISTORY_BYTES);
+        in_time("a check of a password", config.password_check_bytes());
         in_time("connections", connection_bytes(config));
         if config.network.tcp == TcpBackendName::Threads {
             let of_port = |protocol| connection_threads(config, protocol);

@@ -11,6 +11,9 @@ use market::Timestamp;
 use venue::{Running, clock::SystemClock, config::Config};
 use wire::fix::{Builder, Framed, Message, Version, dictionary, frame};
 
+/// The argon2 hash of `BOB`, with the least memory that there is.
+const HASH_OF_BOB: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$s7qOdgTKuSr+OmHNi5t7nQ";
+
 pub fn config(folder: &Path, more: &str) -> Config {
     let journal = folder.join("journal");
     Config::parse(
@@ -23,7 +26,7 @@ pub fn config(folder: &Path, more: &str) -> Config {
              [order_entry_fix]\naddress = \"127.0.0.1:0\"\n{more}\
              [[participants]]\nusername = \"ALICE\"\npassword = \"alice\"\nprotocol = \"fix\"\n\
              firm = \"FIRM\"\n\
-             [[participants]]\nusername = \"BOB\"\npassword = \"bob\"\nprotocol = \"fix\"\n\
+             [[participants]]\nusername = \"BOB\"\npassword = \"{HASH_OF_BOB}\"\nprotocol = \"fix\"\n\
              firm = \"FIRM\"\ncancel_on_disconnect = true\n\
              [[participants]]\nusername = \"USER01\"\npassword = \"password01\"\nfirm = \"FIRM\"\n"
         ),

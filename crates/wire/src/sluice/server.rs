@@ -325,11 +325,13 @@ impl Server {
     /// Adds a heartbeat to `outgoing` if one is due.
     ///
     /// # Errors
-    /// The client was silent for too long, or did not log in in time.
+    /// The client was silent for too long, or was not logged in in time.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
         let silent_ns = now_ns.saturating_sub(self.heard_ns);
         match self.state {
-            State::Connected if silent_ns >= self.timers.login_timeout_ns => Err(Timeout::Login),
+            State::Connected | State::LoginAsked if silent_ns >= self.timers.login_timeout_ns => {
+                Err(Timeout::Login)
+            }
             State::LoggedIn | State::Ended if silent_ns >= self.timers.receive_timeout_ns => {
                 Err(Timeout::Silence)
             }

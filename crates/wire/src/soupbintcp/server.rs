@@ -212,12 +212,12 @@ impl Server {
     /// Adds a heartbeat to `outgoing` if one is due.
     ///
     /// # Errors
-    /// The client was silent for too long, or did not log in in time.
+    /// The client was silent for too long, or was not logged in in time.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
         match self.state {
-            State::Connected => self.line.await_login(now_ns),
+            State::Connected | State::LoginAsked => self.line.await_login(now_ns),
             State::LoggedIn | State::Ended => self.line.beat(SERVER_HEARTBEAT, now_ns),
-            State::LoginAsked | State::Closed => Ok(()),
+            State::Closed => Ok(()),
         }
     }
 

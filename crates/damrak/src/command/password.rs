@@ -1,0 +1,55 @@
+//! `damrak password`: the argon2 hash of a password, for the configuration.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use gateway::{PasswordHash, plain_password};
+use venue::failure::Failure;
+
+use super::output::print_line;
+
+/// Print the argon2 hash of a password, to stand in its place in the configuration.
+///
+/// The password is the first line of standard input; at a terminal it is asked for twice and not shown. It is never an
+/// argument, which others could read. The hash (argon2id, 19 MiB, 2 passes, a salt of its own) goes where the password would:
+/// `password = "$argon2id$..."` in `[[participants]]` or `[[market_data.subscribers]]`. Upper and lower case are alike in a
+/// login, so a hash that another program makes must be that of the password in upper case.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  damrak password\n  pass show venue/user01 | damrak password")]
+pub struct Arguments {}
+
+/// Runs `damrak password`.
+pub fn run(_: &Arguments) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::runtime(format!("cannot read the password: {error}"));
+    let password = if io::stdin().is_terminal() {
+        let first = ask("Password: ").map_err(failed)?;
+        if ask("Again: ").map_err(failed)? != first {
+            return Err(Failure::usage("the two passwords differ: nothing was made"));
+        }
+        first
+    } else {
+        read_line().map_err(failed)?
+    };
+    let password = plain_password(&password).ok_or_else(|| {
+        Failure::usage("the password is not 1 to 10 printable ASCII characters")
+            .hint("the login of SoupBinTCP has room for 10")
+    })?;
+    let hash = PasswordHash::make(&password).map_err(|error| {
+        Failure::environment(format!("cannot make a hash of the password: {error}"))
+    })?;
+    print_line(&hash)
+}
+
+/// Asks at the terminal for what it does not show.
+fn ask(prompt: &str) -> io::Result<String> {
+    let mut terminal = io::stderr();
+    terminal.write_all(prompt.as_bytes())?;
+    terminal.flush()?;
+    let _hidden = os::HiddenInput::begin(&io::stdin())?;
+    read_line()
+}
+
+fn read_line() -> io::Result<String> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+}
