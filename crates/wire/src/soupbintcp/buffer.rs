@@ -59,9 +59,29 @@ impl Incoming {
         Ok(Some(Packet { packet_type, length, whole }))
     }
 
+    /// Takes the next packet if it is complete and of this type, and gives the place of its payload. What is not stays, for
+    /// [`next`](Self::next) to judge.
+    pub(super) fn next_of(&mut self, packet_type: u8) -> Option<Range<usize>> {
+        let unread = &self.bytes[self.taken..];
+        let [high, low, found] = *unread.first_chunk()?;
+        let length = u16::from_be_bytes([high, low]);
+        let len = HEADER_LEN + usize::from(length);
+        let is_one = found == packet_type && (1..=LENGTH_MAX).contains(&length);
+        if !is_one || unread.len() < len {
+            return None;
+        }
+        let payload = self.taken + HEADER_LEN + 1..self.taken + len;
+        self.taken = payload.end;
+        Some(payload)
+    }
+
     /// Bytes held, those taken included.
     pub(super) const fn held(&self) -> usize {
         self.bytes.len()
+    }
+
+    pub(super) fn at(&self, place: Range<usize>) -> &[u8] {
+        &self.bytes[place]
     }
 
     pub(super) fn whole(&self, packet: &Packet) -> &[u8] {
@@ -122,8 +142,8 @@ impl Outgoing {
         let length = u16::try_from(1 + payload.len()).ok().filter(|length| *length <= LENGTH_MAX);
         let length = length.expect("a message fits its packet");
         self.make_room();
-        self.bytes.extend_from_slice(&length.to_be_bytes());
-        self.bytes.push(packet_type);
+        let [high, low] = length.to_be_bytes();
+        self.bytes.extend_from_slice(&[high, low, packet_type]);
         self.bytes.extend_from_slice(payload);
         self.last_put_ns = now_ns;
     }

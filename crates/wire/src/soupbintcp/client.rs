@@ -89,12 +89,20 @@ impl Client {
     /// The server violated the protocol.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<ClientHappening<'_>>, Violation> {
+        // Nearly all packets are these.
+        if self.state == State::LoggedIn
+            && let Some(payload) = self.line.next_of(SEQUENCED)
+        {
+            let number = self.take_number();
+            return Ok(Some(ClientHappening::Sequenced(number, self.line.incoming.at(payload))));
+        }
         match self.next_packet() {
             Ok(Some(Taken::Accepted { session, next_sequence })) => {
                 Ok(Some(ClientHappening::Accepted { session, next_sequence }))
             }
             Ok(Some(Taken::Rejected(reason))) => Ok(Some(ClientHappening::Rejected(reason))),
-            Ok(Some(Taken::Sequenced(number, packet))) => {
+            Ok(Some(Taken::Sequenced(packet))) => {
+                let number = self.take_number();
                 Ok(Some(ClientHappening::Sequenced(number, self.line.incoming.payload(&packet))))
             }
             Ok(Some(Taken::Unsequenced(packet))) => {
@@ -110,6 +118,13 @@ impl Client {
                 Err(violation)
             }
         }
+    }
+
+    /// The number of the sequenced message that was just taken.
+    fn take_number(&mut self) -> u64 {
+        let number = self.next_sequence;
+        self.next_sequence = number.saturating_add(1);
+        number
     }
 
     fn next_packet(&mut self) -> Result<Option<Taken>, Violation> {
@@ -133,11 +148,7 @@ impl Client {
                     self.state = State::Closed;
                     Taken::Rejected(reason)
                 }
-                (SEQUENCED, State::LoggedIn) => {
-                    let number = self.next_sequence;
-                    self.next_sequence = number.saturating_add(1);
-                    Taken::Sequenced(number, packet)
-                }
+                (SEQUENCED, State::LoggedIn) => Taken::Sequenced(packet),
                 (UNSEQUENCED, State::LoggedIn | State::Ended) => Taken::Unsequenced(packet),
                 (END_OF_SESSION, State::LoggedIn) => {
                     packet.is_bare()?;
@@ -240,7 +251,7 @@ impl Client {
 enum Taken {
     Accepted { session: Text<10>, next_sequence: u64 },
     Rejected(LoginRejectReason),
-    Sequenced(u64, Packet),
+    Sequenced(Packet),
     Unsequenced(Packet),
     EndOfSession,
     Debug(Packet),

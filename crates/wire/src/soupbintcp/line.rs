@@ -1,5 +1,7 @@
 //! What client and server share: a connection's bytes, and its timers.
 
+use core::ops::Range;
+
 use super::{
     Timeout, Timers, Violation,
     buffer::{Incoming, Outgoing, Packet},
@@ -44,6 +46,13 @@ impl Line {
             self.heard_ns = self.arrived_ns;
         }
         Ok(packet)
+    }
+
+    /// Takes the next packet if it is complete and of this type; gives the place of its payload.
+    pub(super) fn next_of(&mut self, packet_type: u8) -> Option<Range<usize>> {
+        let payload = self.incoming.next_of(packet_type)?;
+        self.heard_ns = self.arrived_ns;
+        Some(payload)
     }
 
     /// Bytes held, in both directions.
