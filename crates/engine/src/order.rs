@@ -107,16 +107,16 @@ mod terms {
     pub(super) const PREVENTION_SHIFT: u32 = 12;
 
     pub(super) const SIDES: [Side; 4] =
-        [Side::Buy, Side::Sell, Side::SellShort, Side::SellShortExempt];
+        [Side::SellShort, Side::SellShortExempt, Side::Buy, Side::Sell];
     pub(super) const DISPLAYS: [Display; 4] =
         [Display::Hidden, Display::Visible, Display::Attributable, Display::Hidden];
     pub(super) const CAPACITIES: [Capacity; 4] =
-        [Capacity::Other, Capacity::Agency, Capacity::Principal, Capacity::Riskless];
+        [Capacity::Principal, Capacity::Agency, Capacity::Riskless, Capacity::Other];
     pub(super) const CUSTOMER_TYPES: [CustomerType; 4] = [
         CustomerType::SessionDefault,
         CustomerType::Retail,
-        CustomerType::NotRetail,
         CustomerType::SessionDefault,
+        CustomerType::NotRetail,
     ];
     pub(super) const PREVENTIONS: [SelfMatchPrevention; 16] = {
         use SelfMatchPrevention::*;
@@ -133,21 +133,43 @@ mod terms {
         all
     };
     pub(super) const TIMES_IN_FORCE: [TimeInForce; 8] = [
-        TimeInForce::Day,
-        TimeInForce::GoodTillCancel,
-        TimeInForce::AtTheOpen,
         TimeInForce::ImmediateOrCancel,
-        TimeInForce::FillOrKill,
-        TimeInForce::GoodForAuction,
-        TimeInForce::GoodTillTime,
+        TimeInForce::AtTheOpen,
+        TimeInForce::GoodTillCancel,
+        TimeInForce::Day,
         TimeInForce::AtTheClose,
+        TimeInForce::GoodTillTime,
+        TimeInForce::GoodForAuction,
+        TimeInForce::FillOrKill,
     ];
+
+    /// The place of a side: the lists are such that a few bits of most codes are the place.
+    #[inline(always)]
+    pub(super) const fn place_of_side(side: Side) -> u16 {
+        (side.code() & 3) as u16
+    }
+
+    #[inline(always)]
+    pub(super) const fn place_of_capacity(capacity: Capacity) -> u16 {
+        (capacity.code() & 3) as u16
+    }
+
+    #[inline(always)]
+    pub(super) const fn place_of_customer_type(customer_type: CustomerType) -> u16 {
+        (customer_type.code() >> 1 & 3) as u16
+    }
+
+    #[inline(always)]
+    pub(super) const fn place_of_time_in_force(time_in_force: TimeInForce) -> u16 {
+        let code = time_in_force.code();
+        ((code ^ code >> 4) & 7) as u16
+    }
 
     /// The places of all codes in such a list, the first one of each.
     macro_rules! places {
         ($name:ident, $list:ident) => {
-            pub(super) const $name: [u8; 128] = {
-                let mut places = [0; 128];
+            pub(super) const $name: [u8; 256] = {
+                let mut places = [0; 256];
                 let mut place = $list.len();
                 while place != 0 {
                     place -= 1;
@@ -157,17 +179,13 @@ mod terms {
             };
         };
     }
-    places!(PLACE_OF_SIDE, SIDES);
     places!(PLACE_OF_DISPLAY, DISPLAYS);
-    places!(PLACE_OF_CAPACITY, CAPACITIES);
-    places!(PLACE_OF_CUSTOMER_TYPE, CUSTOMER_TYPES);
     places!(PLACE_OF_PREVENTION, PREVENTIONS);
-    places!(PLACE_OF_TIME_IN_FORCE, TIMES_IN_FORCE);
 
     /// The place of a code.
     #[inline(always)]
-    pub(super) fn place(places: &[u8; 128], code: u8) -> u16 {
-        u16::from(places[usize::from(code & 0x7F)])
+    pub(super) fn place(places: &[u8; 256], code: u8) -> u16 {
+        u16::from(places[usize::from(code)])
     }
 }
 
@@ -279,11 +297,11 @@ impl OrderTerms {
         use terms::*;
         let post_only = u16::from(self.conditions.post_only);
         let prevention = self.conditions.self_match_prevention;
-        place(&PLACE_OF_SIDE, self.side.code()) << SIDE_SHIFT
+        place_of_side(self.side) << SIDE_SHIFT
             | place(&PLACE_OF_DISPLAY, self.display.code()) << DISPLAY_SHIFT
             | post_only << POST_ONLY_SHIFT
-            | place(&PLACE_OF_CAPACITY, self.capacity.code()) << CAPACITY_SHIFT
-            | place(&PLACE_OF_CUSTOMER_TYPE, self.customer_type.code()) << CUSTOMER_TYPE_SHIFT
+            | place_of_capacity(self.capacity) << CAPACITY_SHIFT
+            | place_of_customer_type(self.customer_type) << CUSTOMER_TYPE_SHIFT
             | place(&PLACE_OF_PREVENTION, prevention.code()) << PREVENTION_SHIFT
     }
 }
@@ -303,7 +321,8 @@ impl Order {
         assert!(gone < quantity, "an order has something to trade when it is made");
         let mut order = Self {
             id_and_marks: with_id(0, terms.order_id)
-                | u64::from(time_in_force_place(terms.time_in_force)) << marks::TIME_IN_FORCE_SHIFT
+                | u64::from(terms::place_of_time_in_force(terms.time_in_force))
+                    << marks::TIME_IN_FORCE_SHIFT
                 | if terms.is_contingent { marks::CONTINGENT } else { 0 },
             key: terms.key,
             leaves: (quantity - gone) << LOTS_SHIFT,
@@ -435,7 +454,7 @@ impl Order {
 
     /// Changes the kind of sell.
     pub(crate) fn set_side(&mut self, side: Side) {
-        let place = terms::place(&terms::PLACE_OF_SIDE, side.code());
+        let place = terms::place_of_side(side);
         self.terms = self.terms & !(3 << terms::SIDE_SHIFT) | place << terms::SIDE_SHIFT;
     }
 
@@ -658,11 +677,6 @@ impl Order {
 fn with_id(word: u64, order_id: OrderId) -> u64 {
     assert!(order_id.0 >> (u64::BITS - marks::LEN) == 0, "order ids are counted in 56 bits");
     order_id.0 << marks::LEN | word & ((1 << marks::LEN) - 1)
-}
-
-#[inline(always)]
-fn time_in_force_place(time_in_force: TimeInForce) -> u16 {
-    terms::place(&terms::PLACE_OF_TIME_IN_FORCE, time_in_force.code())
 }
 
 impl fmt::Debug for Order {

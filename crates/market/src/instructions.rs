@@ -220,7 +220,7 @@ impl Instructions {
         let flags = u32::from(pricing.code() ^ Pricing::Limit.code()) | u32::from(handling.bits);
         let words = trigger.0
             | offset.cast_unsigned()
-            | u32::from(!shown_quantity.is_zero())
+            | shown_quantity.any_bits()
             | shown_range
             | expires_s
             | parent

@@ -120,7 +120,14 @@ impl Lots {
     #[must_use]
     #[inline]
     pub const fn is_zero(self) -> bool {
-        self.low | self.high as u32 == 0
+        self.any_bits() == 0
+    }
+
+    /// A number that is 0 for 0 lots only, for a test of several fields at once.
+    #[must_use]
+    #[inline]
+    pub const fn any_bits(self) -> u32 {
+        self.low | self.high as u32
     }
 }
 

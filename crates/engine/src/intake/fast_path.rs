@@ -31,7 +31,7 @@ fn asks_for_more(order: &EnterOrder) -> bool {
         | u32::from(order.display.code() ^ Display::Visible.code())
         | u32::from(post_only)
         | u32::from(!lives)
-        | u32::from(!minimum_quantity.is_zero());
+        | minimum_quantity.any_bits();
     unusual != 0 || order.instructions.is_some()
 }
 
