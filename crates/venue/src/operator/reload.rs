@@ -79,6 +79,7 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
             ("order_entry_sluice", format!("{:?}", config.order_entry_sluice)),
             ("order_entry_udp", format!("{:?}", config.order_entry_udp)),
             ("market_data", format!("{:?}", config.market_data)),
+            ("network", format!("{:?}", config.network)),
             ("ledger", format!("{:?}", config.ledger)),
             ("admin", format!("{:?}", config.admin)),
             ("layout", format!("{:?}", config.layout)),
