@@ -458,14 +458,33 @@ mod tests {
     const SESSION: SessionId = SessionId(1);
 
     fn order(intake: &mut Intake, reports: &Reports, number: u32) {
+        let commands = commands(intake, reports, number, "100");
+        assert!(matches!(commands[..], [Command::Note(_), Command::Enter(_)]), "{commands:?}");
+    }
+
+    /// Of an order for so many lots.
+    fn commands(
+        intake: &mut Intake,
+        reports: &Reports,
+        number: u32,
+        quantity: &str,
+    ) -> Vec<Command> {
         let mut buffer = [0; 256];
         let mut builder = Builder::new(&mut buffer);
         builder.text(35, "D").number(34, number.into()).display(11, &number);
-        builder.text(55, "AAPL").number(54, 1).number(38, 100).number(40, 2).number(44, 10);
+        builder.text(55, "AAPL").number(54, 1).text(38, quantity).number(40, 2).number(44, 10);
         let message = Message::read(builder.finish(Version::Fix44));
         let mut commands = Vec::new();
         intake.commands(&message, SESSION, Timestamp(0), reports, &mut commands);
-        assert!(matches!(commands[..], [Command::Note(_), Command::Enter(_)]), "{commands:?}");
+        commands
+    }
+
+    fn first_reports() -> Reports {
+        let venue = CompId::new("V").unwrap();
+        let version = Version::Fix44;
+        let logon =
+            LogonNote { version, reset: true, counted: 1, heartbeat_s: 30, venue, client: venue };
+        Reports::new(&logon)
     }
 
     /// The log has taken all numbers up to this one.
@@ -481,11 +500,7 @@ mod tests {
     /// outstanding cost the next request no more than one does, and no memory for good.
     #[test]
     fn answered_names_are_forgotten_two_at_a_time() {
-        let venue = CompId::new("V").unwrap();
-        let version = Version::Fix44;
-        let logon =
-            LogonNote { version, reset: true, counted: 1, heartbeat_s: 30, venue, client: venue };
-        let (mut reports, mut intake) = (Reports::new(&logon), Intake::default());
+        let (mut reports, mut intake) = (first_reports(), Intake::default());
         for number in 1..=1_000 {
             order(&mut intake, &reports, number);
         }
@@ -499,5 +514,20 @@ mod tests {
         }
         assert_eq!(intake.in_flight.len(), 1);
         assert_eq!(intake.names.len(), 1);
+    }
+
+    /// An order may be for 2^48 - 1 lots; one more is refused by name, and so is what is no number.
+    #[test]
+    fn more_lots_than_48_bits_are_refused() {
+        let (reports, mut intake) = (first_reports(), Intake::default());
+        let most = commands(&mut intake, &reports, 1, "281474976710655");
+        let [_, Command::Enter(enter)] = most[..] else { panic!("{most:?}") };
+        assert_eq!({ enter.quantity }, Quantity((1 << 48) - 1));
+        for (number, quantity) in [(2, "281474976710656"), (3, "18446744073709551616"), (4, "-1")] {
+            let refused = commands(&mut intake, &reports, number, quantity);
+            let [Command::Note(note)] = &refused[..] else { panic!("{refused:?}") };
+            let Some(FixNote::Request(request)) = FixNote::read(note.bytes()) else { panic!() };
+            assert_eq!(request.refusal, Refusal::Quantity as u8, "{quantity}");
+        }
     }
 }
