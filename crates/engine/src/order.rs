@@ -1,5 +1,7 @@
 //! An order as the engine stores it. Invariant: leaves + executed + prevented <= quantity.
 
+mod kinds;
+
 use core::fmt;
 
 use market::{
@@ -55,8 +57,8 @@ pub(crate) struct Order {
     pub(crate) group_id: u16,
     /// Self-match group: only orders of the same group are its own.
     pub(crate) self_match_group: SelfMatchGroup,
-    /// The kinds of the order: see [`terms`].
-    terms: u16,
+    /// The kinds of the order: see [`kinds`].
+    kinds: u16,
 }
 
 const _: () = {
@@ -66,7 +68,7 @@ const _: () = {
     assert!(offset_of!(Order, executed) == 24 && offset_of!(Order, quantity) == 32);
     assert!(offset_of!(Order, price) == 40 && offset_of!(Order, firm) == 44);
     assert!(offset_of!(Order, instrument_id) == 48 && offset_of!(Order, group_id) == 50);
-    assert!(offset_of!(Order, self_match_group) == 52 && offset_of!(Order, terms) == 54);
+    assert!(offset_of!(Order, self_match_group) == 52 && offset_of!(Order, kinds) == 54);
 };
 
 /// Bits of a word of lots that belong to the prevented lots.
@@ -85,108 +87,6 @@ mod marks {
     pub(super) const TIME_IN_FORCE_SHIFT: u32 = 3;
     /// Bits below the order id.
     pub(super) const LEN: u32 = 8;
-}
-
-/// The kinds of an order in 16 bits: each field is a place in the list of its values.
-mod terms {
-    use market::{Capacity, CustomerType, Display, SelfMatchPrevention, Side, TimeInForce};
-
-    /// Two bits.
-    pub(super) const SIDE_SHIFT: u32 = 0;
-    /// Two bits.
-    pub(super) const DISPLAY_SHIFT: u32 = 2;
-    /// Three bits: a code of [`ForAuction`](super::ForAuction).
-    pub(super) const AUCTION_SHIFT: u32 = 4;
-    /// One bit.
-    pub(super) const POST_ONLY_SHIFT: u32 = 7;
-    /// Two bits.
-    pub(super) const CAPACITY_SHIFT: u32 = 8;
-    /// Two bits.
-    pub(super) const CUSTOMER_TYPE_SHIFT: u32 = 10;
-    /// Four bits.
-    pub(super) const PREVENTION_SHIFT: u32 = 12;
-
-    pub(super) const SIDES: [Side; 4] =
-        [Side::SellShort, Side::SellShortExempt, Side::Buy, Side::Sell];
-    pub(super) const DISPLAYS: [Display; 4] =
-        [Display::Hidden, Display::Visible, Display::Attributable, Display::Hidden];
-    pub(super) const CAPACITIES: [Capacity; 4] =
-        [Capacity::Principal, Capacity::Agency, Capacity::Riskless, Capacity::Other];
-    pub(super) const CUSTOMER_TYPES: [CustomerType; 4] = [
-        CustomerType::SessionDefault,
-        CustomerType::Retail,
-        CustomerType::SessionDefault,
-        CustomerType::NotRetail,
-    ];
-    pub(super) const PREVENTIONS: [SelfMatchPrevention; 16] = {
-        use SelfMatchPrevention::*;
-        let mut all = [SessionDefault; 16];
-        all[1] = Off;
-        all[2] = CancelNewest;
-        all[3] = CancelOldest;
-        all[4] = CancelBoth;
-        all[5] = DecrementBoth;
-        all[6] = CancelNewestOfSessions;
-        all[7] = CancelOldestOfSessions;
-        all[8] = CancelBothOfSessions;
-        all[9] = DecrementBothOfSessions;
-        all
-    };
-    pub(super) const TIMES_IN_FORCE: [TimeInForce; 8] = [
-        TimeInForce::ImmediateOrCancel,
-        TimeInForce::AtTheOpen,
-        TimeInForce::GoodTillCancel,
-        TimeInForce::Day,
-        TimeInForce::AtTheClose,
-        TimeInForce::GoodTillTime,
-        TimeInForce::GoodForAuction,
-        TimeInForce::FillOrKill,
-    ];
-
-    /// The place of a side: the lists are such that a few bits of most codes are the place.
-    #[inline(always)]
-    pub(super) const fn place_of_side(side: Side) -> u16 {
-        (side.code() & 3) as u16
-    }
-
-    #[inline(always)]
-    pub(super) const fn place_of_capacity(capacity: Capacity) -> u16 {
-        (capacity.code() & 3) as u16
-    }
-
-    #[inline(always)]
-    pub(super) const fn place_of_customer_type(customer_type: CustomerType) -> u16 {
-        (customer_type.code() >> 1 & 3) as u16
-    }
-
-    #[inline(always)]
-    pub(super) const fn place_of_time_in_force(time_in_force: TimeInForce) -> u16 {
-        let code = time_in_force.code();
-        ((code ^ code >> 4) & 7) as u16
-    }
-
-    /// The places of all codes in such a list, the first one of each.
-    macro_rules! places {
-        ($name:ident, $list:ident) => {
-            pub(super) const $name: [u8; 256] = {
-                let mut places = [0; 256];
-                let mut place = $list.len();
-                while place != 0 {
-                    place -= 1;
-                    places[$list[place].code() as usize] = place as u8;
-                }
-                places
-            };
-        };
-    }
-    places!(PLACE_OF_DISPLAY, DISPLAYS);
-    places!(PLACE_OF_PREVENTION, PREVENTIONS);
-
-    /// The place of a code.
-    #[inline(always)]
-    pub(super) fn place(places: &[u8; 256], code: u8) -> u16 {
-        u16::from(places[usize::from(code)])
-    }
 }
 
 /// The auction of an auction-only order, which rests beside the book.
@@ -260,7 +160,7 @@ impl PoolOrder for Order {
             instrument_id: InstrumentId(0),
             group_id: 0,
             self_match_group: SelfMatchGroup::BLANK,
-            terms: 0,
+            kinds: 0,
         }
     }
 
@@ -293,8 +193,8 @@ pub(crate) struct OrderTerms {
 impl OrderTerms {
     /// Its kinds in 16 bits.
     #[inline(always)]
-    fn place(&self) -> u16 {
-        use terms::*;
+    fn kinds(&self) -> u16 {
+        use kinds::*;
         let post_only = u16::from(self.conditions.post_only);
         let prevention = self.conditions.self_match_prevention;
         place_of_side(self.side) << SIDE_SHIFT
@@ -321,7 +221,7 @@ impl Order {
         assert!(gone < quantity, "an order has something to trade when it is made");
         let mut order = Self {
             id_and_marks: with_id(0, terms.order_id)
-                | u64::from(terms::place_of_time_in_force(terms.time_in_force))
+                | u64::from(kinds::place_of_time_in_force(terms.time_in_force))
                     << marks::TIME_IN_FORCE_SHIFT
                 | if terms.is_contingent { marks::CONTINGENT } else { 0 },
             key: terms.key,
@@ -333,7 +233,7 @@ impl Order {
             instrument_id: terms.instrument_id,
             group_id: terms.group_id,
             self_match_group: terms.conditions.self_match_group,
-            terms: terms.place(),
+            kinds: terms.kinds(),
         };
         if prevented != 0 {
             order.set_prevented(prevented);
@@ -443,66 +343,66 @@ impl Order {
     /// Time in force; an order outside the book may still wait for its trigger.
     #[inline]
     pub(crate) fn time_in_force(&self) -> TimeInForce {
-        terms::TIMES_IN_FORCE[(self.id_and_marks >> marks::TIME_IN_FORCE_SHIFT & 7) as usize]
+        kinds::TIMES_IN_FORCE[(self.id_and_marks >> marks::TIME_IN_FORCE_SHIFT & 7) as usize]
     }
 
     /// The side. A modify may change the kind of sell.
     #[inline]
     pub(crate) fn side(&self) -> Side {
-        terms::SIDES[usize::from(self.terms >> terms::SIDE_SHIFT & 3)]
+        kinds::SIDES[usize::from(self.kinds >> kinds::SIDE_SHIFT & 3)]
     }
 
     /// Changes the kind of sell.
     pub(crate) fn set_side(&mut self, side: Side) {
-        let place = terms::place_of_side(side);
-        self.terms = self.terms & !(3 << terms::SIDE_SHIFT) | place << terms::SIDE_SHIFT;
+        let place = kinds::place_of_side(side);
+        self.kinds = self.kinds & !(3 << kinds::SIDE_SHIFT) | place << kinds::SIDE_SHIFT;
     }
 
     #[inline]
     pub(crate) fn display(&self) -> Display {
-        terms::DISPLAYS[usize::from(self.terms >> terms::DISPLAY_SHIFT & 3)]
+        kinds::DISPLAYS[usize::from(self.kinds >> kinds::DISPLAY_SHIFT & 3)]
     }
 
     /// Capacity: for whom the firm acts.
     #[inline]
     pub(crate) fn capacity(&self) -> Capacity {
-        terms::CAPACITIES[usize::from(self.terms >> terms::CAPACITY_SHIFT & 3)]
+        kinds::CAPACITIES[usize::from(self.kinds >> kinds::CAPACITY_SHIFT & 3)]
     }
 
     /// Customer type: retail or not.
     #[inline]
     pub(crate) fn customer_type(&self) -> CustomerType {
-        terms::CUSTOMER_TYPES[usize::from(self.terms >> terms::CUSTOMER_TYPE_SHIFT & 3)]
+        kinds::CUSTOMER_TYPES[usize::from(self.kinds >> kinds::CUSTOMER_TYPE_SHIFT & 3)]
     }
 
     /// Self-match prevention as entered.
     #[inline]
     pub(crate) fn self_match_prevention(&self) -> SelfMatchPrevention {
-        terms::PREVENTIONS[usize::from(self.terms >> terms::PREVENTION_SHIFT)]
+        kinds::PREVENTIONS[usize::from(self.kinds >> kinds::PREVENTION_SHIFT)]
     }
 
     #[inline]
     pub(crate) fn post_only(&self) -> bool {
-        self.terms & 1 << terms::POST_ONLY_SHIFT != 0
+        self.kinds & 1 << kinds::POST_ONLY_SHIFT != 0
     }
 
     /// Its auction, if it is auction-only.
     #[inline]
     pub(crate) fn for_auction(&self) -> ForAuction {
-        let code = self.terms >> terms::AUCTION_SHIFT & 7;
+        let code = self.kinds >> kinds::AUCTION_SHIFT & 7;
         ForAuction::from_code(code as u8).expect("only these are set")
     }
 
     /// True if it is auction-only.
     #[inline]
     pub(crate) fn is_for_auction(&self) -> bool {
-        self.terms & 7 << terms::AUCTION_SHIFT != 0
+        self.kinds & 7 << kinds::AUCTION_SHIFT != 0
     }
 
     /// Makes it an order for this auction only, or for none.
     pub(crate) fn set_for_auction(&mut self, waits: ForAuction) {
-        let others = self.terms & !(7 << terms::AUCTION_SHIFT);
-        self.terms = others | u16::from(waits as u8) << terms::AUCTION_SHIFT;
+        let others = self.kinds & !(7 << kinds::AUCTION_SHIFT);
+        self.kinds = others | u16::from(waits as u8) << kinds::AUCTION_SHIFT;
     }
 
     /// True for a live order that is an iceberg or has a contingent record.
@@ -614,7 +514,7 @@ impl Order {
     #[inline(always)]
     fn is_visible(&self) -> bool {
         // The place of hidden orders is 0.
-        self.terms & 3 << terms::DISPLAY_SHIFT != 0
+        self.kinds & 3 << kinds::DISPLAY_SHIFT != 0
     }
 
     /// What the feed shows now, and showed with this many open lots, unless it is an iceberg.
@@ -727,7 +627,7 @@ impl Order {
         let kinds = u64::from(self.instrument_id.0)
             | u64::from(self.group_id) << 16
             | u64::from(u16::from_le_bytes(*self.self_match_group.as_bytes())) << 32
-            | u64::from(self.terms) << 48;
+            | u64::from(self.kinds) << 48;
         let owner =
             u64::from(self.price) | u64::from(u32::from_le_bytes(*self.firm.as_bytes())) << 32;
         let id = self.order_id().0.wrapping_mul(hash::ORDER_IDENTITY);
