@@ -211,12 +211,12 @@ impl Harness {
         Self::with(config(), 1024)
     }
 
+    /// The sessions of [`users`] have been added; those of more users are the caller's to add.
     pub fn with(config: OrderEntryOptions<SoupBinTcpOptions>, submissions_max: usize) -> Self {
         let network = FakeStream::new();
         let venue = Venue::new(submissions_max);
-        let users = config.users.clone();
         let mut harness = Self::over(network.clone(), network, config, venue);
-        for user in users {
+        for user in users() {
             harness.venue.add_session(user.username().as_str());
         }
         harness.turn();

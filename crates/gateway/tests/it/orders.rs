@@ -259,6 +259,10 @@ fn floods_share_a_turn() {
     let users = (1..=USERS).map(|number| Credentials::new(&named(number), "PASSWORD01").unwrap());
     let mut harness =
         Harness::with(OrderEntryOptions { users: users.collect(), ..config() }, 1 << 14);
+    for number in crate::harness::users().len() + 1..=USERS {
+        harness.venue.add_session(&named(number));
+    }
+    harness.turn();
     let mut clients: Vec<_> = (1..=USERS).map(|number| harness.log_in(&named(number))).collect();
     for (number, client) in (1..).zip(&mut clients) {
         for order in 1..=1_000 {
