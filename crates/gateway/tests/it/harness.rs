@@ -26,7 +26,7 @@ pub const SECOND: u64 = 1_000_000_000;
 pub const START: u64 = 20_000 * 86_400 * SECOND + 36_000 * SECOND;
 pub const SESSION: [u8; 10] = *b"0000000042";
 
-/// The exchange behind the gateway: it accepts every order and books it.
+/// The exchange behind the gateway: it accepts every order and books it, and notes every note.
 pub struct Venue {
     pub submissions: Consumer<Submission>,
     outputs: Producer<Output>,
@@ -122,8 +122,10 @@ impl Venue {
         let mut commands = Vec::new();
         self.submissions.drain(usize::MAX, |submission, _| commands.push(submission.command));
         for command in &commands {
-            if let Command::Enter(order) = command {
-                self.accept(order);
+            match command {
+                Command::Enter(order) => self.accept(order),
+                Command::Note(note) => self.put_out(&[Event::Noted(*note)]),
+                _ => {}
             }
         }
         self.asked.extend(&commands);

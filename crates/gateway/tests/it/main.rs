@@ -11,5 +11,6 @@ mod malformed;
 mod datagrams;
 mod market_data;
 mod delta_streams;
+mod fix_orders;
 mod sockets;
 mod udp_sockets;
