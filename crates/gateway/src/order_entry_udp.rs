@@ -16,7 +16,7 @@ use market::{Firm, Output, SessionId, Text, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 use self::{
-    intake::{Intake, Request},
+    intake::{Intake, Request, Share},
     waiting::Waiting,
 };
 use crate::{
@@ -157,7 +157,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 by_address,
                 waiting: usernames.iter().map(|_| Waiting::default()).collect(),
                 turns: VecDeque::new(),
-                taken: 0,
+                taken: Share::default(),
                 slots: submissions.free(),
                 free: 0,
                 last_sender: None,

@@ -33,7 +33,9 @@ pub use datagram_ring::DatagramRing;
 pub use datagrams::{
     BATCH, DatagramBatch, Received, dropped_datagrams, join_datagrams, set_busy_poll,
 };
-pub use descriptors::{DescriptorLimit, descriptor_limit, set_descriptor_limit};
+pub use descriptors::{
+    DescriptorLimit, descriptor_limit, reserve_descriptors, set_descriptor_limit,
+};
 pub use free_space::free_bytes;
 pub use network_namespace::enter_network_namespace;
 pub use packet_times::{PacketSent, next_packet_sent, receive_stamped, stamp_packets};

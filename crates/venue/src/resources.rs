@@ -95,7 +95,8 @@ pub fn examine(config: &Config) -> [ResourceFinding; 3] {
     ResourceNeeds::of(config).examine(&offer)
 }
 
-/// Makes sure of the resources before a start: the limit of open files is raised where it has to be. Returns
+/// Makes sure of the resources before a start: the limit of open files is raised where it has to
+/// be, and the kernel's table of them made large enough. Returns
 /// the warnings.
 ///
 /// # Errors
@@ -103,7 +104,7 @@ pub fn examine(config: &Config) -> [ResourceFinding; 3] {
 pub(crate) fn reserve(config: &Config) -> Result<Vec<String>, Failure> {
     let findings = examine(config);
     let warnings = warnings(&findings)?;
-    descriptors::raise(&DescriptorNeeds::of(config))?;
+    descriptors::reserve(&DescriptorNeeds::of(config))?;
     Ok(warnings)
 }
 

@@ -21,10 +21,24 @@ use crate::{
     streams::{Dialect, ReplyStreams},
 };
 
-/// Datagrams of one session that are taken before those of others.
-const DATAGRAMS_PER_SESSION: usize = 64;
-/// Datagrams of all sessions that are taken in one turn.
-const DATAGRAMS_PER_TURN: usize = 1024;
+/// What is taken of one session before what others have, and the datagram that passes it.
+const SESSION_SHARE: Share = Share { datagrams: 64, messages: 1_024 };
+/// What is taken of all sessions in one turn, and the datagram that passes it.
+const TURN_SHARE: Share = Share { datagrams: 1_024, messages: 2_048 };
+
+/// What was taken, or the most that is. A datagram may have hundreds of messages, and each costs work whether it has an
+/// effect or not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    datagrams: usize,
+    messages: usize,
+}
+
+impl Share {
+    const fn is_within(self, most: Self) -> bool {
+        self.datagrams < most.datagrams && self.messages < most.messages
+    }
+}
 
 /// What happens to datagrams as they come in.
 pub(super) struct Intake {
@@ -34,8 +48,8 @@ pub(super) struct Intake {
     pub(super) waiting: Vec<Waiting>,
     /// Users with datagrams that wait, each once, longest waiting first.
     pub(super) turns: VecDeque<usize>,
-    /// Datagrams taken in this turn, in all.
-    pub(super) taken: usize,
+    /// Taken in this turn, in all.
+    pub(super) taken: Share,
     /// The sender before, who is likely to be the next.
     pub(super) last_sender: Option<(SocketAddr, usize)>,
     pub(super) usernames: Vec<Text<6>>,
@@ -67,18 +81,18 @@ pub(super) struct Request {
 impl Intake {
     /// Begins a turn.
     pub(super) fn begin_turn(&mut self) {
-        if self.taken > 0 {
-            self.taken = 0;
+        if self.taken.datagrams > 0 {
+            self.taken = Share::default();
             self.free = self.submissions.free();
             for waiting in &mut self.waiting {
-                (waiting.taken, waiting.answered) = (0, 0);
+                (waiting.taken, waiting.answered) = (Share::default(), 0);
             }
         }
     }
 
     /// True if a datagram may be taken now: there is a slot, and the turn has not had its share.
     fn has_room(&mut self) -> bool {
-        self.taken < DATAGRAMS_PER_TURN && !self.is_full()
+        self.taken.is_within(TURN_SHARE) && !self.is_full()
     }
 
     /// True if the ring takes nothing more for now.
@@ -103,7 +117,7 @@ impl Intake {
             return self.notify(OperatorEvent::UnknownSender { address: from });
         };
         let waiting = &self.waiting[user];
-        let has_turn = waiting.is_empty() && waiting.taken < DATAGRAMS_PER_SESSION;
+        let has_turn = waiting.is_empty() && waiting.taken.is_within(SESSION_SHARE);
         if has_turn && self.has_room() {
             return self.take(replies, user, from, datagram, received);
         }
@@ -125,7 +139,7 @@ impl Intake {
         replies: &ReplyStreams<ReplayStore>,
         addresses: &[UdpUser],
     ) -> usize {
-        let before = self.taken;
+        let before = self.taken.datagrams;
         for _ in 0..self.turns.len() {
             if !self.has_room() {
                 break;
@@ -133,7 +147,7 @@ impl Intake {
             let user = self.turns.pop_front().expect("there are as many");
             let from = addresses[user].address;
             let mut datagram = std::mem::take(&mut self.datagram);
-            while self.waiting[user].taken < DATAGRAMS_PER_SESSION
+            while self.waiting[user].taken.is_within(SESSION_SHARE)
                 && self.has_room()
                 && let Some(received) = self.waiting[user].pop(&mut datagram)
             {
@@ -144,7 +158,7 @@ impl Intake {
                 self.turns.push_back(user);
             }
         }
-        self.taken - before
+        self.taken.datagrams - before
     }
 
     /// Takes more of what waits once all sessions had their share, in rounds of as much again. Half of the ring is left to
@@ -157,15 +171,15 @@ impl Intake {
         let mut count = 0;
         loop {
             self.free = self.submissions.free();
-            let is_over = self.taken >= DATAGRAMS_PER_TURN || self.free < self.slots / 2;
+            let is_over = !self.taken.is_within(TURN_SHARE) || self.free < self.slots / 2;
             if is_over || self.turns.is_empty() {
                 return count;
             }
             for user in &self.turns {
                 let waiting = &mut self.waiting[*user];
-                waiting.taken = 0;
+                waiting.taken = Share::default();
                 if waiting.answered == ANSWERS_PER_SESSION {
-                    waiting.taken = DATAGRAMS_PER_SESSION;
+                    waiting.taken = SESSION_SHARE;
                 }
             }
             match self.take_waiting(replies, addresses) {
@@ -184,8 +198,8 @@ impl Intake {
         datagram: &[u8],
         received: Timestamp,
     ) {
-        self.taken += 1;
-        self.waiting[user].taken += 1;
+        self.taken.datagrams += 1;
+        self.waiting[user].taken.datagrams += 1;
         let Some(session_id) = replies.session(user) else {
             return self.counters.early.add(1);
         };
@@ -230,6 +244,8 @@ impl Intake {
         from: SocketAddr,
     ) {
         while !blocks.is_empty() {
+            self.taken.messages += 1;
+            self.waiting[user].taken.messages += 1;
             let Some((message, rest)) = first_block(blocks) else {
                 let fault = format!("{} bytes at the end are not a message block", blocks.len());
                 return self.malformed(user, from, fault);

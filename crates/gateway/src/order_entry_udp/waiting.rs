@@ -4,6 +4,8 @@
 
 use market::Timestamp;
 
+use super::intake::Share;
+
 /// Bytes that may wait, with [`HEAD_BYTES`] for each datagram: some 8,000 with one order each.
 const WAITING_BYTES_MAX: usize = 512 << 10;
 /// Length and time of a datagram.
@@ -14,8 +16,8 @@ pub(super) struct Waiting {
     /// Each datagram after its length and time. Those before `start` were taken.
     bytes: Vec<u8>,
     start: usize,
-    /// Datagrams of the session that were taken in this turn.
-    pub(super) taken: usize,
+    /// What was taken of the session in this turn.
+    pub(super) taken: Share,
     /// Its requests for earlier replies that are answered in this turn.
     pub(super) answered: usize,
 }

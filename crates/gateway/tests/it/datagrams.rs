@@ -441,6 +441,26 @@ fn a_flood_over_udp_does_not_keep_others_waiting() {
     assert_eq!(harness.count().excess, 0);
 }
 
+/// A turn has a bound of messages too: a datagram may have hundreds, and those without an effect fill no ring.
+#[test]
+fn a_flood_of_full_datagrams_does_not_keep_others_waiting() {
+    let mut harness = UdpBench::new(1 << 14);
+    let same = vec![enter(1); 25];
+    for _ in 0..400 {
+        harness.network.deliver(address(1), &blocks(&same));
+    }
+    harness.network.deliver(address(2), &enter(20_000));
+    harness.agent.do_work(harness.now_ns).unwrap();
+    let first = harness.count().messages;
+    assert!((1_024..2_048 + 25).contains(&first), "{first} in the first turn");
+    harness.agent.do_work(harness.now_ns).unwrap();
+    harness.venue.answer();
+    assert_eq!(entered(&harness.venue.asked), [1, 20_000]);
+    assert!(harness.count().messages - first < 2_048 + 25);
+    harness.turn();
+    assert_eq!((harness.count().messages, harness.count().excess), (10_001, 0));
+}
+
 /// One session's flood of requests for earlier replies leaves another's request its answer.
 #[test]
 fn a_flood_of_requests_keeps_no_answer_from_others() {

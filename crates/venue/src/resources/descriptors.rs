@@ -15,20 +15,25 @@ const FILES: usize = 48;
 /// Standard streams, listeners, sockets, epoll and doorbells of threads, and the runtime of the admin API.
 const SOCKETS: usize = 64;
 
-/// Raises the soft limit of open files where it is too low.
+/// Raises the soft limit of open files where it is too low, and makes room for as many in the kernel's table, so that no
+/// connection makes the venue wait for a larger one.
 ///
 /// # Errors
 /// The system does not allow it.
-pub(super) fn raise(needs: &DescriptorNeeds) -> Result<(), Failure> {
+pub(super) fn reserve(needs: &DescriptorNeeds) -> Result<(), Failure> {
     let total = needs.total();
     let limit = os::descriptor_limit().map_err(|error| {
         Failure::environment(format!("cannot read the limit of open files: {error}"))
     })?;
-    if total <= limit.soft {
-        return Ok(());
+    if total > limit.soft {
+        os::set_descriptor_limit(total).map_err(|error| {
+            Failure::environment(format!(
+                "cannot raise the limit of open files to {total}: {error}"
+            ))
+        })?;
     }
-    os::set_descriptor_limit(total).map_err(|error| {
-        Failure::environment(format!("cannot raise the limit of open files to {total}: {error}"))
+    os::reserve_descriptors(total).map_err(|error| {
+        Failure::environment(format!("cannot make room for {total} open files: {error}"))
     })
 }
 
@@ -107,6 +112,16 @@ mod tests {
         assert!(failure.contains(&format!("limit of {} open files", total - 1)), "{failure}");
         assert!(failure.contains(&format!("needs {total}: 291 connections")), "{failure}");
         assert!(failure.contains(&format!("ulimit -n {total}")), "{failure}");
+    }
+
+    /// A burst of connections finds room in the kernel's table.
+    #[test]
+    fn descriptors_are_reserved_before_the_start() {
+        let needs = DescriptorNeeds::of(&Config::default());
+        reserve(&needs).unwrap();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        assert!(size.trim().parse::<u64>().unwrap() >= needs.total(), "{size}");
     }
 
     /// More participants need more.
