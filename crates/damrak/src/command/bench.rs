@@ -1,9 +1,10 @@
-//! The verb `bench`: measures the core, the feed, the gateways, their connections, the journal, the pipeline and recovery, and prints tables or JSON.
+//! The verb `bench`: measures the core, the feed, the gateways, their connections, the load generator, the journal, the pipeline and recovery, and prints tables or JSON.
 
 mod compare;
 mod connections;
 mod feed;
 mod gateway;
+mod generator;
 mod recovery;
 
 use std::{env, path::PathBuf};
@@ -44,6 +45,7 @@ enum What {
     Connections(connections::Arguments),
     Feed(feed::Arguments),
     Gateway(gateway::Arguments),
+    Generator(generator::Arguments),
     Journal(JournalArguments),
     Pipeline(PipelineArguments),
     Recovery(recovery::Arguments),
@@ -166,6 +168,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Compare(arguments) => compare::run(arguments),
         What::Connections(arguments) => connections::run(arguments),
         What::Gateway(arguments) => gateway::run(arguments),
+        What::Generator(arguments) => generator::run(arguments),
         What::Journal(arguments) => journal(arguments),
         What::Feed(arguments) => feed::run(arguments),
         What::Recovery(arguments) => recovery::run(arguments),

@@ -87,6 +87,41 @@ fn results_of_benchmarks_are_compared() {
     assert_eq!(damrak(&["bench", "compare", &before, &none]).status.code(), Some(2));
 }
 
+/// The generator and the venue have a cost on each path, and rates, ratio and verdict follow from them.
+#[test]
+fn the_generator_is_measured_beside_the_venue() {
+    let core = os::allowed_cores().unwrap()[0].to_string();
+    let arguments = ["bench", "generator", "--core", &core, "--runs", "1", "--for", "200ms"];
+    let output = damrak(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["schema"], "damrak/bench-generator/1");
+    assert!(printed["environment"]["kernel"].is_string(), "{printed}");
+    let rows = printed["rows"].as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tcp", "udp-packed", "udp"]);
+    for row in rows {
+        let cost = |side: &str| row[side]["cpu_ns_per_request"][0].as_f64().unwrap();
+        let near = |figure: &Value, expected: f64| {
+            (figure.as_f64().unwrap() / expected - 1.0).abs() < 1e-9
+        };
+        for side in ["generator", "venue"] {
+            assert!(0.0 < cost(side), "{row}");
+            assert!(near(&row[side]["possible_per_second"], 1e9 / cost(side)), "{row}");
+        }
+        assert!(near(&row["ratio"], cost("venue") / cost("generator")), "{row}");
+        assert!(0.0 < row["answered"][0].as_f64().unwrap(), "{row}");
+        let verdicts = match row["ratio_min"].as_f64() {
+            Some(1.5) => ["met", "missed"],
+            _ => ["the venue is the limit", "the generator is the limit"],
+        };
+        assert!(verdicts.contains(&row["verdict"].as_str().unwrap()), "{row}");
+    }
+    let text = damrak(&arguments);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(names.iter().all(|name| text.contains(name)), "{text}");
+}
+
 /// Each way to watch connections answers each request of a few connections, and has its figures in the result; one that
 /// the system refuses is said to be skipped.
 #[test]

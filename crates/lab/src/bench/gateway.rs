@@ -12,6 +12,7 @@ mod bare_exchange;
 pub mod connections;
 mod crowd;
 mod datagrams;
+pub mod generator;
 mod prepared;
 mod resend;
 mod stream;
