@@ -1,6 +1,8 @@
 //! A read-only view of money, for callers outside the engine.
 
-use market::{AccountId, Asset, AssetId, InstrumentId, MoneyClass, MoneyTerms, SessionId, Text};
+use market::{
+    AccountId, Asset, AssetId, InstrumentId, MoneyClass, MoneyTerms, Quantity, SessionId, Text,
+};
 
 use super::account::{Account, AssetLimits, HotAccount};
 use crate::{Engine, RestingOrder};
@@ -142,6 +144,13 @@ impl Engine {
         let index = usize::from(instrument_id.0).checked_sub(1)?;
         let terms = self.money.terms.get(index)?.0;
         (terms.class != MoneyClass::None).then_some(terms)
+    }
+
+    /// The largest quantity of an order of an instrument, paid for or not.
+    #[must_use]
+    pub fn order_quantity_max(&self, instrument_id: InstrumentId) -> Option<Quantity> {
+        let index = usize::from(instrument_id.0).checked_sub(1)?;
+        Some(self.books.get(index)?.quantity_max())
     }
 }
 

@@ -441,8 +441,10 @@ impl MoneyPlan {
                 money.terms(&instrument.symbol, |name| numbers.assets.get(name).copied())?;
             let known = engine.instrument(&symbol);
             let before = known.and_then(|known| engine.money_terms(known.instrument_id));
-            let is_none = before.is_none() && terms.class == MoneyClass::None;
-            if before == Some(terms) || is_none {
+            // An instrument without terms has a largest quantity of an order too.
+            let unpaid = known.and_then(|known| engine.order_quantity_max(known.instrument_id));
+            let unpaid = MoneyTerms::unpaid(unpaid.unwrap_or(QUANTITY_MAX));
+            if before.unwrap_or(unpaid) == terms {
                 continue;
             }
             if let Some(known) = known {
@@ -547,6 +549,8 @@ impl MoneyPlan {
 
 #[cfg(test)]
 mod tests {
+    use market::{AddInstrument, Command, Input, Price, Timestamp};
+
     use super::*;
 
     #[test]
@@ -640,6 +644,36 @@ mod tests {
                     assert!(!expected.is_empty() && failure.contains(expected), "{new}: {failure}");
                 }
             }
+        }
+    }
+
+    /// An instrument that is not paid for has the largest order that its terms say, and is given it once.
+    #[test]
+    fn an_unpaid_instrument_has_its_largest_order() {
+        let text = |quantity: u64| {
+            let money = format!("money = {{ class = \"none\", quantity_max = {quantity} }}");
+            format!("[[instruments]]\nsymbol = \"WIDE\"\n{money}\n")
+        };
+        let commands = |engine: &Engine, quantity| {
+            let config = Config::parse(&text(quantity), "it").expect("it is sound");
+            money_plan(&config, engine).unwrap().0.commands
+        };
+        let mut engine = Engine::new();
+        let apply = |engine: &mut Engine, command| {
+            let sequence = engine.sequence().next();
+            let input = Input { sequence, timestamp: Timestamp(sequence.0), command };
+            engine.apply(&input, &mut |_| {});
+        };
+        let symbol = Symbol::new("WIDE").unwrap();
+        let added = AddInstrument { symbol, price_increment: Price(100), round_lot: Quantity(100) };
+        apply(&mut engine, Command::AddInstrument(added));
+        assert_eq!(commands(&engine, QUANTITY_MAX.0), []);
+        for quantity in [3 << 32, QUANTITY_LIMIT.0, QUANTITY_MAX.0] {
+            let terms = MoneyTerms::unpaid(Quantity(quantity));
+            let set = MoneyCommand::SetTerms(SetTerms { symbol, terms });
+            assert_eq!(commands(&engine, quantity), [set]);
+            apply(&mut engine, Command::Money(set));
+            assert_eq!(commands(&engine, quantity), []);
         }
     }
 }
