@@ -17,6 +17,7 @@ use crate::{
         count::{Count, saturated},
         phases,
         steps::Cross,
+        trading_status::TradingStatus,
     },
     book::{
         Book, BookSide,
@@ -364,14 +365,8 @@ impl Engine {
     /// extended instead if its price would be outside the collar.
     fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = *self.trading(instrument_id);
-        let mut scratch = mem::take(&mut self.scratch);
-        let reference = trading.reference_price;
-        let book = self.book_at(instrument_id);
-        let Indication { price, .. } = scratch.look(book, &self.pool, trading.phase, reference);
-        self.scratch = scratch;
-        let is_outside = |(low, high): (Price, Price)| price < low || high < price;
-        let may_end = price == Price::ZERO || !trading.collar().is_some_and(is_outside);
-        if trading.is_scheduled || may_end {
+        let collar = trading.collar().filter(|_| !trading.is_scheduled);
+        if collar.is_none_or(|collar| self.may_end(instrument_id, collar)) {
             let is_last = trading.phase == Phase::ClosingAuction;
             let to = if is_last { Phase::Closed } else { Phase::Continuous };
             let step = PhaseStep::new(to, PhaseCause::Time);
@@ -383,6 +378,16 @@ impl Engine {
             trading.ends_ns = ends_ns;
         });
         self.report_collar(instrument_id, emit);
+    }
+
+    /// True if the price of an auction would be in its collar, or nothing would trade.
+    fn may_end(&mut self, instrument_id: InstrumentId, (low, high): (Price, Price)) -> bool {
+        let TradingStatus { phase, reference_price, .. } = *self.trading(instrument_id);
+        let mut scratch = mem::take(&mut self.scratch);
+        let book = self.book_at(instrument_id);
+        let Indication { price, .. } = scratch.look(book, &self.pool, phase, reference_price);
+        self.scratch = scratch;
+        price == Price::ZERO || (low..=high).contains(&price)
     }
 
     /// Publishes the collar of a volatility auction, if it has one.
