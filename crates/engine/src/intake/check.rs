@@ -10,7 +10,12 @@ use market::{
 };
 
 use super::classify::{OrderClass, Proposal};
-use crate::{Engine, auction::phases, book::Book, order::ForAuction};
+use crate::{
+    Engine,
+    auction::phases,
+    book::Book,
+    order::{ForAuction, Order},
+};
 
 impl Engine {
     /// Checks that this firm may enter such orders in this instrument now; returns the instrument.
@@ -22,12 +27,7 @@ impl Engine {
         side: Side,
         symbol: &Symbol,
     ) -> Result<InstrumentId, RejectReason> {
-        if !self.day.is_open() {
-            return Err(RejectReason::MarketClosed);
-        }
-        if !self.sessions.owner(key).may_enter(firm) {
-            return Err(RejectReason::EntryDisabled);
-        }
+        self.check_firm(key, firm)?;
         let number = self.symbols.find(symbol).ok_or(RejectReason::InvalidSymbol)?;
         self.check_blocks(key, firm, *symbol, side, group_id)?;
         let trading = self.trading(InstrumentId(number));
@@ -37,6 +37,35 @@ impl Engine {
             return Err(RejectReason::NotInPhase);
         }
         Ok(InstrumentId(number))
+    }
+
+    #[inline]
+    fn check_firm(&self, key: OrderKey, firm: Firm) -> Result<(), RejectReason> {
+        if !self.day.is_open() {
+            return Err(RejectReason::MarketClosed);
+        }
+        if !self.sessions.owner(key).may_enter(firm) {
+            return Err(RejectReason::EntryDisabled);
+        }
+        Ok(())
+    }
+
+    /// Checks that this order may be replaced now. Its instrument may be removed, and its symbol that of
+    /// another one.
+    pub(crate) fn check_entry_again(
+        &self,
+        key: OrderKey,
+        original: &Order,
+    ) -> Result<(), RejectReason> {
+        self.check_firm(key, original.firm)?;
+        let book = self.book_of(original);
+        let symbol = book.instrument().symbol;
+        self.check_blocks(key, original.firm, symbol, original.side(), original.group_id)?;
+        phases::is_open(book.trading.phase)?;
+        if book.trading.is_uncrossing {
+            return Err(RejectReason::NotInPhase);
+        }
+        Ok(())
     }
 
     /// Checks that the terms of an order are allowed and possible now.

@@ -3,8 +3,8 @@
 //! Invariant: an accepted order has passed every check, and holds what it may cost.
 
 use market::{
-    Accepted, CancelReason, ClientOrderId, EnterOrder, Event, InstrumentId, OrderAttributes,
-    OrderKey, OrderType, Price, Quantity, RejectReason, Rejected, ReplaceOrder, Replaced,
+    Accepted, CancelReason, ClientOrderId, EnterOrder, Event, OrderAttributes, OrderKey, OrderType,
+    Price, Quantity, RejectReason, Rejected, ReplaceOrder, Replaced,
 };
 
 use super::classify::{OrderClass, Proposal};
@@ -82,12 +82,7 @@ impl Engine {
             return;
         }
         let original = self.pool[slot].order;
-        let symbol = self.book_of(&original).instrument().symbol;
-        let (firm, group_id) = (original.firm, original.group_id);
-        let entry = self.check_entry(key, firm, group_id, original.side(), &symbol);
-        let is_free = |id: InstrumentId| !self.trading(id).is_uncrossing;
-        let entry = entry.and_then(|id| is_free(id).then_some(id).ok_or(RejectReason::NotInPhase));
-        if let Err(reason) = entry {
+        if let Err(reason) = self.check_entry_again(key, &original) {
             return self.reject_replace(replace, reason, emit);
         }
         let Some((asked, class)) = self.propose_replacement(slot, replace) else {

@@ -14,7 +14,7 @@ use market::{
 use crate::{
     Engine, HeldSetting,
     auction::{phases, trading_status::TradingStatus},
-    book::{Book, instrument_hash, pool::Slot},
+    book::{Book, instrument_hash},
     intake::{cancel_line::Selection, pending_cancels::Whose},
     order::{PRICE_MAX, QUANTITY_MAX},
     state::hash,
@@ -251,21 +251,25 @@ impl Engine {
         if self.trading(instrument_id).is_uncrossing {
             return Err(VenueDeclineReason::PhaseNotNext);
         }
-        let mut found = mem::take(&mut self.found);
-        let live = self.sessions.iter().flat_map(|session| session.iter_live());
-        let is_in = |slot: &Slot| self.pool[*slot].order.instrument_id == instrument_id;
-        found.extend(live.map(|(_, slot)| slot).filter(is_in));
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        for slot in found.drain(..) {
-            self.cancel_all(slot, CancelReason::Supervisory, emit);
-        }
-        self.found = found;
+        let selection = Selection { instrument_id: Some(instrument_id), ..Selection::ALL };
+        self.cancel_selected(Whose::ANY, selection, CancelReason::Supervisory, emit);
         self.symbols.remove(&remove.symbol);
+        let TradingStatus { phase: from, waiting, .. } = *self.trading(instrument_id);
         self.change_trading(instrument_id, |trading| {
-            *trading =
-                TradingStatus { phase: Phase::Closed, is_removed: true, ..TradingStatus::NEW };
+            *trading = TradingStatus {
+                phase: Phase::Closed,
+                is_removed: true,
+                waiting,
+                ..TradingStatus::NEW
+            };
         });
         emit(Event::Venue(VenueEvent::InstrumentRemoved(instrument_id)));
+        // Many orders are canceled later: until then they are in a closed instrument.
+        if from == Phase::Continuous {
+            self.suspend_pegs(instrument_id, emit);
+        }
+        self.touch(instrument_id);
+        self.note_minimum_quantity(instrument_id);
         Ok(())
     }
 

@@ -174,7 +174,8 @@ impl Engine {
                     let order = &self.pool[slot].order;
                     order.check();
                     assert!(!order.is_done() && order.for_auction() != ForAuction::No, "{order:?}");
-                    assert!(may_wait || order.is_leaving(), "{order:?}");
+                    let is_going = order.is_leaving() || trading.is_removed;
+                    assert!(may_wait || is_going, "{order:?}");
                     assert!(!order.is_iceberg() && self.shown(slot).is_zero(), "{order:?}");
                     assert_eq!(
                         (order.instrument_id, order.price()),
@@ -191,7 +192,7 @@ impl Engine {
                 }
             }
         }
-        assert!(order_count == 0 || !trading.is_removed);
+        assert!(order_count == 0 || !trading.is_removed || self.has_cancels_left());
         order_count
     }
 

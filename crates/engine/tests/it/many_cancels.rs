@@ -18,6 +18,13 @@ fn bids(range: RangeInclusive<u32>) -> String {
         .collect()
 }
 
+/// An open market with these bids.
+fn world_with_bids(range: RangeInclusive<u32>) -> World {
+    let mut world = World::in_open_market();
+    world.play(&bids(range));
+    world
+}
+
 fn canceled(range: RangeInclusive<u32>, reason: &str) -> String {
     each(range, |number| format!("canceled A{number} 2 {reason}").trim_end().to_owned())
 }
@@ -26,8 +33,7 @@ fn canceled(range: RangeInclusive<u32>, reason: &str) -> String {
 /// for that input.
 #[test]
 fn thirty_two_are_canceled_at_once() {
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=80));
+    let mut world = world_with_bids(1..=80);
     let [first, second, third] = [1..=32, 33..=64, 65..=80].map(|range| canceled(range, ""));
     world.play(&format!("mass-cancel A99 ACME => mass-canceled, {first}"));
     let last = world.engine().timestamp();
@@ -42,8 +48,7 @@ fn thirty_two_are_canceled_at_once() {
 /// its place and its reason; one that is done by then counts all the same.
 #[test]
 fn commands_wait_in_line() {
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=70));
+    let mut world = world_with_bids(1..=70);
     world.play(&format!("cut-off A => {}", canceled(1..=32, "supervisory")));
     let second = canceled(33..=64, "supervisory");
     let third = canceled(65..=69, "supervisory");
@@ -60,8 +65,7 @@ fn commands_wait_in_line() {
 /// later stays, a replacement too.
 #[test]
 fn an_order_is_live_until_its_turn() {
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=70));
+    let mut world = world_with_bids(1..=70);
     let (first, second) = (canceled(1..=32, ""), canceled(33..=64, ""));
     world.play(&format!(
         "
@@ -70,8 +74,7 @@ fn an_order_is_live_until_its_turn() {
         time 0                  => canceled A65 2, canceled A66 2, canceled A67 2, canceled A68 2, canceled A69 1
         "
     ));
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=70));
+    let mut world = world_with_bids(1..=70);
     world.play(&format!(
         "
         mass-cancel A99 ACME            => mass-canceled, {first}
@@ -81,8 +84,7 @@ fn an_order_is_live_until_its_turn() {
         ",
         canceled(65..=70, "")
     ));
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=100));
+    let mut world = world_with_bids(1..=100);
     world.play(&format!(
         "
         cut-off A                       => {}
@@ -122,8 +124,7 @@ fn orders_expire_in_steps() {
 /// one that waits already: it is canceled as expired.
 #[test]
 fn what_expires_is_canceled_first() {
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=70));
+    let mut world = world_with_bids(1..=70);
     world.play(&format!(
         "
         buy A71 2 @ 100 until 10    => accepted until 10, booked 2 @ 100
@@ -139,12 +140,10 @@ fn what_expires_is_canceled_first() {
     assert_eq!(world.engine().due(), None, "none waits");
 }
 
-/// Rules 24.1, 24.5: so do orders that the venue cancels, and its operators learn of all of them; an
-/// instrument's removal waits for nothing.
+/// Rules 24.1, 24.5: so do orders that the venue cancels, and its operators learn of all of them.
 #[test]
 fn the_venue_cancels_in_steps() {
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=40));
+    let mut world = world_with_bids(1..=40);
     let (first, second) = (canceled(1..=32, "supervisory"), canceled(33..=40, "supervisory"));
     world.play(&format!(
         "
@@ -152,9 +151,56 @@ fn the_venue_cancels_in_steps() {
         time 0                          => {second}
         "
     ));
-    world.play(&bids(41..=80));
-    world.play(&format!("remove AAPL => {}, removed AAPL", canceled(41..=80, "supervisory")));
-    assert_eq!(world.engine().due(), None);
+    assert_eq!(world.engine().due(), None, "none waits");
+}
+
+/// Rules 24.1, 31.3: so do those of an instrument that is removed. Its symbol is unknown at once, and may be
+/// another instrument's; what waits is in a closed instrument, and no order of another is canceled.
+#[test]
+fn an_instrument_is_removed_in_steps() {
+    let mut world = world_with_bids(1..=100);
+    let (first, second) = (canceled(1..=32, "supervisory"), canceled(33..=64, "supervisory"));
+    world.play(&format!(
+        "
+        sell A101 2 @ 105 of MSFT           => accepted, booked 2 @ 105
+        buy B1 4 @ 150 hidden peg primary   => accepted peg primary, repriced B1 @ 150, booked 4 @ 150 hidden
+        remove AAPL                         => {first}, removed AAPL, suspended B1
+        instrument AAPL increment 1 lot 1   => {second}, instrument 3
+        "
+    ));
+    assert!(world.engine().due().is_some(), "36 wait");
+    world.play(&format!(
+        "
+        sell B2 1 @ 100                     => {}, accepted, booked 1 @ 100
+        time 0                              => {}, canceled B1 4 supervisory
+        book AAPL                           => ask B2 1 @ 100
+        book MSFT                           => ask A101 2 @ 105
+        ",
+        canceled(65..=96, "supervisory"),
+        canceled(97..=100, "supervisory"),
+    ));
+    assert_eq!(world.engine().due(), None, "none waits");
+}
+
+/// Rules 31.3, 31.4: until its turn an order of a removed instrument is canceled and modified, and not replaced,
+/// also where its symbol is another instrument's.
+#[test]
+fn an_order_of_a_removed_instrument_is_live_until_its_turn() {
+    let mut world = world_with_bids(1..=131);
+    world.play(&format!(
+        "
+        remove AAPL                         => {}, removed AAPL
+        instrument AAPL increment 1 lot 1   => {}, instrument 3
+        replace A130 by A132 3 @ 95         => {}, rejected A132 InstrumentClosed
+        cancel A130 to 1                    => {}, canceled A130 1 leaving 1
+        time 0                              => canceled A129 2 supervisory, canceled A130 1 supervisory, canceled A131 2 supervisory
+        ",
+        canceled(1..=32, "supervisory"),
+        canceled(33..=64, "supervisory"),
+        canceled(65..=96, "supervisory"),
+        canceled(97..=128, "supervisory"),
+    ));
+    assert_eq!(world.engine().due(), None, "none waits");
 }
 
 /// Rule 24.6: many orders of a session are found at their turn, by blocks of 128 numbers, these by
@@ -187,8 +233,7 @@ fn many_orders_of_a_session_are_found_at_their_turn() {
 /// Rule 24.7: 96 orders are looked at for a firm's, and the end of a channel is the end of a turn.
 #[test]
 fn a_sweep_looks_at_so_many_orders() {
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=130));
+    let mut world = world_with_bids(1..=130);
     world.play(
         "
         buy A131 1 @ 90 firm FIRM   => accepted, booked 1 @ 90
@@ -275,8 +320,7 @@ fn a_day_ends_in_steps() {
 /// Rule 24.8: a session's commands wait for each other, and those of others for one of them only.
 #[test]
 fn commands_wait_by_rounds() {
-    let mut world = World::in_open_market();
-    world.play(&bids(1..=400));
+    let mut world = world_with_bids(1..=400);
     world.play(&bids(1..=40).replace("buy A", "buy B"));
     for number in [901, 902, 903] {
         world.play(&format!("mass-cancel A{number} ACME group 7 => mass-canceled"));

@@ -11,8 +11,8 @@ use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, BlockEntry, CancelOrder, Command,
     Conditions, Deposit, Display, EnterOrder, Event, Firm, Handling, Input, Instructions, Lots,
     MassCancel, MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey, OrderType, Phase,
-    Price, Pricing, Quantity, Scope, SessionId, SetPhase, SetTerms, Side, Symbol, SystemEvent,
-    Text, TimeInForce, Timestamp, Units, VenueCommand,
+    Price, Pricing, Quantity, RemoveInstrument, Scope, SessionId, SetPhase, SetTerms, Side, Symbol,
+    SystemEvent, Text, TimeInForce, Timestamp, Units, VenueCommand,
 };
 use serde::Serialize;
 use venue::clock::SystemClock;
@@ -68,6 +68,7 @@ enum Kind {
     /// Almost all orders are canceled one by one before.
     MassCancelOfFew,
     KillSwitch,
+    Removal,
     EndOfDay,
     Expiry,
     Auction,
@@ -76,7 +77,7 @@ enum Kind {
     PaidMarket,
 }
 
-const KINDS: [(&str, Kind); 14] = [
+const KINDS: [(&str, Kind); 15] = [
     ("plain orders", Kind::Plain),
     ("pegged orders", Kind::Pegs),
     ("minimum quantity", Kind::Minimum),
@@ -85,6 +86,7 @@ const KINDS: [(&str, Kind); 14] = [
     ("mass cancel of all", Kind::MassCancel),
     ("mass cancel, few left", Kind::MassCancelOfFew),
     ("kill switch", Kind::KillSwitch),
+    ("instrument removed", Kind::Removal),
     ("end of day", Kind::EndOfDay),
     ("expiry of all", Kind::Expiry),
     ("auction", Kind::Auction),
@@ -298,6 +300,10 @@ impl Attacked {
             Kind::KillSwitch => {
                 let block = BlockEntry { scope: Scope::ALL, blocked: true };
                 (next, Command::Venue(VenueCommand::KillSwitch(block)))
+            }
+            Kind::Removal => {
+                let remove = RemoveInstrument { symbol: self.symbol };
+                (next, Command::Venue(VenueCommand::RemoveInstrument(remove)))
             }
             Kind::EndOfDay => (next, Command::System(SystemEvent::EndOfSystemHours)),
             Kind::MassCancel | Kind::MassCancelOfFew => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use market::{AccountId, CancelReason, Firm, OrderKey, Scope, SessionId};
+use market::{AccountId, CancelReason, Firm, InstrumentId, OrderKey, Scope, SessionId};
 
 use super::{Model, ModelOrder};
 
@@ -53,6 +53,8 @@ pub(super) struct Sweep {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meant {
     pub(super) scope: Scope,
+    /// That of the scope's symbol when the command acts, if it names one. (31.4)
+    pub(super) instrument_id: Option<InstrumentId>,
     /// That of a mass cancel, also if it is blank. (10.1)
     pub(super) firm: Option<Firm>,
     /// Only those that end with the day. (2.4)
@@ -63,7 +65,7 @@ pub(super) struct Meant {
 
 impl Meant {
     pub(super) const fn of(scope: Scope) -> Self {
-        Self { scope, firm: None, of_the_day: false, is_own: false }
+        Self { scope, instrument_id: None, firm: None, of_the_day: false, is_own: false }
     }
 }
 
@@ -156,12 +158,15 @@ impl Model {
     fn is_meant(&self, meant: &Meant, order: &ModelOrder) -> bool {
         let firm = self.firm_meant(order.key.session_id, order.attributes.firm);
         self.is_in(&meant.scope, order)
+            && meant.instrument_id.is_none_or(|it| it == order.instrument_id)
             && meant.firm.is_none_or(|it| it == firm)
             && (!meant.of_the_day || order.is_of_the_day())
     }
 
     /// Cancels the orders that a command means. (24.1, 24.6)
     pub(super) fn cancel_meant(&mut self, meant: &Meant, reason: CancelReason) {
+        let instrument_id = self.listed(meant.scope.symbol).map(|it| it.instrument_id);
+        let meant = &Meant { instrument_id, ..*meant };
         let Meant { scope, of_the_day, .. } = meant;
         let mut sessions: Vec<SessionId> =
             (1..=self.sessions.len()).map(|number| SessionId(number as u16)).collect();

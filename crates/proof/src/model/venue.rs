@@ -176,12 +176,17 @@ impl Model {
                 if self.is_trading_in_steps(id) {
                     return Err(VenueDeclineReason::PhaseNotNext);
                 }
-                for key in self.keys_of(|_, it| it.instrument_id == id) {
-                    self.cancel_all_of(key, CancelReason::Supervisory);
-                }
+                // 31.3
+                let scope = Scope { symbol: asked.symbol, ..Scope::ALL };
+                self.cancel_meant(&Meant::of(scope), CancelReason::Supervisory);
+                let from = self.market(id).phase;
                 *self.market_mut(id) =
                     Market { phase: Phase::Closed, removed: true, ..Market::default() };
                 self.report(VenueEvent::InstrumentRemoved(id));
+                if from == Phase::Continuous {
+                    self.suspend(id);
+                }
+                self.stir(id);
             }
             VenueCommand::SupervisoryCancel(scope) => {
                 self.known_scope(scope)?;
