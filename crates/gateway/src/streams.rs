@@ -149,17 +149,10 @@ impl<S: MessageStore> ReplyStreams<S> {
             return self.copy(output);
         }
         if let Event::Noted(note) = &output.event
-            && let Some(fix_note) = FixNote::read(note.bytes())
+            && let Some(logon) = FixNote::read_logon(note.bytes())
             && let Some(stream) = self.routes.stream(note.session_id)
         {
-            let logon = match fix_note {
-                FixNote::Logon(logon) => Some(logon),
-                FixNote::DropCopy(copy) => Some(copy.logon()),
-                _ => None,
-            };
-            if let Some(logon) = logon {
-                self.reports_mut(stream).get_or_insert_with(|| Box::new(Reports::new(&logon)));
-            }
+            self.reports_mut(stream).get_or_insert_with(|| Box::new(Reports::new(&logon)));
         }
         if let Event::Noted(note) = &output.event
             && note.bytes() == ouch42::NOTE
@@ -206,7 +199,7 @@ impl<S: MessageStore> ReplyStreams<S> {
             reports.take(output, directory, is_own, &mut |message| push(routes, stream, message));
         }
         if let Event::Noted(note) = &output.event
-            && matches!(FixNote::read(note.bytes()), Some(FixNote::DropCopy(_)))
+            && FixNote::is_drop_copy(note.bytes())
         {
             self.index_copiers();
         }

@@ -42,6 +42,11 @@ pub trait ByteWriter: Sized {
     /// Appends these bytes unchanged.
     fn put<const N: usize>(&mut self, bytes: &[u8; N]);
 
+    /// Appends these bytes unchanged, however many they are.
+    fn put_slice(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.put(&[*byte]));
+    }
+
     /// Appends the encoding of a value.
     #[inline(always)]
     fn write(&mut self, value: &impl Encoded) {
@@ -75,6 +80,17 @@ impl<'a> ByteReader<'a> {
         let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(DecodeError::Short)?;
         self.0 = rest;
         Ok(*taken)
+    }
+
+    /// Reads so many bytes unchanged.
+    ///
+    /// # Errors
+    /// [`DecodeError::Short`].
+    #[inline]
+    pub fn take_slice(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(DecodeError::Short)?;
+        self.0 = rest;
+        Ok(taken)
     }
 
     /// Reads the value of the field with this name.

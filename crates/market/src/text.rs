@@ -34,7 +34,9 @@ impl<const N: usize> Text<N> {
     /// A text from its padded form; `None` if a byte is not printable ASCII.
     #[must_use]
     pub fn from_bytes(bytes: [u8; N]) -> Option<Self> {
-        bytes.iter().all(|byte| (b' '..=b'~').contains(byte)).then_some(Self(bytes))
+        // All bytes are looked at, without a branch for each.
+        let is_printable = |byte: &u8| (b' '..=b'~').contains(byte);
+        bytes.iter().fold(true, |all, byte| all & is_printable(byte)).then_some(Self(bytes))
     }
 
     /// The padded bytes.
@@ -47,9 +49,14 @@ impl<const N: usize> Text<N> {
     /// The text without the padding.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        from_utf8(self.trimmed()).expect("only printable ASCII gets in")
+    }
+
+    /// The bytes without the padding.
+    #[must_use]
+    pub fn trimmed(&self) -> &[u8] {
         let last = self.0.iter().rposition(|byte| *byte != b' ');
-        let text = &self.0[..last.map_or(0, |last| last + 1)];
-        from_utf8(text).expect("only printable ASCII gets in")
+        &self.0[..last.map_or(0, |last| last + 1)]
     }
 
     /// True if it is all padding.
@@ -93,6 +100,9 @@ mod tests {
         let symbol = Symbol::new("AAPL").unwrap();
         assert_eq!(symbol.as_bytes(), b"AAPL    ");
         assert_eq!(symbol.as_str(), "AAPL");
+        assert_eq!(symbol.trimmed(), b"AAPL");
+        assert_eq!(Symbol::BLANK.trimmed(), b"");
+        assert_eq!(Symbol::from_bytes(*b"AAPL\x7f   "), None);
         assert_eq!(Symbol::new("TOOLONG99"), None);
         assert_eq!(Symbol::new("A\tB"), None);
         assert_eq!(Symbol::from_bytes(*b"A\0PL    "), None);

@@ -8,6 +8,7 @@ use market::Timestamp;
 
 use super::{
     SOH, Version,
+    dictionary::TAGS_END,
     message::{check_sum, check_sum_digits},
     time::write_time,
 };
@@ -18,6 +19,33 @@ const FRONT_LEN: usize = 20;
 const BACK_LEN: usize = 7;
 /// The longest message that the venue writes, in bytes: a buffer for any.
 pub const LENGTH_MAX: usize = 1024;
+
+/// A tag and its `=`.
+#[derive(Clone, Copy)]
+struct TagText {
+    bytes: [u8; 5],
+    len: u8,
+}
+
+/// Of every tag of the dictionary.
+static TAG_TEXTS: [TagText; TAGS_END] = {
+    let mut table = [TagText { bytes: [0; 5], len: 0 }; TAGS_END];
+    let mut tag = 0;
+    while tag < TAGS_END {
+        let text = &mut table[tag];
+        let mut digits = if tag == 0 { 1 } else { 1 + tag.ilog10() as usize };
+        text.bytes[digits] = b'=';
+        text.len = digits as u8 + 1;
+        let mut rest = tag;
+        while digits > 0 {
+            digits -= 1;
+            text.bytes[digits] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        tag += 1;
+    }
+    table
+};
 
 /// A message that is being written: put MsgType first, then the other fields, then [`finish`](Self::finish).
 #[derive(Debug)]
@@ -126,6 +154,14 @@ impl<'a> Builder<'a> {
     }
 
     fn tag(&mut self, tag: u32) {
+        let text = TAG_TEXTS.get(tag as usize);
+        let room = self.buffer[self.len..].first_chunk_mut();
+        if let (Some(text), Some(room)) = (text, room) {
+            // What is behind the text is written over.
+            *room = text.bytes;
+            self.len += usize::from(text.len);
+            return;
+        }
         put_digits(self.room(digit_count(tag.into())), tag.into());
         self.byte(b'=');
     }

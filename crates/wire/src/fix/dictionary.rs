@@ -563,7 +563,7 @@ impl MessageRow {
 }
 
 /// Every tag of the tables is below this one.
-const TAGS_END: usize = 1408;
+pub(super) const TAGS_END: usize = 1408;
 
 /// Some of the tags of the tables.
 #[derive(Clone, Copy)]

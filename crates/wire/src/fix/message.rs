@@ -12,6 +12,7 @@ pub const MESSAGE_LEN_MAX: usize = 8 * 1024;
 pub const FIELDS_MAX: usize = 160;
 /// The longest BeginString, in bytes.
 const BEGIN_LEN_MAX: usize = 10;
+const _: () = assert!(FIELDS_MAX <= u8::MAX as usize, "a byte counts the fields of a message");
 /// `10=` and three digits, each field with its end.
 const TRAILER_LEN: usize = 7;
 
@@ -101,12 +102,17 @@ pub struct Fault {
     pub reason: super::SessionReject,
 }
 
+/// Tags below are found without a search: nearly all that are looked for.
+const INDEXED_END: usize = 576;
+
 /// The fields of a whole message, in their order.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     bytes: &'a [u8],
     fields: [Place; FIELDS_MAX],
     count: usize,
+    /// By tag: how many fields end with the first of that tag; 0 if there is none.
+    first: [u8; INDEXED_END],
     fault: Option<Fault>,
 }
 
@@ -123,8 +129,13 @@ impl<'a> Message<'a> {
     /// read is its [`fault`](Self::fault); the others are read all the same.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Self {
-        let mut message =
-            Self { bytes, fields: [Place::default(); FIELDS_MAX], count: 0, fault: None };
+        let mut message = Self {
+            bytes,
+            fields: [Place::default(); FIELDS_MAX],
+            count: 0,
+            first: [0; INDEXED_END],
+            fault: None,
+        };
         let mut at = 0;
         let mut data_len = None;
         while at < bytes.len().min(MESSAGE_LEN_MAX * 2) {
@@ -171,6 +182,9 @@ impl<'a> Message<'a> {
             self.fields[self.count] =
                 Place { tag, start: (at + start) as u16, end: (at + end) as u16 };
             self.count += 1;
+            if let Some(first @ 0) = self.first.get_mut(tag as usize) {
+                *first = self.count as u8;
+            }
         }
         at + end + 1
     }
@@ -202,7 +216,11 @@ impl<'a> Message<'a> {
     /// The value of the first field with this tag.
     #[must_use]
     pub fn get(&self, tag: u32) -> Option<&'a [u8]> {
-        let place = self.fields[..self.count].iter().find(|place| place.tag == tag)?;
+        let fields = &self.fields[..self.count];
+        let place = match self.first.get(tag as usize) {
+            Some(first) => fields.get(usize::from(*first).checked_sub(1)?)?,
+            None => fields.iter().find(|place| place.tag == tag)?,
+        };
         Some(&self.bytes[usize::from(place.start)..usize::from(place.end)])
     }
 
@@ -234,6 +252,16 @@ impl<'a> Message<'a> {
 /// The tag of the field at the front, up to 9 digits of which the first is not 0, and where its value starts.
 fn tag_number(field: &[u8]) -> Option<(u32, usize)> {
     const DIGITS_MAX: usize = 9;
+    let digit = |byte: u8| u32::from(byte - b'0');
+    // Nearly all.
+    match *field {
+        [a @ b'1'..=b'9', b'=', ..] => return Some((digit(a), 2)),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', b'=', ..] => return Some((digit(a) * 10 + digit(b), 3)),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'=', ..] => {
+            return Some((digit(a) * 100 + digit(b) * 10 + digit(c), 4));
+        }
+        _ => {}
+    }
     let mut tag = 0;
     for (index, byte) in field.iter().take(DIGITS_MAX + 1).enumerate() {
         match byte {

@@ -249,9 +249,9 @@ impl Encoded for RequestNote {
 }
 
 fn write_text(text: &ClOrdId, out: &mut impl ByteWriter) {
-    let text = text.as_str().as_bytes();
+    let text = text.trimmed();
     out.write(&(text.len() as u8));
-    text.iter().for_each(|byte| out.write(byte));
+    out.put_slice(text);
 }
 
 fn read_text(
@@ -261,9 +261,7 @@ fn read_text(
     let mut text = *ClOrdId::BLANK.as_bytes();
     let len: u8 = from.read(name)?;
     let used = text.get_mut(..usize::from(len)).ok_or(market::DecodeError::Field(name))?;
-    for byte in used {
-        *byte = from.read(name)?;
-    }
+    used.copy_from_slice(from.take_slice(used.len())?);
     ClOrdId::from_bytes(text).ok_or(market::DecodeError::Field(name))
 }
 
@@ -277,6 +275,11 @@ impl ByteWriter for NoteWriter {
     fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.bytes[self.len..self.len + N].copy_from_slice(bytes);
         self.len += N;
+    }
+
+    fn put_slice(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
     }
 }
 
@@ -296,8 +299,7 @@ impl<'a> FixNote<'a> {
             Self::Session { counted, fields } => {
                 out.put(b"S");
                 out.write(counted);
-                out.bytes[out.len..out.len + fields.len()].copy_from_slice(fields);
-                out.len += fields.len();
+                out.put_slice(fields);
             }
             Self::Request(request) => {
                 out.put(b"R");
@@ -325,6 +327,25 @@ impl<'a> FixNote<'a> {
             }
         }
         Note::new(session_id, &out.bytes[..out.len]).expect("the writer has the length of a note")
+    }
+
+    /// The Logon in the bytes of a note, or that which a drop copy has before its first. Other notes are not read.
+    #[must_use]
+    pub fn read_logon(bytes: &'a [u8]) -> Option<LogonNote> {
+        if !matches!(bytes.first(), Some(b'L' | b'C')) {
+            return None;
+        }
+        match Self::read(bytes)? {
+            Self::Logon(logon) => Some(logon),
+            Self::DropCopy(copy) => Some(copy.logon()),
+            _ => None,
+        }
+    }
+
+    /// True for the bytes of a [`DropCopy`](Self::DropCopy). Other notes are not read.
+    #[must_use]
+    pub fn is_drop_copy(bytes: &'a [u8]) -> bool {
+        bytes.first() == Some(&b'C') && matches!(Self::read(bytes), Some(Self::DropCopy(_)))
     }
 
     /// Reads the bytes of a note; `None` if it is no note of a FIX session.

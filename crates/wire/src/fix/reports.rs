@@ -25,6 +25,7 @@ use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Directory, Refusal, Version,
     note::{ClOrdId, FixNote, LogonNote, PageNote, RequestNote},
     refusal::{order_reject_code, reject_text},
+    time::TimeText,
 };
 
 /// ClOrdIDs of done orders and of requests that are kept, to reject a second use and to report busts.
@@ -132,6 +133,8 @@ pub struct Reports {
     copies: BTreeMap<(SessionId, u8), Reports>,
     /// The name of the session, if these are its orders as a drop copy has them.
     copied: Option<Text<6>>,
+    /// The last SendingTime.
+    time: TimeText,
 }
 
 /// Versions, names and numbers of a session.
@@ -183,6 +186,7 @@ impl Reports {
             sources: Vec::new(),
             copies: BTreeMap::new(),
             copied: None,
+            time: TimeText::default(),
         }
     }
 

@@ -10,13 +10,13 @@ use market::{Note, SessionId, Timestamp};
 
 use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH,
-    SessionReject, SessionSchedule, TIME_LEN, Version,
+    SessionReject, SessionSchedule, Version,
     again::Again,
     dictionary::{self, Direction},
     frame,
     note::{ClOrdId, CompId, FixNote, LogonNote, PageNote},
     text::{Text, business_reject},
-    time::{read_time, write_time},
+    time::{TimeText, read_time},
 };
 
 /// How much may wait to be taken.
@@ -91,19 +91,8 @@ struct Resend {
     end: u64,
     /// The first of the numbers that are filled, if some are.
     fill_from: Option<u64>,
-    /// A SendingTime, with the milliseconds that it is the text of.
-    time: (u64, [u8; TIME_LEN]),
-}
-
-impl Resend {
-    /// The SendingTime of now: many messages have the same.
-    fn now_text(&mut self, now_ns: u64) -> [u8; TIME_LEN] {
-        let milliseconds = now_ns / 1_000_000;
-        if self.time.0 != milliseconds {
-            self.time = (milliseconds, write_time(Timestamp(now_ns)));
-        }
-        self.time.1
-    }
+    /// The last SendingTime.
+    time: TimeText,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -598,7 +587,7 @@ impl Acceptor {
             return self.reject(message, fault, counted);
         }
         let end = if end == 0 { self.sent_last } else { end.min(self.sent_last) };
-        let time = (0, write_time(Timestamp(0)));
+        let time = TimeText::default();
         self.resend = Some(Resend { next: begin, end, fill_from: None, time });
     }
 
@@ -712,7 +701,7 @@ impl Acceptor {
                 self.fill_gap(from, number, now_ns);
             }
             self.make_room();
-            again.put(&resend.now_text(now_ns), &mut self.outgoing);
+            again.put(&resend.time.of(Timestamp(now_ns)), &mut self.outgoing);
             self.put_ns = now_ns;
         } else {
             let from = *resend.fill_from.get_or_insert(number);

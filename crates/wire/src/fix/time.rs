@@ -32,6 +32,39 @@ pub fn write_time(timestamp: Timestamp) -> [u8; TIME_LEN] {
     text
 }
 
+/// The text of the moment that was written last: many messages have the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimeText {
+    milliseconds: u64,
+    text: [u8; TIME_LEN],
+}
+
+impl Default for TimeText {
+    fn default() -> Self {
+        Self { milliseconds: 0, text: write_time(Timestamp(0)) }
+    }
+}
+
+/// What was written last changes nothing that is written later.
+impl PartialEq for TimeText {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for TimeText {}
+
+impl TimeText {
+    /// As [`write_time`].
+    pub(super) fn of(&mut self, timestamp: Timestamp) -> [u8; TIME_LEN] {
+        let milliseconds = timestamp.0 / 1_000_000;
+        if self.milliseconds != milliseconds {
+            *self = Self { milliseconds, text: write_time(timestamp) };
+        }
+        self.text
+    }
+}
+
 /// Reads `YYYYMMDD-HH:MM:SS` with 0, 3, 6 or 9 decimals, from 1970 on. A second 60 is read as 59.
 #[must_use]
 pub fn read_time(text: &[u8]) -> Option<Timestamp> {
@@ -111,6 +144,11 @@ mod tests {
         for day in 0..365 * 500 {
             let midnight = Timestamp(day * NANOS_PER_DAY);
             assert_eq!(read_time(&write_time(midnight)), Some(midnight));
+        }
+        let mut last = TimeText::default();
+        for ns in [0, 0, 999_999, 1_000_000, 123_456_789, 123_999_999, 5] {
+            assert_eq!(last.of(Timestamp(at.0 + ns)), write_time(Timestamp(at.0 + ns)));
+            assert_eq!(last.of(Timestamp(ns)), write_time(Timestamp(ns)));
         }
         for text in [
             "20260229-00:00:00",

@@ -6,8 +6,9 @@ use market::{Timestamp, TradeId};
 
 use super::{Reports, SendMessage};
 use crate::fix::{
-    BUILDER_LEN_MAX, Builder, Version,
+    BUILDER_LEN_MAX, Builder, TIME_LEN, Version,
     note::{ClOrdId, RequestNote},
+    time::write_time,
 };
 
 /// What an execution report says beside the state of its order.
@@ -46,16 +47,25 @@ impl Reports {
         msg_type: &[u8],
         time: Timestamp,
     ) -> Builder<'a> {
+        self.begin_at(buffer, msg_type, &write_time(time))
+    }
+
+    fn begin_at<'a>(
+        &self,
+        buffer: &'a mut [u8],
+        msg_type: &[u8],
+        time: &[u8; TIME_LEN],
+    ) -> Builder<'a> {
         let logon = &self.session.logon;
         let mut builder = Builder::new(buffer);
         builder
             .bytes(35, msg_type)
             .number(34, self.session.next)
-            .text(49, logon.venue.as_str())
-            .time(52, time)
-            .text(56, logon.client.as_str());
+            .bytes(49, logon.venue.trimmed())
+            .bytes(52, time)
+            .bytes(56, logon.client.trimmed());
         if let Some(copied) = &self.copied {
-            builder.text(115, copied.as_str());
+            builder.bytes(115, copied.trimmed());
         }
         builder
     }
@@ -78,7 +88,8 @@ impl Reports {
         let version = self.session.logon.version;
         let status = if report.kind == b'6' { b'6' } else { order.status(version) };
         let mut buffer = [0; BUILDER_LEN_MAX];
-        let mut builder = self.begin(&mut buffer, b"8", time);
+        let time = self.time.of(time);
+        let mut builder = self.begin_at(&mut buffer, b"8", &time);
         builder.number(37, order.order_id);
         let mut text = [0; 24];
         let side = if matches!(order.side, b'1') { b'B' } else { b'S' };
@@ -112,11 +123,11 @@ impl Reports {
                 builder.char(150, report.kind);
             }
         }
-        builder.char(39, status).text(11, order.id.as_str());
+        builder.char(39, status).bytes(11, order.id.trimmed());
         if let Some(original) = report.original {
-            builder.text(41, original.as_str());
+            builder.bytes(41, original.trimmed());
         }
-        builder.text(55, order.symbol.as_str()).char(54, order.side);
+        builder.bytes(55, order.symbol.trimmed()).char(54, order.side);
         builder.number(38, order.quantity);
         // An order that was live before its session was copied has neither.
         if order.order_type > 0 {
@@ -134,7 +145,7 @@ impl Reports {
             builder.number(32, quantity).decimal(31, price.into(), 4);
         }
         builder.number(151, order.leaves).number(14, order.executed);
-        builder.decimal(6, average(order.notional, order.executed), 8).time(60, time);
+        builder.decimal(6, average(order.notional, order.executed), 8).bytes(60, &time);
         if let Some(reject) = report.reject {
             builder.number(103, reject);
         }
