@@ -12,6 +12,7 @@ mod directory;
 mod live_session;
 mod market_data;
 mod message;
+mod names;
 mod note;
 mod refusal;
 mod reports;

@@ -23,6 +23,7 @@ use market::{
 use self::{copies::numbered_id, instruments::Listing, messages::Report};
 use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Directory, Refusal, Version,
+    names::Names,
     note::{ClOrdId, FixNote, LogonNote, PageNote, RequestNote},
     refusal::{order_reject_code, reject_text},
     time::TimeText,
@@ -116,7 +117,7 @@ pub struct Reports {
     /// By UserRefNum.
     orders: BTreeMap<u32, ReportedOrder>,
     /// UserRefNum by ClOrdID; 0 for a request that is no order.
-    ids: BTreeMap<ClOrdId, u32>,
+    ids: Names<u32>,
     /// All ids, oldest first.
     history: VecDeque<ClOrdId>,
     /// Requests whose commands have not had their effect yet.
@@ -177,7 +178,7 @@ impl Reports {
             },
             begun_ns: 0,
             orders: BTreeMap::new(),
-            ids: BTreeMap::new(),
+            ids: Names::default(),
             history: VecDeque::new(),
             pending: VecDeque::new(),
             trades: BTreeMap::new(),
@@ -218,7 +219,7 @@ impl Reports {
     /// was not used, or so long ago that it is forgotten.
     #[must_use]
     pub fn number(&self, id: &ClOrdId) -> Option<u32> {
-        self.ids.get(id).copied()
+        self.ids.get(id)
     }
 
     /// The order of a UserRefNum.
@@ -677,7 +678,7 @@ impl Reports {
         let mut live = 0;
         while IDS_MAX + live < self.history.len() {
             let Some(oldest) = self.history.pop_front() else { return };
-            let number = self.ids.get(&oldest).copied().unwrap_or(0);
+            let number = self.ids.get(&oldest).unwrap_or(0);
             if self.orders.get(&number).is_some_and(|order| order.end == 0) {
                 self.history.push_back(oldest);
                 live += 1;

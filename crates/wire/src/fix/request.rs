@@ -2,10 +2,7 @@
 //!
 //! Invariant: every message gets a note, so it has an answer in the log, and its number is received with it.
 
-use alloc::{
-    collections::{BTreeMap, VecDeque},
-    vec::Vec,
-};
+use alloc::{collections::VecDeque, vec::Vec};
 
 use market::{
     CancelOrder, Capacity, Command, ConditionChanges, Conditions, Display, EnterOrder,
@@ -16,6 +13,7 @@ use market::{
 
 use super::{
     Message, Refusal, Reports, Version,
+    names::Names,
     note::{ClOrdId, FixNote, QueryNote, RequestNote},
     text::business_reject,
     time::{read_date, read_time},
@@ -30,7 +28,7 @@ const LOOKS_PER_NAME: usize = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Intake {
     /// Orders and requests by their ClOrdID.
-    in_flight: BTreeMap<ClOrdId, Named>,
+    in_flight: Names<Named>,
     /// Each name of `in_flight` once: the one to be looked at next is first.
     names: VecDeque<ClOrdId>,
     /// Highest UserRefNum assigned.
@@ -38,7 +36,7 @@ pub struct Intake {
 }
 
 /// An order as far as requests that name it have to know it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Named {
     /// UserRefNum; 0 for a request that is no order.
     number: u32,
@@ -95,7 +93,7 @@ impl Intake {
         let quantity = lots(message, 38);
         request.quantity = quantity.unwrap_or_default();
         let number_last = self.number_last.max(reports.number_last());
-        if reports.number(&id).is_some() || self.in_flight.contains_key(&id) {
+        if reports.number(&id).is_some() || self.in_flight.get(&id).is_some() {
             // What is sent again under its old name has its answer already.
             if message.is_yes(43) || message.is_yes(97) {
                 return commands.push(note(FixNote::End { counted }));
@@ -164,7 +162,7 @@ impl Intake {
             let (symbol, side, is_plain) = (order.symbol(), order.side(), order.is_plain());
             Some(Named { number, after: 0, symbol, side, is_plain })
         });
-        known.or_else(|| self.in_flight.get(&id).copied()).filter(|named| named.number > 0)
+        known.or_else(|| self.in_flight.get(&id)).filter(|named| named.number > 0)
     }
 
     /// Adds a name, and forgets a few that the log has answered. The work does not grow with the requests that wait.
@@ -184,7 +182,7 @@ impl Intake {
 
     /// True if the log has the order of this name, or its request, and all numbers before.
     fn is_answered(&self, id: &ClOrdId, reports: &Reports) -> bool {
-        let named = &self.in_flight[id];
+        let named = self.in_flight.get(id).expect("each of the names is in flight");
         let last = reports.number_last();
         let is_known =
             if named.number > 0 { named.number <= last } else { reports.number(id).is_some() };

@@ -92,16 +92,26 @@ pub fn read_time(text: &[u8]) -> Option<Timestamp> {
 pub fn read_date(text: &[u8]) -> Option<Timestamp> {
     let [_, _, _, _, m1, m2, d1, d2] = text else { return None };
     let (year, month, day) = (digits(&text[..4])?, digits(&[*m1, *m2])?, digits(&[*d1, *d2])?);
-    if !(1970..=2500).contains(&year) || !(1..=12).contains(&month) || day == 0 {
+    if !(1970..=2500).contains(&year) || day == 0 || days_of_month(year, month)? < day {
         return None;
     }
-    let days = days_since_epoch(year, month, day);
-    (civil(days) == (year, month, day)).then_some(Timestamp(days * NANOS_PER_DAY))
+    Some(Timestamp(days_since_epoch(year, month, day) * NANOS_PER_DAY))
 }
 
 fn digits(text: &[u8]) -> Option<u64> {
     text.iter().try_fold(0_u64, |number, byte| {
         byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0'))
+    })
+}
+
+/// `None` if there is no such month.
+fn days_of_month(year: u64, month: u64) -> Option<u64> {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    Some(match month {
+        2 => 28 + u64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
     })
 }
 
@@ -152,6 +162,10 @@ mod tests {
         }
         for text in [
             "20260229-00:00:00",
+            "21000229-00:00:00",
+            "20260431-00:00:00",
+            "20260132-00:00:00",
+            "20260001-00:00:00",
             "20261301-00:00:00",
             "20260100-00:00:00",
             "20260101-24:00:00",

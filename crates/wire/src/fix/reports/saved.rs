@@ -57,7 +57,7 @@ impl Reports {
         for id in &self.history {
             pieces.record(b'I', |out| {
                 out.write(id);
-                out.write(&self.ids[id]);
+                out.write(&self.ids.get(id).expect("the history has ids that are kept"));
             });
         }
         for request in &self.pending {
