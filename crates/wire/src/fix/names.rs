@@ -1,9 +1,10 @@
 //! A map whose keys are ClOrdIDs, which clients choose.
 //!
 //! Invariant: what it answers depends on what was put and removed, never on the places of names. Names chosen to share a
-//! place cost what they cost in a sorted map, and it grows by one set at a time, so no call waits for a larger table.
+//! place cost what they cost in a sorted map. It grows by one set at a time, and sets do not move, so no call waits for a
+//! larger table.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 
 use super::note::ClOrdId;
 
@@ -15,7 +16,8 @@ const NAMES_PER_SET: usize = 4;
 /// Values by name.
 #[derive(Clone, Debug)]
 pub(super) struct Names<V> {
-    sets: Vec<Set<V>>,
+    /// Each on its own: a longer list of them is a copy of their addresses.
+    sets: Vec<Box<Set<V>>>,
     /// Names whose set was full.
     spilled: BTreeMap<ClOrdId, V>,
     len: usize,
@@ -39,7 +41,7 @@ impl<V> Default for Names<V> {
 /// The same names with the same values, wherever they are.
 impl<V: Copy + Default + PartialEq> PartialEq for Names<V> {
     fn eq(&self, other: &Self) -> bool {
-        let mut names = self.sets.iter().flat_map(Set::names).chain(&self.spilled);
+        let mut names = self.sets.iter().flat_map(|set| set.names()).chain(&self.spilled);
         self.len == other.len && names.all(|(id, value)| other.get(id) == Some(*value))
     }
 }
@@ -136,11 +138,11 @@ impl<V: Copy + Default> Names<V> {
     /// Adds a set, which takes its names from one that was there. Spilled names stay where they are.
     fn grow(&mut self) {
         let added = self.sets.len();
-        let mut set = Set {
+        let mut set = Box::new(Set {
             marks: [0; PLACES],
             spills: false,
             entries: [(ClOrdId::BLANK, V::default()); PLACES],
-        };
+        });
         let Some(highest) = added.checked_ilog2() else { return self.sets.push(set) };
         let from = &mut self.sets[added - (1 << highest)];
         set.spills = from.spills;
