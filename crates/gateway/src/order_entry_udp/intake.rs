@@ -22,9 +22,9 @@ use crate::{
 };
 
 /// The most that is taken of one session before others have their turn. The datagram that reaches it is taken whole.
-const SESSION_SHARE: Share = Share { datagrams: 64, messages: 1_024 };
+const SESSION_SHARE: Share = Share { datagrams: 64, messages: 512 };
 /// The most that is taken of all sessions in one turn. The datagram that reaches it is taken whole.
-const TURN_SHARE: Share = Share { datagrams: 1_024, messages: 2_048 };
+const TURN_SHARE: Share = Share { datagrams: 1_024, messages: 1_024 };
 
 /// What was taken, or the most that is. A datagram may have hundreds of messages, and each costs work whether it has an
 /// effect or not.
