@@ -488,11 +488,11 @@ impl Model {
         waiting.min_by_key(|place| self.orders[*place].order_id)
     }
 
-    /// An order acts, or is canceled if no orders may be entered. (20.12)
+    /// An order acts, or is canceled if no orders may be entered: a removed instrument is closed. (20.12, 31.3)
     fn act_if_open(&mut self, place: usize, act: impl FnOnce(&mut Self, ModelOrder)) {
         let ModelOrder { key, instrument_id, .. } = self.orders[place];
-        let phase = self.phase(instrument_id);
-        if !self.is_open() || [Some(Phase::Halted), Some(Phase::Closed)].contains(&phase) {
+        let phase = self.market(instrument_id).phase;
+        if !self.is_open() || [Phase::Halted, Phase::Closed].contains(&phase) {
             return self.cancel_all_of(key, CancelReason::ImmediateOrCancel);
         }
         let order = self.orders.remove(place);

@@ -4,11 +4,12 @@
 
 use engine::Engine;
 use market::{
-    AddInstrument, AddSession, BlockEntry, CancelOnDisconnect, CancelOrder, ClientOrderId, Command,
-    ConditionChanges, ConfigureInstrument, Display, EnterOrder, Event, Firm, Input,
-    InstrumentChange, MassCancel, OrderKey, OrderType, Phase, Price, Quantity, ReplaceOrder,
-    ReplaceTerms, Scope, SelfMatchPrevention, SessionId, SetPhase, Side, SplitMix64, Symbol,
-    SystemEvent, Text, TimeInForce, Timestamp, VenueCommand,
+    AddInstrument, AddSession, BlockEntry, CancelOnDisconnect, CancelOrder, CancelReason,
+    ClientOrderId, Command, ConditionChanges, ConfigureInstrument, Display, EnterOrder, Event,
+    Firm, Input, InstrumentChange, InstrumentId, MassCancel, OrderKey, OrderType, Phase, Price,
+    Pricing, Quantity, RemoveInstrument, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention,
+    SessionId, SetPhase, Side, SplitMix64, Symbol, SystemEvent, Text, Ticks, TimeInForce,
+    Timestamp, VenueCommand,
 };
 use proof::{agreement, model::Model};
 
@@ -130,6 +131,45 @@ impl Pair {
             }
         }
     }
+}
+
+/// Rules 20.12, 31.3: stop orders that are triggered, and are not yet in when their instrument is removed, are
+/// canceled at their turn, as in any closed instrument.
+#[test]
+fn a_removal_cancels_what_is_triggered() {
+    let mut pair = Pair::new();
+    let symbol = Symbol::new(SYMBOL).unwrap();
+    let order = |pair: &mut Pair, session: u16, side, price| {
+        let key = pair.key_of(SessionId(session), 0, 0);
+        EnterOrder::limit(key, side, symbol, Quantity(2), Price(price))
+    };
+    for number in 0..140 {
+        let mut order = order(&mut pair, 1, Side::Buy, 60);
+        if number >= 120 {
+            order.instructions.pricing = Pricing::Stop;
+            order.instructions.trigger = Ticks(101);
+        }
+        pair.apply(Command::Enter(order));
+    }
+    for side in [Side::Sell, Side::Buy] {
+        let order = order(&mut pair, 2, side, 101);
+        pair.apply(Command::Enter(order));
+    }
+    pair.check();
+    pair.apply(Command::Venue(VenueCommand::RemoveInstrument(RemoveInstrument { symbol })));
+    let mut reasons = Vec::new();
+    while pair.engine.due().is_some() {
+        pair.restore();
+        pair.apply(Command::Time);
+        pair.check();
+        reasons.extend(pair.events.iter().filter_map(|event| match event {
+            Event::Canceled(canceled) => Some(canceled.reason),
+            _ => None,
+        }));
+    }
+    let at_its_turn = |it: &&CancelReason| **it == CancelReason::ImmediateOrCancel;
+    assert!(reasons.iter().filter(at_its_turn).count() >= 4, "{reasons:?}");
+    assert_eq!(pair.engine.book(InstrumentId(1)).unwrap().bids().count(), 0);
 }
 
 /// A random criterion, or none.
