@@ -134,10 +134,11 @@ pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<Strin
     None
 }
 
-/// An order as the feed shows it, if it does.
+/// An order as the feed shows it, if it does: ITCH has 32 bits for its lots.
 fn displayed(order: engine::RestingOrder) -> Option<(u64, u64, u64)> {
     let is_displayed = order.display.is_displayed();
-    is_displayed.then_some((order.order_id.0, order.price.0, order.shown.0))
+    let shown = order.shown.0.min(u32::MAX.into());
+    is_displayed.then_some((order.order_id.0, order.price.0, shown))
 }
 
 fn feed_order(order: FeedOrder) -> (u64, u64, u64) {

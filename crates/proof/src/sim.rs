@@ -13,13 +13,14 @@ mod client;
 mod subscriber;
 mod attacker;
 mod probe;
+mod large_quantities;
 mod disk;
 mod world;
 mod minimise;
 
 pub use faults::{
     ATTACKS, DAMAGED_STARTS, DEFENCES, FAULTS, FaultKind, FaultSet, Hits, KILLED_AFTER,
-    PERTURBATIONS, REPLY_TICKS,
+    LARGE_QUANTITIES, PERTURBATIONS, REPLY_TICKS,
 };
 pub use minimise::{Minimised, minimise};
 pub use outcome::{Counts, Summary, Violation};

@@ -314,6 +314,7 @@ impl Total {
             (sim::ATTACKS, "attacks"),
             (sim::DEFENCES, "turned away"),
             (sim::REPLY_TICKS, "honest replies by ticks"),
+            (sim::LARGE_QUANTITIES, "beyond 32 bits"),
             (sim::PERTURBATIONS, "scheduling choices varied"),
             (sim::KILLED_AFTER, "killed right after"),
             (sim::DAMAGED_STARTS, "starts on a damaged journal"),

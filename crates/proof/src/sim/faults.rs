@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, str::FromStr};
 use gateway::{FeedServerCount, OrderEntryCount, OrderEntryUdpCount};
 use venue::stage::Perturbation;
 
-use super::probe::count_defences;
+use super::{large_quantities::LargeQuantities, probe::count_defences};
 use crate::rng::Rng;
 
 macro_rules! faults {
@@ -237,6 +237,8 @@ pub const ATTACKS: &str = "attacks";
 pub const DEFENCES: &str = "defences";
 /// Replies to honest orders under attack, by the ticks until they came.
 pub const REPLY_TICKS: &str = "reply_ticks";
+/// Quantities of more lots than the 32 bits of OUCH and ITCH say, by what had them.
+pub const LARGE_QUANTITIES: &str = "large_quantities";
 /// Stages that chose otherwise than usual.
 pub const PERTURBATIONS: &str = "perturbations";
 /// Kills, by the stage that had had the last turn.
@@ -261,6 +263,7 @@ impl Hits {
             &OrderEntryUdpCount::default(),
             &FeedServerCount::default(),
         );
+        LargeQuantities::default().count(&mut hits);
         hits.0.entry(KILLED_AFTER).or_default();
         hits
     }

@@ -20,6 +20,9 @@ pub(super) const UDP_SESSIONS: usize = 1;
 pub(super) const PROBES: [usize; 2] = [4, 5];
 pub(super) const ATTACKERS: [usize; 2] = [6, 7];
 
+/// How many times as large quantities are in a run with large ones: OUCH can say some, and most not.
+pub(super) const LARGE_SCALE: u64 = 1 << 26;
+
 /// 2026-01-02 09:30 UTC, when every simulated day begins.
 pub(super) const START_NS: u64 = 1_767_346_200_000_000_000;
 

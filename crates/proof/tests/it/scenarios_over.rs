@@ -38,6 +38,11 @@ fn the_scenarios_of_the_docs_lead_to_the_same() {
         let text = fs::read_to_string(folder.join(format!("{name}.scenario"))).unwrap();
         assert_eq!(check(&text, protocols).trades, trades, "{name}");
     }
+    // FIX refuses 2^48 lots itself, so that the engine has nothing to reject.
+    let text = fs::read_to_string(folder.join("large_quantities.scenario")).unwrap();
+    let said: Vec<_> = text.lines().filter(|line| !line.contains("rejected")).collect();
+    assert_eq!(said.len() + 1, text.lines().count());
+    assert_eq!(check(&said.join("\n"), &FIX).trades, 2);
 }
 
 /// An order's life: it is accepted, filled in part, replaced, filled, canceled, rejected, expires.
@@ -81,6 +86,18 @@ fn a_line_without_words_names_itself() {
     let failure = run(kill, Protocol::Udp, Transport::Memory).unwrap_err();
     assert_eq!(failure.line, 3);
     assert_eq!(failure.fault, ScenarioFault::Unreadable("OUCH 5.0 has no message for this".into()));
+    let large = "
+        terms AAPL none max 281474976710655 => terms of AAPL
+        sell A1 4294967295 @ 100            => accepted, booked 4294967295 @ 100
+        sell A2 4294967296 @ 100            => accepted, booked 4294967296 @ 100";
+    check(large, &FIX);
+    for protocol in OUCH.into_iter().chain([Protocol::Ouch42]) {
+        let failure = run(large, protocol, Transport::Memory).unwrap_err();
+        assert_eq!(failure.line, 4, "{protocol:?}");
+        let words = if protocol == Protocol::Ouch42 { "OUCH 4.2" } else { "OUCH 5.0" };
+        let expected = format!("{words} has no message for this");
+        assert_eq!(failure.fault, ScenarioFault::Unreadable(expected));
+    }
     let market = "
         sell A1 4 @ 100                     => accepted, booked 4 @ 100
         buy B1 2 @ market                   => accepted, trade A1 B1 2 @ 100";

@@ -59,6 +59,23 @@ fn an_attacker_harms_nobody() {
     assert!(hits.0[sim::REPLY_TICKS].values().sum::<u64>() > 1_000, "{hits:?}");
 }
 
+/// Requests for more lots than OUCH says come in beside it. They rest, trade and are printed in the feed, and nothing
+/// is lost of them, whatever breaks.
+#[test]
+fn quantities_beyond_ouch_are_simulated() {
+    let mut hits = Hits::none();
+    for seed in [7, 15, 23, 31] {
+        hits.add(&check(seed, 3_000, FaultSet::ALL).hits);
+    }
+    let large = &hits.0[sim::LARGE_QUANTITIES];
+    assert_eq!(large.len(), 4, "{large:?}");
+    assert!(large.values().all(|times| *times > 20), "{large:?}");
+    // In other seeds nobody may ask for so much, and somebody does.
+    let calm = check(5, 3_000, FaultSet::NONE).hits;
+    let large = &calm.0[sim::LARGE_QUANTITIES];
+    assert!(large["large-requests"] > 0 && large["large-booked"] == 0, "{large:?}");
+}
+
 /// One seed is one run: the same inputs, streams and state, to the last bit.
 #[test]
 fn a_seed_is_a_run() {

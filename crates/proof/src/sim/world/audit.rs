@@ -14,6 +14,7 @@ use crate::{
     model::Model,
     sim::{
         faults::PERTURBATIONS,
+        large_quantities::LargeQuantities,
         outcome::{Counts, Summary},
         probe::{self, Growth},
         setup::{ATTACKERS, START_NS, TCP_SESSIONS},
@@ -69,12 +70,14 @@ impl World {
         let mut growth = ATTACKERS.map(|_| Growth::default());
         let mut effects = ATTACKERS.map(|_| 0);
         let mut ledger = LedgerBalances::default();
+        let mut large = LargeQuantities::default();
         // What the medium has: a latent fault is not the venue's.
         let mut disk = self.disk.storage().duplicate(true);
         let replay = recovery::replay(
             &mut disk,
             &mut |input, _| {
                 modeled.extend(model.apply(input));
+                large.input(&input.command);
                 let attacker = session_of(&input.command)
                     .and_then(|session| ATTACKERS.iter().position(|index| *index == session));
                 if let Some(attacker) = attacker {
@@ -129,6 +132,9 @@ impl World {
         for (perturbation, times) in Perturbation::ALL.iter().zip(self.perturbations.counts()) {
             hits.count(PERTURBATIONS, perturbation.as_str(), times);
         }
+        found.iter().for_each(|event| large.event(event));
+        self.feed.received.iter().for_each(|message| large.message(message));
+        large.count(&mut hits);
         let entries = found.iter().filter(|event| matches!(event, Event::Ledger(_)));
         let log_outs = found.iter().filter(|event| match event {
             Event::Venue(VenueEvent::LoggedOut(id)) => usize::from(id.0) <= TCP_SESSIONS,
