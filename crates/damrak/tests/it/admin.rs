@@ -53,21 +53,21 @@ fn exchange(running: &Running, request: &str) -> (u16, String, String) {
     (status, head.to_owned(), body.to_owned())
 }
 
-fn ask(running: &Running, target: &str) -> (u16, Value) {
+pub(crate) fn ask(running: &Running, target: &str) -> (u16, Value) {
     let (status, head, body) =
         exchange(running, &format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     assert!(head.to_lowercase().contains(&format!("content-length: {}", body.len())), "{head}");
     (status, serde_json::from_str(&body).unwrap())
 }
 
-fn rows(running: &Running, target: &str) -> Vec<Value> {
+pub(crate) fn rows(running: &Running, target: &str) -> Vec<Value> {
     let (status, body) = ask(running, target);
     assert_eq!(status, 200, "{body}");
     body["rows"].as_array().unwrap().clone()
 }
 
 /// Waits until the ledger is as far as the journal.
-fn settle(running: &mut Running) {
+pub(crate) fn settle(running: &mut Running) {
     let look = |running: &mut Running| {
         let last = running.status()["sequence"].as_u64().unwrap();
         let (_, status) = ask(running, "/status");

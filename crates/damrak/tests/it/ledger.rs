@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use engine::{QUANTITY_LIMIT, QUANTITY_MAX};
 use journal::{Durability, Folder, WriterOptions};
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, BustReason, BustTrade, Command,
@@ -38,6 +39,12 @@ const JOURNAL_ID: u64 = 0x1ed6;
 /// A market with money in it, from a seed: accounts of which some run dry, fees, all kinds of
 /// orders, trades undone and corrected, and now and then a movement that is not a trade's.
 fn inputs(seed: u64, count: u64) -> Vec<Input> {
+    inputs_of(seed, count, 1)
+}
+
+/// The same with quantities that are so many times as large.
+fn inputs_of(seed: u64, count: u64, scale: u64) -> Vec<Input> {
+    let quantity_max = if scale == 1 { QUANTITY_MAX } else { QUANTITY_LIMIT };
     let money = |command| Command::Money(command);
     let text = |name: &str| Text::new(name).unwrap();
     let mut commands = vec![
@@ -49,7 +56,7 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
         let account_id = AccountId(number);
         commands.push(money(MoneyCommand::AddAccount(AddAccount { name })));
         for (asset, amount) in [(1, 3_000_000), (2, 60_000_000_000_000)] {
-            let (asset_id, amount) = (AssetId(asset), Units::new(amount));
+            let (asset_id, amount) = (AssetId(asset), Units::new(amount * u128::from(scale)));
             commands.push(money(MoneyCommand::Deposit(Deposit { account_id, asset_id, amount })));
         }
     }
@@ -58,11 +65,15 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
         let fees = SetFees { tier, maker_ppm, taker_ppm: 200 };
         commands.push(money(MoneyCommand::SetFees(fees)));
     }
-    let mut flow = CommandFlow::new(seed, Profile { sessions: 4, ..Profile::default() });
+    let profile = Profile { sessions: 4, quantity_scale: scale, ..Profile::default() };
+    let mut flow = CommandFlow::new(seed, profile);
     let mut rng = Rng::new(seed ^ 0x1ed6);
     let mut session_count = 0;
     while (commands.len() as u64) < count {
         let command = flow.next_command();
+        if let Command::Money(_) = command {
+            continue; // its terms; those below have money
+        }
         commands.push(command);
         match command {
             Command::AddInstrument(added) => {
@@ -73,7 +84,7 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
                     base_units: 1,
                     quote_numerator: 1,
                     quote_denominator: 1,
-                    quantity_max: Quantity(999_999),
+                    quantity_max,
                 };
                 let symbol = added.symbol;
                 commands.push(money(MoneyCommand::SetTerms(SetTerms { symbol, terms })));
@@ -109,7 +120,7 @@ fn inputs(seed: u64, count: u64) -> Vec<Input> {
                 let trade_id = TradeId(rng.range(1, commands.len() as u64 / 8));
                 let reason = BustReason::Erroneous;
                 let price = Price(100 * rng.range(9_990, 10_010));
-                let quantity = Quantity(rng.range(1, 4));
+                let quantity = Quantity(scale * rng.range(1, 4));
                 commands.push(Command::Venue(match kind {
                     2 => VenueCommand::BustTrade(BustTrade { trade_id, reason }),
                     _ => VenueCommand::CorrectTrade(CorrectTrade {
@@ -203,6 +214,33 @@ fn a_store_catches_up_in_parts() {
             let mut entries = all[0].iter().filter(|(of, _)| *of == Table::Entries);
             assert!(entries.any(|(_, values)| is_one(values)), "{kind:?} is met");
         }
+    }
+    assert!(all.iter().all(|contents| *contents == all[0]), "all stores say the same");
+}
+
+/// Every store keeps quantities of more than 32 bits and amounts of more than 64 as they are, and says them again.
+#[test]
+fn stores_keep_large_quantities() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    write_journal(&journal, &inputs_of(6, 6_000, 1 << 38));
+    let mut all = Vec::new();
+    for location in stores(folder.path()) {
+        let mut store = location.open().unwrap();
+        query::catch_up(&mut *store, &journal, u64::MAX, &mut |_| {}).unwrap();
+        drop(store);
+        let mut store = location.open().unwrap();
+        assert_right(&mut *store, &journal);
+        all.push(contents(&mut *store));
+        let mut ledger = Ledger::new(store).unwrap();
+        let filter = Filter::default();
+        let most = ledger.rows::<OrderRow>(&filter).unwrap().into_iter().map(|row| row.quantity);
+        assert_eq!(most.max(), Some(QUANTITY_LIMIT), "{location:?}");
+        let large = Quantity(u32::MAX.into());
+        let fills = ledger.rows::<FillRow>(&filter).unwrap();
+        assert!(fills.iter().any(|row| large < row.quantity && large < row.leaves));
+        let balances = ledger.rows::<BalanceRow>(&filter).unwrap();
+        assert!(balances.iter().any(|row| i128::from(u64::MAX) < row.available));
     }
     assert!(all.iter().all(|contents| *contents == all[0]), "all stores say the same");
 }

@@ -6,6 +6,7 @@ mod follow;
 mod full_disk;
 mod full_disk_venue;
 mod laboratory;
+mod large_quantities;
 mod late_join;
 mod layouts;
 mod ledger;
