@@ -297,7 +297,7 @@ struct Datagrams {
 }
 
 /// Datagrams the gateway is given in one call of `receive`.
-const FAKE_BATCH: usize = 64;
+pub const FAKE_BATCH: usize = 64;
 
 impl Default for FakeDatagram {
     fn default() -> Self {

@@ -18,11 +18,11 @@ use wire::{
 
 use crate::{ConnectionId, DatagramNetwork, NetworkEvent, SluiceCounters, StreamNetwork};
 
-/// Datagrams received in one call, one batch more at most.
-const DATAGRAMS_PER_POLL: usize = 512;
+/// Datagrams received in one call, one batch more at most: all protocols share the turn.
+const DATAGRAMS_PER_POLL: usize = 128;
 /// Connections opened in one call at most. A login beyond that is dropped, and comes again: between two calls the agent
 /// decides which connections stay.
-const OPENED_PER_POLL: usize = 64;
+const OPENED_PER_POLL: usize = 16;
 /// Bytes of a session that wait to be read; what comes beyond them is dropped and counted, as at a full socket. Their buffer
 /// may take twice as many.
 pub const INBOX_BYTES_MAX: usize = 64 * 1024;
@@ -262,7 +262,7 @@ mod tests {
     use wire::sluice::{Client, Login, Timers};
 
     use super::*;
-    use crate::fake::FakeDatagram;
+    use crate::fake::{FAKE_BATCH, FakeDatagram};
 
     fn address(number: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, 1], number))
@@ -351,6 +351,21 @@ mod tests {
         logins[OPENED_PER_POLL..].iter().for_each(|login| datagrams.deliver(address(1), login));
         assert_eq!(accepted(polled(&mut network)).len(), 10);
         assert_eq!(network.door.peers.len(), OPENED_PER_POLL);
+    }
+
+    /// A call ends after so many datagrams, whatever waits behind them.
+    #[test]
+    fn a_call_receives_so_many_datagrams() {
+        let datagrams = FakeDatagram::new();
+        let mut network = SluiceNetwork::new(datagrams.clone());
+        let sent = 4 * DATAGRAMS_PER_POLL as u64;
+        (0..sent).for_each(|_| datagrams.deliver(address(1), b"strange"));
+        polled(&mut network);
+        let received = network.counters().read().datagrams;
+        let most = (DATAGRAMS_PER_POLL + FAKE_BATCH) as u64;
+        assert!((DATAGRAMS_PER_POLL as u64..most).contains(&received), "{received}");
+        (0..8).for_each(|_| assert_eq!(polled(&mut network), []));
+        assert_eq!(network.counters().read().strange, sent, "the others follow");
     }
 
     /// What waits of a connection is bounded, and once it is read more comes; a datagram may be read in parts.
