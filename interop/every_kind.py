@@ -1,9 +1,10 @@
 """Trading that leaves each kind of ITCH message that a venue sends in its feed.
 
-Two participants over SoupBinTCP, and an operator by `damrak ctl`. Each step waits for its reply, so that the feed
-has all of it when `trade` returns.
+Two participants over SoupBinTCP, two by FIX, whose quantities are as large as the venue's, and an operator by
+`damrak ctl`. Each step waits for its reply, so that the feed has all of it when `trade` and `trade_large` return.
 """
 
+import datetime
 import json
 import socket
 import struct
@@ -12,7 +13,10 @@ import subprocess
 import ouch
 
 # The kinds that docs/wire/itch.md says are sent; the others are only read.
-SENT = "SRHAFECXDUPQBIJ"
+SENT = "SRHAFECXDUPpQBIJ"
+# Of one order, in `trade_large`: what the feed shows of it, and the rest, both in 32 bits and more.
+LARGE_LOTS = 3 << 32
+SHOWN_LOTS_MAX = (1 << 32) - 1
 REPLY_SECONDS = 30.0
 HIDDEN = b"N"
 
@@ -114,3 +118,62 @@ def trade(damrak, address, journal):
         ctl(damrak, journal, "configure", "MSFT", key, value)
     seller.enter(b"S", 100, "MSFT", "110.00")
     buyer.enter(b"B", 100, "MSFT", "110.00")
+
+
+class FixSession:
+    """A participant by FIX 4.4, whose numbers begin with 1."""
+
+    def __init__(self, address, user, password):
+        self.stream = socket.create_connection(address)
+        self.stream.settimeout(REPLY_SECONDS)
+        self.user, self.sent, self.rest = user, 0, b""
+        self.send("A", "98=0|108=30|141=Y|554=" + password)
+        self.reply("35=A")
+
+    def send(self, kind, fields):
+        self.sent += 1
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H:%M:%S.%f")[:-3]
+        head = f"35={kind}|49={self.user}|56=DAMRAK|34={self.sent}|52={now}|"
+        body = (head + fields.replace("@NOW@", now) + "|").replace("|", "\x01").encode()
+        text = b"8=FIX.4.4\x019=%d\x01" % len(body) + body
+        self.stream.sendall(text + b"10=%03d\x01" % (sum(text) % 256))
+
+    def reply(self, *fields):
+        """The next message that has these fields."""
+        while True:
+            while b"\x0110=" not in self.rest or not self.rest.endswith(b"\x01"):
+                received = self.stream.recv(65536)
+                if not received:
+                    raise ValueError(f"the venue ended the session of {self.user}: {self.rest!r}")
+                self.rest += received
+            end = self.rest.index(b"\x0110=") + 8
+            message, self.rest = self.rest[:end].decode().split("\x01"), self.rest[end:]
+            if "35=3" in message or "150=8" in message:
+                raise ValueError(f"the venue rejects: {message}")
+            if all(field in message for field in fields):
+                return message
+
+    def enter(self, side, lots, symbol, price):
+        order = f"11=W|21=1|55={symbol}|54={side}|38={lots}|40=2|44={price}|59=0|60=@NOW@"
+        self.send("D", order)
+        self.reply("35=8", "150=0")
+
+
+def trade_large(address):
+    """One trade of LARGE_LOTS: the feed shows what 32 bits say of the resting order, and prints the rest by a `p`."""
+    seller, buyer = FixSession(address, "ALICE", "alice"), FixSession(address, "BOB", "bob")
+    seller.enter(2, LARGE_LOTS, "AAPL", "1.00")
+    buyer.enter(1, LARGE_LOTS, "AAPL", "1.00")
+    for session in [seller, buyer]:
+        session.reply("35=8", f"14={LARGE_LOTS}", "151=0")
+
+
+def check_large(rows):
+    """All lots of the trade are in the feed: what was shown is executed, and the rest is printed with its number."""
+    executed = [row for row in rows if row["message_type"] == "E" and int(row["executed_shares"]) == SHOWN_LOTS_MAX]
+    printed = [row for row in rows if row["message_type"] == "p"]
+    lots = [int(row["shares"]) for row in printed]
+    if len(executed) != 1 or lots != [LARGE_LOTS - SHOWN_LOTS_MAX]:
+        raise ValueError(f"of {LARGE_LOTS} lots {len(executed)} x {SHOWN_LOTS_MAX} are executed, {lots} printed")
+    if executed[0]["match_number"] != printed[0]["match_number"]:
+        raise ValueError(f"the print is not of the trade {executed[0]['match_number']}: {printed[0]}")

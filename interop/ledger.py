@@ -44,6 +44,11 @@ TABLES = {
 }
 
 
+# The most lots of an order, and the units of the base asset in a lot of a generated file.
+LOTS_MAX = (1 << 48) - 1
+UNITS_PER_LOT = 100
+
+
 def fail(what):
     sys.exit(f"error: {what}")
 
@@ -166,6 +171,7 @@ class Test:
         files = [self.folder / "orders.csv", self.folder / "balances.csv"]
         self.run("generate", "--out", files[0], "--balances", files[1], "--orders", self.orders,
                  "--seed", self.random.randrange(1 << 32))
+        self.add_large(*files)
         self.run("run", files[0], "--balances", files[1], "--journal", self.journal)
         place = {"embedded": f'path = "{name}.redb"', "sqlite": f'path = "{name}.sqlite"'}
         if self.server:
@@ -189,6 +195,19 @@ class Test:
             commit_interval = "20ms"
             {place[self.store]}
         """)
+
+    def add_large(self, orders, balances):
+        """Before all others two participants trade the most lots that an order may have, and one is left with an order
+        of more lots than 32 bits say, at a price that nobody pays."""
+        lots = f"{LOTS_MAX // 10**6}.{LOTS_MAX % 10**6:06}"
+        rows = [f"1,LARGE1,place,sell,0.01,{lots}", f"1,LARGE2,place,buy,0.01,{lots}",
+                "2,LARGE2,place,sell,19999999.99,5000.000000"]
+        header, _, rest = orders.read_text().partition("\n")
+        if header != "order_id,user_id,action,side,price,qty":
+            fail(f"a generated file begins with {header}")
+        orders.write_text("\n".join([header, *rows, rest]))
+        with balances.open("a") as file:
+            file.write(f"LARGE1,1,{LOTS_MAX * UNITS_PER_LOT},0,0\nLARGE2,2,{LOTS_MAX},0,0\n")
 
     def position(self):
         if not self.server:
@@ -319,6 +338,9 @@ class Test:
         findings = json.loads(self.run("ledger", "verify", "--config", self.config, "--json"))
         if findings["wrong"]:
             fail(findings["wrong"])
+        trades = json.loads(self.run("ledger", "fills", "--account", "LARGE1", "--config", self.config, "--json"))
+        if [row["quantity"] for row in trades["rows"]] != [LOTS_MAX]:
+            fail(f"LARGE1 has sold {LOTS_MAX} lots, and its fills are {trades['rows']}")
         if self.server:
             self.run("ledger", "export", "csv", "--journal", self.journal)
             for table, key in TABLES.items():

@@ -242,6 +242,8 @@ def record_every_kind(damrak, work):
     try:
         host, port = venue.addresses["order_entry"].rsplit(":", 1)
         every_kind.trade(damrak, (host, int(port)), work / "journal")
+        host, port = venue.addresses["order_entry_fix"].rsplit(":", 1)
+        every_kind.trade_large((host, int(port)))
         messages, packets = work / "day.itch", work / "day.pcap"
         subprocess.run(
             [
@@ -250,9 +252,10 @@ def record_every_kind(damrak, work):
             ],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=CHECK_SECONDS,
         )
-        outcome = recording.check_recorded(
+        rows, outcome = recording.check_recorded(
             damrak, messages, packets, venue.port("market_data"), every_kind.SENT
         )
+        every_kind.check_large(rows)
         print(json.dumps(outcome), flush=True)
         venue.stop()
     finally:
