@@ -367,7 +367,6 @@ impl DayComparison {
 const fn is_left_out(reason: Divergence) -> bool {
     match reason {
         Divergence::WouldTrade
-        | Divergence::QuantityLimit
         | Divergence::PriceLimit
         | Divergence::Symbol
         | Divergence::UnknownReference

@@ -22,8 +22,6 @@ pub enum Divergence {
     ExecutedOutOfTurn,
     /// An order at a price at which a venue in continuous trading would trade it.
     WouldTrade,
-    /// An order or a replacement with more lots than an order may have.
-    QuantityLimit,
     /// An order or a replacement at a price that an order cannot have.
     PriceLimit,
     /// More orders of a session than it has numbers.
@@ -59,7 +57,6 @@ impl Divergence {
                 "executions of orders with others before them: cancels in their place"
             }
             Self::WouldTrade => "orders that would trade with the book: left out",
-            Self::QuantityLimit => "orders of more than 999,999 lots: left out",
             Self::PriceLimit => "orders at a price of 0 or above 199,999.99: left out",
             Self::NumbersUsedUp => "orders beyond the numbers of a session: left out",
             Self::Symbol => "orders of symbols that an order file cannot name: left out",

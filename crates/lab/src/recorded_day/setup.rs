@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use market::Symbol;
 
+use super::to_orders::QUANTITY_MAX;
 use crate::order_file::{AssetTerms, InstrumentTable, InstrumentTerms, write_instrument_rows};
 
 /// The most sessions: participants are named with two digits.
@@ -54,7 +55,11 @@ pub fn write_venue(symbols: &[Symbol], sessions: u16, out: &mut impl Write) -> i
     writeln!(out, "[throttle]\nmessages_per_second = 0\nno_effect_per_second = 0")?;
     for symbol in symbols {
         let symbol = symbol.as_str().trim_end();
-        write!(out, "\n[[instruments]]\nsymbol = {symbol:?}\nprice_increment = \"0.0001\"\n")?;
+        write!(
+            out,
+            "\n[[instruments]]\nsymbol = {symbol:?}\nprice_increment = \"0.0001\"\n\
+             money = {{ class = \"none\", quantity_max = {QUANTITY_MAX} }}\n"
+        )?;
     }
     for session in 1..=sessions {
         write!(

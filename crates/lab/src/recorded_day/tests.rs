@@ -4,13 +4,14 @@ use std::io::Cursor;
 
 use engine::Engine;
 use market::{
-    Command, Display, Event, Input, Output, Price, Quantity, ReplaceOrder, Sequence, SessionId,
-    Symbol, Timestamp,
+    Command, Display, Event, Input, MoneyCommand, MoneyTerms, Output, Price, Quantity,
+    ReplaceOrder, Sequence, SessionId, SetTerms, Symbol, Timestamp,
 };
 use proof::{
     generator::{CommandFlow, Profile},
     rng::Rng,
 };
+use venue::config::{Config, MoneyClassName};
 use wire::itch::Encoder;
 
 use super::*;
@@ -61,6 +62,13 @@ fn replayed(made: &Made, sessions: u16) -> Vec<Vec<u8>> {
         .collect::<Vec<_>>();
     let mut file = OrderFile::from_reader("day", Cursor::new(made.file.clone()), table).unwrap();
     let mut commands = set_up;
+    // As in the configuration of `write_venue`.
+    let terms = MoneyTerms::unpaid(Quantity(to_orders::QUANTITY_MAX));
+    commands.extend(
+        made.symbols.iter().map(|symbol| {
+            Command::Money(MoneyCommand::SetTerms(SetTerms { symbol: *symbol, terms }))
+        }),
+    );
     while let Some(participant) = file.next_participant().unwrap() {
         file.time_ns().unwrap();
         let session = participant.as_str().strip_prefix("user").unwrap().parse().unwrap();
@@ -303,10 +311,9 @@ fn what_cannot_be_repeated_is_named() {
         canceled(3, 2),                      // and so never is
         replaced(3, 4, 6, 1_000_100),
         deleted(4),
-        add(5, b'S', 1_000_000, 1_000_100), // more than an order may have
         add(6, b'S', 1, 2_000_000_000),     // above the highest price
         add(1, b'S', 1, 1_000_200),         // the number of a live order
-        replaced(2, 8, 1_000_000, 1_000_000), // a replacement that cannot be
+        replaced(2, 8, 700, 2_000_000_000), // a replacement that cannot be
         message(b'H', AAA, 7, &[b"AAA     ", b"H", b" ", b"T1  "]),
         message(b'H', AAA, 8, &[b"AAA     ", b"T", b" ", b"    "]),
         message(b'B', AAA, 9, &[&[0; 8]]),
@@ -321,8 +328,7 @@ fn what_cannot_be_repeated_is_named() {
             (Divergence::ExecutedAtOtherPrice, 1, 10),
             (Divergence::ExecutedOutOfTurn, 1, 100),
             (Divergence::WouldTrade, 1, 7),
-            (Divergence::QuantityLimit, 2, 2_000_000),
-            (Divergence::PriceLimit, 1, 1),
+            (Divergence::PriceLimit, 2, 1 + 700),
             (Divergence::UnknownReference, 1, 10),
             (Divergence::FollowsLeftOut, 3, 2 + 5 + 6),
             (Divergence::Contradiction, 1, 1),
@@ -349,22 +355,41 @@ fn what_cannot_be_repeated_is_named() {
     assert_eq!(comparison.book_differences(), (1, vec![]));
 }
 
-/// A chain of replaces whose executions leave no room for a quantity goes on as a new order.
+/// Orders of all the lots that ITCH says are repeated. A chain of replaces whose executions leave no room for a quantity
+/// goes on as a new order.
 #[test]
 fn a_chain_at_its_limit_goes_on_as_a_new_order() {
-    let mut day = vec![listed(), add(1, b'B', 900_000, 1_000_000), executed(1, 800_000)];
-    day.extend([replaced(1, 2, 500_000, 1_000_000), canceled(2, 1), executed(2, 10)]);
+    let most = u32::MAX;
+    let mut day = vec![listed(), add(1, b'B', most, 1_000_000), executed(1, 4_000_000_000)];
+    day.extend([replaced(1, 2, 500_000_000, 1_000_000), canceled(2, 1), executed(2, 10)]);
+    day.extend([add(3, b'S', 1, 1_000_100), replaced(3, 4, most, 1_000_200)]);
     let made = orders_of(&day, 1);
     assert_eq!(
-        rows(&made)[2..],
+        rows(&made),
         [
+            "1,place,,AAA,buy,day,100.0000,4294967295",
+            "2,place,,AAA,sell,ioc,100.0000,4000000000",
             "1,cancel,,AAA,,,,",
-            "3,place,,AAA,buy,day,100.0000,500000",
-            "3,cancel,,AAA,,,,499999",
+            "3,place,,AAA,buy,day,100.0000,500000000",
+            "3,cancel,,AAA,,,,499999999",
             "4,place,,AAA,sell,ioc,100.0000,10",
+            "5,place,,AAA,sell,day,100.0100,1",
+            "5,replace,6,AAA,,day,100.0200,4294967295",
         ]
     );
+    assert_eq!(reasons(&made), []);
     assert_eq!(leads_to_the_same(&day, &made).trades_missing(), (0, 0));
+}
+
+/// The venue of a replay takes orders of so many lots, without money.
+#[test]
+fn the_venue_of_a_replay_takes_such_orders() {
+    let mut written = Vec::new();
+    let symbols = [Symbol::new("AAA").unwrap()];
+    write_venue(&symbols, 1, &mut written).unwrap();
+    let config = Config::parse(std::str::from_utf8(&written).unwrap(), "venue.toml").unwrap();
+    let money = config.instruments[0].money.as_ref().unwrap();
+    assert_eq!((money.class, money.quantity_max), (MoneyClassName::None, u32::MAX.into()));
 }
 
 /// A venue that lost an order, or had one more, is found out: where its feed parts, why that may be, and the books at

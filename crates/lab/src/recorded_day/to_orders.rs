@@ -24,8 +24,9 @@ use super::{
 };
 use crate::order_file::{REPLAY_HEADER, ReplayAction, ReplayRow};
 
-/// The most lots of an order, what the orders before it in a chain of replaces executed included.
-const QUANTITY_MAX: u64 = 999_999;
+/// The most lots of an order, what the orders before it in a chain of replaces executed included: OUCH has 32 bits for
+/// them, as ITCH has.
+pub(super) const QUANTITY_MAX: u64 = u32::MAX as u64;
 /// 199,999.99, the highest price of an order.
 const PRICE_MAX: u32 = 1_999_999_900;
 
@@ -292,7 +293,7 @@ impl<W: Write> DayOrders<W> {
         if self.orders.contains_key(&reference) {
             return self.contradicts(at, shares, FeedViolation::KnownOrder(reference));
         }
-        if let Some(reason) = self.refusal(at, is_buy, shares.into(), price) {
+        if let Some(reason) = self.refusal(at, is_buy, price) {
             return self.leave_out(at, reference, shares, reason);
         }
         let Some(order_id) = self.number(at.stock_locate) else {
@@ -309,7 +310,7 @@ impl<W: Write> DayOrders<W> {
     }
 
     /// Why a venue would not let an order rest as the day did.
-    fn refusal(&self, at: At, is_buy: bool, lots: u64, price: u32) -> Option<Divergence> {
+    fn refusal(&self, at: At, is_buy: bool, price: u32) -> Option<Divergence> {
         let listing = self.listings.get(&at.stock_locate);
         let opposite = self.books.first(at.stock_locate, !is_buy);
         let would_trade = opposite.is_some_and(|best| match is_buy {
@@ -318,8 +319,6 @@ impl<W: Write> DayOrders<W> {
         });
         if listing.is_some_and(|listing| listing.symbol.is_none()) {
             Some(Divergence::Symbol)
-        } else if lots > QUANTITY_MAX {
-            Some(Divergence::QuantityLimit)
         } else if price == 0 || price > PRICE_MAX {
             Some(Divergence::PriceLimit)
         } else {
@@ -420,7 +419,7 @@ impl<W: Write> DayOrders<W> {
         if new != reference && self.orders.contains_key(&new) {
             return self.contradicts(at, shares, FeedViolation::KnownOrder(new));
         }
-        let refusal = self.refusal(at, place.is_bid, shares.into(), price);
+        let refusal = self.refusal(at, place.is_bid, price);
         let number = self.number(at.stock_locate).ok_or(Divergence::NumbersUsedUp);
         let new_order_id = match (refusal, number) {
             (None, Ok(number)) => number,
