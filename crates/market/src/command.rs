@@ -242,7 +242,7 @@ pub struct ReplaceTerms {
     pub time_in_force: TimeInForce,
     /// Display of the replacement.
     pub display: Display,
-    /// Lots for the whole chain, executed ones included, 1 to 999,999.
+    /// Lots for the whole chain, executed ones included, within the same limits as in an order.
     pub quantity: Quantity,
     /// Limit in ticks; [`Price::ZERO`] for a market order.
     pub price: Price,

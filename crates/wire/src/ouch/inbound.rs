@@ -14,7 +14,7 @@ layout! {
         message_type: Char,     "`O`";
         user_ref_num: U32,      "Name of the order; above every number used before on its channel, from 1 each day";
         side: Char,             "`B` buy, `S` sell, `T` sell short, `E` sell short exempt";
-        quantity: U32,          "Asked, 1 to 999,999";
+        quantity: U32,          "Asked, 1 to 999,999, or to what the instrument allows";
         symbol: Alpha<8>,       "What to trade";
         price: Price64,         "Limit, at most 199,999.9900; from 200,000.0000 up it is a market order";
         time_in_force: Char,    "`0` day, `3` immediate or cancel, `5` extended hours, `6` until a time, `E` after hours";
@@ -30,7 +30,7 @@ layout! {
         message_type: Char,     "`U`";
         orig_user_ref_num: U32, "The live order of the chain";
         user_ref_num: U32,      "Name of the replacement; above every number used before on its channel";
-        quantity: U32,          "Of the whole chain, what it executed included; 1 to 999,999";
+        quantity: U32,          "Of the whole chain, what it executed included; as in Enter Order";
         price: Price64,         "As in Enter Order";
         time_in_force: Char,    "`0` day, `3` immediate or cancel, `5` extended hours, `6` until a time";
         display: Char,          "`Y` visible, `N` hidden, `A` attributable";

@@ -48,7 +48,7 @@ layout! {
         message_type: Char, "`O`";
         order_token: Alpha<14>, "Name of the order; one of its own each day";
         buy_sell_indicator: Char, "`B` buy, `S` sell, `T` sell short, `E` sell short exempt";
-        shares: U32, "Asked, 1 to 999,999";
+        shares: U32, "Asked, 1 to 999,999, or to what the instrument allows";
         stock: Alpha<8>, "What to trade";
         price: Price32, "Limit, at most 199,999.9900; 0x7FFFFFFF is a market order, in a cross only";
         time_in_force: U32, "Seconds to live; 0 immediate or cancel, 99998 market hours, 99999 system hours";
