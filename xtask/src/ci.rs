@@ -43,7 +43,7 @@ const STEPS: &[Step] = &[
         run: locks,
     },
     Step { name: "clippy", shows: "no warning in any target", run: clippy },
-    Step { name: "build", shows: "the binary, the tests and the benchmarks are built", run: build },
+    Step { name: "build", shows: "the binary and the tests are built", run: build },
     Step { name: "tests", shows: "every test of the workspace passes", run: tests },
     Step { name: "loom", shows: "the rings are right in every interleaving loom finds", run: loom },
     Step {

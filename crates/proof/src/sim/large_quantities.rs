@@ -24,14 +24,14 @@ impl LargeQuantities {
             Command::Modify(modify) => modify.quantity,
             _ => Quantity::ZERO,
         };
-        self.requests += is_large(quantity);
+        self.requests += u64::from(is_large(quantity));
     }
 
     /// An event of the engine.
     pub fn event(&mut self, event: &Event) {
         match event {
-            Event::Booked(booked) => self.booked += is_large(booked.leaves),
-            Event::Traded(traded) => self.trades += is_large(traded.quantity),
+            Event::Booked(booked) => self.booked += u64::from(is_large(booked.leaves)),
+            Event::Traded(traded) => self.trades += u64::from(is_large(traded.quantity)),
             _ => {}
         }
     }
@@ -54,7 +54,7 @@ impl LargeQuantities {
     }
 }
 
-/// 1 if 32 bits do not say it, 0 if they do.
-fn is_large(quantity: Quantity) -> u64 {
-    u64::from(u32::try_from(quantity.0).is_err())
+/// True if 32 bits do not say it.
+fn is_large(quantity: Quantity) -> bool {
+    u32::try_from(quantity.0).is_err()
 }
