@@ -4,7 +4,9 @@
 
 mod bands;
 pub(crate) mod count;
+mod lots_by_price;
 pub(crate) mod phases;
+mod price_search;
 pub(crate) mod steps;
 pub(crate) mod trading_status;
 pub(crate) mod uncross;

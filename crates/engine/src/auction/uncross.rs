@@ -167,9 +167,10 @@ impl Engine {
         let book = self.book_at(instrument_id);
         let mut is_last = false;
         while count.steps() <= steps_done {
-            is_last = count.step(book, &self.pool, phase, reference);
+            is_last = count.step(book, &self.pool, phase);
         }
-        let (price, paired) = count.cross().unwrap_or_default();
+        let found = is_last.then(|| count.cross(book, reference)).flatten();
+        let (price, paired) = found.unwrap_or_default();
         self.auction_count = count;
         is_last.then_some(Cross { price, paired, missing: paired })
     }

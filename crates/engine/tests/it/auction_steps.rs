@@ -73,27 +73,49 @@ fn one_auction_after_the_other() {
     ));
 }
 
-/// Rule 27.19: more than 128 orders are counted in a step, and their prices tried in four more; an
-/// engine that is restored meanwhile counts again.
+/// Rule 27.19: orders are counted 256 at a time, and trade with the last of these steps, however many
+/// prices they have; an engine that is restored meanwhile counts again. The reference price is the
+/// one at that moment.
 #[test]
 fn many_orders_are_counted_in_steps() {
     let mut world = World::in_open_market();
-    world.play(&collected(1..=65));
+    world.play(&collected(1..=300));
     world.play(
         "
         phase AAPL continuous   =>
-        buy A70 1 @ 100         => rejected A70 NotInPhase
+        buy A301 1 @ 100        => rejected A301 NotInPhase
         ",
     );
-    assert!(world.engine().due().is_some(), "prices are left to try");
+    assert!(world.engine().due().is_some(), "88 orders are left to count");
     let mut other = restored(world.engine()).unwrap();
-    world.play(&format!("time 0 =>\n time 0 =>\n time 0 => {}", traded(1..=15)));
-    for _ in 0..3 {
-        let timestamp = other.due().expect("it goes on");
-        let sequence = other.sequence().next();
-        other.apply(&Input { sequence, timestamp, command: Command::Time }, &mut |_| ());
-    }
+    world.play(&format!("time 0 => {}", traded(1..=15)));
+    let timestamp = other.due().expect("it goes on");
+    let sequence = other.sequence().next();
+    other.apply(&Input { sequence, timestamp, command: Command::Time }, &mut |_| ());
     assert_eq!(world.engine().counters().trades, other.counters().trades);
+
+    let mut world = World::in_open_market();
+    world.play("phase AAPL pre-open => phase AAPL pre-open");
+    for number in 1..=260 {
+        let (bid, ask) = (1_000 - number, 200 + number);
+        world.play(&format!(
+            "
+            buy A{number} 1 @ {bid}     => accepted, booked 1 @ {bid}
+            sell B{number} 1 @ {ask}    => accepted, booked 1 @ {ask}
+            "
+        ));
+    }
+    world.play("phase AAPL continuous =>\n configure AAPL reference 555 => configured");
+    let pairs = each(1..=15, |number| format!("trade A{number} B{number} 1 @ 555"));
+    world.play(&format!("time 0 => {pairs}"));
+}
+
+/// Rule 27.19: 256 orders are counted when the auction begins.
+#[test]
+fn as_many_as_a_step_counts_trade_at_once() {
+    let mut world = World::in_open_market();
+    world.play(&collected(1..=128));
+    world.play(&format!("phase AAPL continuous => {}", traded(1..=15)));
 }
 
 /// Rule 27.15: until its last trade an instrument takes no orders, and others go on.

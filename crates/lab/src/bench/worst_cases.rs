@@ -72,12 +72,14 @@ enum Kind {
     EndOfDay,
     Expiry,
     Auction,
+    /// Each order has a price of its own, and all can trade.
+    AuctionOfPrices,
     TakesAll,
     Icebergs,
     PaidMarket,
 }
 
-const KINDS: [(&str, Kind); 15] = [
+const KINDS: [(&str, Kind); 16] = [
     ("plain orders", Kind::Plain),
     ("pegged orders", Kind::Pegs),
     ("minimum quantity", Kind::Minimum),
@@ -90,6 +92,7 @@ const KINDS: [(&str, Kind); 15] = [
     ("end of day", Kind::EndOfDay),
     ("expiry of all", Kind::Expiry),
     ("auction", Kind::Auction),
+    ("auction, many prices", Kind::AuctionOfPrices),
     ("order that takes all", Kind::TakesAll),
     ("icebergs", Kind::Icebergs),
     ("paid market order", Kind::PaidMarket),
@@ -129,11 +132,12 @@ impl Attacked {
                     }));
                 }
             }
-            Kind::Auction => {
+            Kind::Auction | Kind::AuctionOfPrices => {
                 attacked.set_phase(Phase::OpeningAuction);
-                for _ in 0..orders / 2 {
-                    rest(&mut attacked, Side::Sell, MID);
-                    rest(&mut attacked, Side::Buy, MID);
+                for number in 0..orders / 2 {
+                    let distance = if kind == Kind::AuctionOfPrices { number } else { 0 };
+                    rest(&mut attacked, Side::Sell, MID - distance);
+                    rest(&mut attacked, Side::Buy, MID + distance);
                 }
             }
             Kind::PaidMarket => {
@@ -312,7 +316,7 @@ impl Attacked {
                 (next, Command::MassCancel(mass))
             }
             Kind::Expiry => (Timestamp(u64::from(EXPIRES_S) * 1_000_000_000), Command::Time),
-            Kind::Auction => {
+            Kind::Auction | Kind::AuctionOfPrices => {
                 let set = SetPhase::new(self.symbol, Phase::Continuous);
                 (next, Command::Venue(VenueCommand::SetPhase(set)))
             }

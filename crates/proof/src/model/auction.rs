@@ -32,8 +32,7 @@ pub enum AuctionStep {
 /// How many trades auctions make at once. (27.14)
 const AUCTION_TRADES_MAX: usize = 16;
 
-/// How many orders take no steps to count, and how many are counted in a step. (27.19)
-const FEW: usize = 128;
+/// How many orders are counted in a step. (27.19)
 const COUNTED_MAX: usize = 256;
 
 /// An auction that began and is not over. (27.14)
@@ -224,7 +223,7 @@ impl Model {
         };
         let orders = buys.iter().filter(|it| could(it, &sells)).count()
             + sells.iter().filter(|it| could(it, &buys)).count();
-        if orders <= FEW { 1 } else { 5 * orders.div_ceil(COUNTED_MAX) }
+        orders.div_ceil(COUNTED_MAX).max(1)
     }
 
     /// The first of the buyers trades with the first of the sellers; returns the lots.
