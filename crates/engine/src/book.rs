@@ -14,7 +14,7 @@ use core::hint::select_unpredictable;
 use market::{Display, Instrument, Phase, Price, Quantity, Side};
 
 use crate::{
-    auction::{trading_status::TradingStatus, uncross::AuctionSide},
+    auction::{count::Count, trading_status::TradingStatus, uncross::AuctionSide},
     order::{ForAuction, Order, PRICE_MAX, QUANTITY_MAX},
     state::hash,
 };
@@ -47,10 +47,14 @@ pub(crate) struct Book {
     pub(crate) trading: TradingStatus,
     /// True if pegged orders follow this book; may stay true for a while after the last one.
     pub(crate) is_pegged: bool,
+    /// True if orders of its auction are counted.
+    pub(crate) is_counted: bool,
     /// True if minimum-quantity orders wait for this book.
     pub(crate) has_waiting_for_quantity: bool,
     /// Orders for an auction only, bids and asks; `None` before the first.
     auctions: Option<Box<[AuctionSide; 2]>>,
+    /// The counted orders of its auction; `None` before the first.
+    pub(crate) count: Option<Box<Count>>,
 }
 
 /// The two ranks of a limit.
@@ -87,8 +91,10 @@ impl Book {
             asks: BookSide::default(),
             trading: TradingStatus::NEW,
             is_pegged: false,
+            is_counted: false,
             has_waiting_for_quantity: false,
             auctions: None,
+            count: None,
         }
     }
 
@@ -103,7 +109,8 @@ impl Book {
         }
         let Self { trading, quantity_max, .. } = *self;
         assert!(self.is_empty(), "{} has no orders while its prices change", instrument.symbol);
-        *self = Self { trading, quantity_max, ..Self::new(instrument) };
+        let count = self.count.take();
+        *self = Self { trading, quantity_max, count, ..Self::new(instrument) };
     }
 
     pub(crate) fn instrument(&self) -> &Instrument {
@@ -180,6 +187,30 @@ impl Book {
         let (side, display) = (order.side(), order.display());
         let rank = self.rank(side, order.price());
         self.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
+    }
+
+    /// An order came into a book whose auction is counted.
+    #[cold]
+    pub(crate) fn count_added(&mut self, pool: &Pool, slot: Slot) {
+        self.change_count(|count, book| count.order_added(book, pool, slot));
+    }
+
+    /// An order is about to leave a book whose auction is counted.
+    #[cold]
+    pub(crate) fn count_removed(&mut self, pool: &Pool, slot: Slot) {
+        self.change_count(|count, book| count.order_removed(book, pool, slot));
+    }
+
+    /// An order lost open lots, and has others left, in a book whose auction is counted.
+    #[cold]
+    pub(crate) fn count_reduced(&mut self, order: &Order, lots: Quantity) {
+        self.change_count(|count, book| count.order_reduced(book, order, lots));
+    }
+
+    fn change_count(&mut self, change: impl FnOnce(&mut Count, &Self)) {
+        let mut count = self.count.take().expect("its auction is counted");
+        change(&mut count, self);
+        self.count = Some(count);
     }
 
     /// True if an order rests on the other side beyond this limit.

@@ -24,7 +24,7 @@ mod operator;
 mod state;
 pub mod matcher;
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
 use market::{
     Command, CommandKind, Event, Input, InstrumentId, OrderId, Scope, Sequence, SessionId,
@@ -50,7 +50,7 @@ pub use state::{
     view::{BookView, Counters, DepthLevel, RestingOrder, WaitsFor},
 };
 
-use auction::{count::Count, steps::AuctionLine};
+use auction::{steps::AuctionLine, uncross::Looks};
 use book::{
     Book,
     pool::{Pool, Slot},
@@ -107,16 +107,12 @@ pub struct Engine {
     trades: Trades,
     operators: Operators,
     auctions_held: u64,
-    /// Instruments with an auction in progress, sorted; derived from their phases.
-    auctions: Vec<InstrumentId>,
+    /// What auctions wait for, and their instruments; derived from their statuses.
+    auctions: BTreeSet<(u64, InstrumentId)>,
     /// The earliest moment that one of them waits for; [`u64::MAX`] is none.
     auctions_due_ns: u64,
-    /// The auctions that are due; empty between commands.
-    auctions_due: Vec<InstrumentId>,
-    /// Counts auctions for an indication; no state.
-    scratch: Count,
-    /// Counts the auction that is first in line; no state.
-    auction_count: Count,
+    /// What the command may still look at in auctions.
+    looks: Looks,
 }
 
 /// Receives events as they happen.
@@ -166,11 +162,9 @@ impl Engine {
             trades: Trades::new(),
             operators: Operators::default(),
             auctions_held: 0,
-            auctions: Vec::new(),
+            auctions: BTreeSet::new(),
             auctions_due_ns: u64::MAX,
-            auctions_due: Vec::new(),
-            scratch: Count::default(),
-            auction_count: Count::default(),
+            looks: Looks::default(),
         }
     }
 
@@ -236,6 +230,7 @@ impl Engine {
     #[inline(never)]
     fn apply_any(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
         self.cause = command.kind();
+        self.looks = Looks::NEW;
         match command {
             Command::System(event) => self.advance(*event, emit),
             Command::AddInstrument(add) => self.add_instrument(add, emit),

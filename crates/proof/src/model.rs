@@ -39,7 +39,7 @@ use market::{
     TimeInForce, TradeId,
 };
 
-use auction::Auction;
+use auction::{Auction, Looks};
 use busts::KeptTrade;
 use in_steps::Half;
 use money::ModelMoney;
@@ -100,6 +100,8 @@ pub struct Model {
     pending: VecDeque<(u64, Pending)>,
     /// Auctions that trade in steps. (27.14)
     auctions: Vec<Auction>,
+    /// What may still be looked at in auctions. (28.3)
+    looks: Looks,
     /// Orders that trade in steps, in the order of their turns. (6.11)
     halves: VecDeque<Half>,
     /// Is this a copy, in which an order comes in to see what happens?
@@ -259,8 +261,10 @@ impl Model {
     pub fn apply(&mut self, input: &Input) -> Vec<Event> {
         self.now_ns = input.timestamp.0;
         self.command = None;
+        self.looks = Looks::NEW;
         self.pass_time();
         self.command = Some(input.command.kind());
+        self.looks = Looks::NEW;
         match &input.command {
             Command::System(event) => self.system(*event),
             Command::AddInstrument(add) => self.add_instrument(add),

@@ -30,13 +30,22 @@ pub(super) struct BothSides {
 }
 
 impl BothSides {
-    fn of(side: Side, lots: u128) -> Self {
+    pub(super) fn of(side: Side, lots: u128) -> Self {
         if side.is_buy() { Self { buy: lots, sell: 0 } } else { Self { buy: 0, sell: lots } }
     }
 
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.buy += other.buy;
         self.sell += other.sell;
+    }
+
+    pub(super) fn remove(&mut self, other: Self) {
+        let less = |lots: u128, gone| lots.checked_sub(gone).expect("they were added");
+        *self = Self { buy: less(self.buy, other.buy), sell: less(self.sell, other.sell) };
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -45,7 +54,7 @@ struct Node {
     lots: BothSides,
     /// A price below this node; of a branch, the lowest that may be.
     price: u32,
-    /// By the value of the bit.
+    /// By the value of the bit; of an unused node, the first is the next unused one.
     children: [u32; 2],
     /// The highest bit in which the prices differ; [`LEAF`] for one price.
     bit: u8,
@@ -73,8 +82,10 @@ impl Node {
 pub(super) struct LotsByPrice {
     /// Chunks never move.
     chunks: Vec<Box<[Node; CHUNK_LEN]>>,
-    /// Nodes in use.
+    /// Nodes ever used since the last [`clear`](Self::clear).
     used: u32,
+    /// The first node that is unused again.
+    free: u32,
     root: u32,
     /// Nodes that were read or changed.
     #[cfg(test)]
@@ -86,6 +97,7 @@ impl Default for LotsByPrice {
         Self {
             chunks: Vec::new(),
             used: 0,
+            free: NONE,
             root: NONE,
             #[cfg(test)]
             looks: core::cell::Cell::default(),
@@ -96,7 +108,7 @@ impl Default for LotsByPrice {
 impl LotsByPrice {
     /// Removes all prices, without a look at them.
     pub(super) fn clear(&mut self) {
-        (self.used, self.root) = (0, NONE);
+        (self.used, self.free, self.root) = (0, NONE, NONE);
     }
 
     /// Adds lots of a side at a price.
@@ -118,6 +130,40 @@ impl LotsByPrice {
             self.root = top;
         } else {
             let node = self.node_mut(parent);
+            let index = node.toward(price);
+            node.children[index] = top;
+        }
+    }
+
+    /// Removes lots that were added; a price without lots is gone.
+    pub(super) fn remove(&mut self, side: Side, price: Price, lots: u128) {
+        let price = bits(price);
+        let removed = BothSides::of(side, lots);
+        let (mut at, mut parent, mut above) = (self.root, NONE, NONE);
+        let is_gone = loop {
+            let node = self.node_mut(at);
+            node.lots.remove(removed);
+            if node.bit == LEAF {
+                assert!(node.price == price, "its lots were added");
+                break node.lots.is_none();
+            }
+            (above, parent, at) = (parent, at, node.children[node.toward(price)]);
+        };
+        if !is_gone {
+            return;
+        }
+        self.discard(at);
+        let mut top = NONE;
+        if parent != NONE {
+            // The other child takes the place of their parent.
+            let node = self.node(parent);
+            top = node.children[1 - node.toward(price)];
+            self.discard(parent);
+        }
+        if above == NONE {
+            self.root = top;
+        } else {
+            let node = self.node_mut(above);
             let index = node.toward(price);
             node.children[index] = top;
         }
@@ -247,6 +293,12 @@ impl LotsByPrice {
     }
 
     fn make(&mut self, node: Node) -> u32 {
+        if self.free != NONE {
+            let at = self.free;
+            self.free = self.node(at).children[0];
+            *self.node_mut(at) = node;
+            return at;
+        }
         let at = self.used;
         if at as usize == self.chunks.len() * CHUNK_LEN {
             self.chunks.push(Box::new([node; CHUNK_LEN]));
@@ -254,6 +306,34 @@ impl LotsByPrice {
         self.used += 1;
         *self.node_mut(at) = node;
         at
+    }
+}
+
+impl LotsByPrice {
+    fn discard(&mut self, at: u32) {
+        let free = self.free;
+        self.node_mut(at).children[0] = free;
+        self.free = at;
+    }
+
+    /// Each price with its lots, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Price, BothSides)> + use<'_> {
+        let mut last = None;
+        core::iter::from_fn(move || {
+            let price = match last {
+                Some(last) => self.next(last),
+                None => self.outermost(self.root, 0),
+            }?;
+            last = Some(price);
+            let mut at = self.root;
+            loop {
+                let node = self.node(at);
+                if node.bit == LEAF {
+                    return Some((price, node.lots));
+                }
+                at = node.children[node.toward(bits(price))];
+            }
+        })
     }
 }
 
@@ -277,12 +357,29 @@ mod tests {
             tree.clear();
             let mut map: BTreeMap<u64, BothSides> = BTreeMap::new();
             let span = [4, 40, 4_000, 1_999_999_900][round % 4];
-            for _ in 0..random.below(60) {
+            for _ in 0..random.below(90) {
                 let side = [Side::Buy, Side::Sell][random.below(2) as usize];
+                if random.below(3) == 0 {
+                    // What is gone from a price, or some of it.
+                    let nth = random.below(1 + map.len() as u64) as usize;
+                    let Some((price, lots)) = map.iter_mut().nth(nth) else { continue };
+                    let (price, before) = (*price, *lots);
+                    let all = if side.is_buy() { before.buy } else { before.sell };
+                    let gone = all - all / [1, 2, 1000][random.below(3) as usize];
+                    let gone = if gone == 0 { all } else { gone };
+                    if gone != 0 {
+                        tree.remove(side, Price(price), gone);
+                        lots.remove(BothSides::of(side, gone));
+                    }
+                    map.retain(|_, lots| !lots.is_none());
+                    continue;
+                }
                 let (price, lots) = (random.below(span), 1 + u128::from(random.below(9)));
                 tree.add(side, Price(price), lots);
                 map.entry(price).or_default().add(BothSides::of(side, lots));
             }
+            let all: Vec<_> = map.iter().map(|(price, lots)| (Price(*price), *lots)).collect();
+            assert!(tree.iter().eq(all), "{map:?}");
             let any_price = BothSides { buy: random.below(9).into(), sell: random.below(9).into() };
             let sums = |price: u64, buys_from: u64| BothSides {
                 buy: map.range(buys_from..).map(|(_, lots)| lots.buy).sum(),

@@ -19,7 +19,7 @@ use market::{
 
 use crate::{
     Engine,
-    auction::{phases, trading_status::TradingStatus},
+    auction::{count::ORDERS_MAX, phases, trading_status::TradingStatus},
     book::pool::Slot,
     contingent::instructions::{ContingentId, State},
     intake::cancel_line::{PendingCancel, PendingCancels},
@@ -42,8 +42,8 @@ pub(crate) struct Uncrossing {
     next: Option<PhaseStep>,
     /// What trades; `None` until it is counted.
     cross: Option<Cross>,
-    /// Steps of counting that are done.
-    counted: u32,
+    /// 0; earlier builds counted their steps here.
+    reserved: u32,
 }
 
 /// What trades in an auction.
@@ -59,7 +59,7 @@ pub(crate) struct Cross {
 encoded! {
     PhaseStep { to, cause, reason, release_s }
     Cross { price, paired, missing }
-    Uncrossing { instrument_id, step, next, cross, counted }
+    Uncrossing { instrument_id, step, next, cross, reserved }
 }
 
 impl PhaseStep {
@@ -76,14 +76,14 @@ impl PhaseStep {
 impl Uncrossing {
     /// Its element of the state hash, at this place in line.
     fn hash(&self, place: u64) -> u64 {
-        let Self { instrument_id, step, next, cross, counted } = self;
+        let Self { instrument_id, step, next, cross, reserved } = self;
         let traded = cross.map_or([u128::MAX; 3], |it| [it.price.0.into(), it.paired, it.missing]);
         let [price, paired, missing] = traded.map(|it| it as u64);
         let [_, paired_high, missing_high] = traded.map(|it| (it >> 64) as u64);
         hash::mix([
             hash::UNCROSSING,
             place,
-            u64::from(instrument_id.0) | u64::from(*counted) << 32,
+            u64::from(instrument_id.0) | u64::from(*reserved) << 32,
             step.word(),
             hash::word(&step.reason),
             next.map_or(u64::MAX, |next| next.word()),
@@ -195,8 +195,9 @@ impl Engine {
             trading.ends_ns = TradingStatus::NEW.ends_ns;
             trading.indicates_ns = TradingStatus::NEW.indicates_ns;
         });
+        self.forget_first_indication(instrument_id);
         let uncrossing =
-            Uncrossing { instrument_id, step: *step, next: None, cross: None, counted: 0 };
+            Uncrossing { instrument_id, step: *step, next: None, cross: None, reserved: 0 };
         self.auction_line.push(uncrossing, &mut self.hash);
     }
 
@@ -220,6 +221,11 @@ impl Engine {
         self.auction_line.change(index, changed, &mut self.hash);
     }
 
+    /// True if the auction of an instrument began and its lots are still to be counted.
+    pub(super) fn is_counting(&self, instrument_id: InstrumentId) -> bool {
+        self.find_auction(instrument_id).is_some_and(|(_, it)| it.cross.is_none())
+    }
+
     fn find_auction(&self, instrument_id: InstrumentId) -> Option<(usize, Uncrossing)> {
         let line = &self.auction_line.line;
         let index = line.iter().position(|it| it.instrument_id == instrument_id)?;
@@ -228,7 +234,7 @@ impl Engine {
 
     /// Makes the next trades of the auctions in line, and ends those that have no more.
     pub(crate) fn trade_in_auctions(&mut self, emit: &mut dyn FnMut(Event)) {
-        let mut left = TRADES_MAX;
+        let (mut left, mut orders) = (TRADES_MAX, ORDERS_MAX);
         while left != 0
             && let Some(&uncrossing) = self.auction_line.line.front()
         {
@@ -238,15 +244,10 @@ impl Engine {
                 Some(cross) => Some(cross),
                 None => {
                     left -= 1;
-                    self.count_step(instrument_id, phase, uncrossing.counted)
+                    self.count_step(instrument_id, &mut orders)
                 }
             };
-            let Some(mut cross) = counted else {
-                let counted = uncrossing.counted + 1;
-                let changed = Uncrossing { counted, ..uncrossing };
-                self.auction_line.change(0, changed, &mut self.hash);
-                break;
-            };
+            let Some(mut cross) = counted else { break };
             while left != 0 && cross.missing != 0 {
                 left -= 1;
                 self.pair(instrument_id, &mut cross, phase, emit);
@@ -260,11 +261,10 @@ impl Engine {
                     self.change_phase(instrument_id, &next, emit);
                 }
             } else {
-                let changed = Uncrossing { cross: Some(cross), counted: 0, ..uncrossing };
+                let changed = Uncrossing { cross: Some(cross), ..uncrossing };
                 self.auction_line.change(0, changed, &mut self.hash);
             }
         }
-        self.refresh_auctions();
         self.plan_resumption();
     }
 
@@ -344,7 +344,7 @@ impl Engine {
         first: u64,
         uncrossing: Uncrossing,
     ) -> Result<(), &'static str> {
-        let Uncrossing { instrument_id, step, cross, counted, .. } = uncrossing;
+        let Uncrossing { instrument_id, step, cross, reserved, .. } = uncrossing;
         let number = usize::from(instrument_id.0).checked_sub(1);
         let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
         let trading = &book.trading;
@@ -355,12 +355,11 @@ impl Engine {
         {
             return Err("phase");
         }
-        if counted != 0 && (cross.is_some() || !self.auction_line.line.is_empty()) {
-            return Err("counted");
+        if reserved != 0 {
+            return Err("reserved");
         }
         if let Some(cross) = cross {
-            let phase = trading.phase;
-            let lots = |side| self.lots_in_auction(instrument_id, side, cross.price, phase);
+            let lots = |side| self.lots_in_auction(instrument_id, side, cross.price);
             let fits = cross.missing != 0
                 && cross.missing <= cross.paired
                 && cross.missing <= lots(Side::Buy).min(lots(Side::Sell));

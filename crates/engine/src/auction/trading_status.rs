@@ -106,6 +106,11 @@ impl TradingStatus {
         self.ends_ns.min(self.indicates_ns)
     }
 
+    /// The same of an auction; `None` if it waits for none.
+    pub(crate) fn auction_due_ns(&self) -> Option<u64> {
+        Some(self.due_ns()).filter(|due_ns| self.phase.is_auction() && *due_ns != NEVER_NS)
+    }
+
     /// Restores the invariant after a change.
     pub(crate) fn settle(&mut self) {
         self.is_unrestricted = self.phase == Phase::Continuous

@@ -7,14 +7,14 @@
 use core::mem;
 
 use market::{
-    AuctionTrade, CollarSet, Event, Indicated, Indication, InstrumentId, OrderId, Phase,
-    PhaseCause, Price, Quantity, RestateReason, Restated, Side, Traded, Uncrossed, VenueEvent,
+    AuctionTrade, CollarSet, Event, Indicated, InstrumentId, OrderId, Phase, PhaseCause, Price,
+    Quantity, RestateReason, Restated, Side, Traded, Uncrossed, VenueEvent,
 };
 
 use crate::{
     Engine,
     auction::{
-        count::{Count, saturated},
+        count::{Count, Counted, ORDERS_MAX, saturated},
         phases,
         steps::Cross,
         trading_status::TradingStatus,
@@ -30,6 +30,35 @@ use crate::{
     trading::on_match::fill,
 };
 
+/// The most auctions of which the indication is computed, or whose time ends, for a command, and as
+/// many before each input.
+const AUCTIONS_MAX: usize = 4;
+
+/// What a command may still look at in auctions that collect orders.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looks {
+    orders: usize,
+    auctions: usize,
+}
+
+impl Looks {
+    /// For a command, and for what is due before it.
+    pub(crate) const NEW: Self = Self { orders: ORDERS_MAX, auctions: AUCTIONS_MAX };
+
+    pub(crate) fn are_left(self) -> bool {
+        self.orders != 0 && self.auctions != 0
+    }
+
+    fn take(&mut self) -> Self {
+        mem::take(self)
+    }
+
+    /// After one auction.
+    fn less(self) -> Self {
+        Self { auctions: self.auctions.saturating_sub(1), ..self }
+    }
+}
+
 /// Indications are computed when a second of the clock begins.
 const INDICATION_NS: u64 = 1_000_000_000;
 
@@ -43,7 +72,7 @@ pub(crate) struct AuctionSide {
 }
 
 impl AuctionSide {
-    fn ladder(&self, waits: ForAuction) -> &Ladder {
+    pub(super) fn ladder(&self, waits: ForAuction) -> &Ladder {
         match waits {
             ForAuction::Open => &self.open,
             ForAuction::Close => &self.close,
@@ -121,7 +150,8 @@ impl Book {
         }
     }
 
-    fn auction_rank(&self, order: &Order) -> u32 {
+    /// The rank of an order as in [`AuctionSide`].
+    pub(super) fn auction_rank(&self, order: &Order) -> u32 {
         if order.price() == Price::ZERO { 0 } else { self.rank(order.side(), order.price()) + 1 }
     }
 }
@@ -151,40 +181,97 @@ pub(super) fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
 }
 
 impl Engine {
-    /// Does a step of counting what trades in the auction of the phase that ends now, of which so
-    /// many are done; its result, if it was the last. A restored engine counts again.
+    /// Counts on what trades in the auction of the phase that ends now; its result, once all is
+    /// counted.
     pub(super) fn count_step(
         &mut self,
         instrument_id: InstrumentId,
-        phase: Phase,
-        steps_done: u32,
+        orders: &mut usize,
     ) -> Option<Cross> {
-        let mut count = mem::take(&mut self.auction_count);
-        if steps_done == 0 {
-            count.clear();
-        }
-        let reference = self.trading(instrument_id).reference_price;
-        let book = self.book_at(instrument_id);
-        let mut is_last = false;
-        while count.steps() <= steps_done {
-            is_last = count.step(book, &self.pool, phase);
-        }
-        let found = is_last.then(|| count.cross(book, reference)).flatten();
-        let (price, paired) = found.unwrap_or_default();
-        self.auction_count = count;
-        is_last.then_some(Cross { price, paired, missing: paired })
+        let found = self.with_count(instrument_id, |count, book, pool| {
+            let is_counted = count.count(book, pool, orders);
+            is_counted.then(|| count.cross(book).unwrap_or_default())
+        });
+        let (price, paired) = found?;
+        self.clear_count(instrument_id);
+        Some(Cross { price, paired, missing: paired })
     }
 
-    /// The lots of a side that could trade at a price.
+    /// Changes what is counted of the auction of an instrument.
+    fn with_count<R>(
+        &mut self,
+        instrument_id: InstrumentId,
+        change: impl FnOnce(&mut Count, &Book, &Pool) -> R,
+    ) -> R {
+        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        let mut count = book.count.take().unwrap_or_default();
+        let before = count.counted.hash(instrument_id);
+        let result = change(&mut count, book, &self.pool);
+        self.hash.change(before, count.counted.hash(instrument_id));
+        book.is_counted = !count.counted.is_begin();
+        book.count = Some(count);
+        result
+    }
+
+    /// Nothing is counted of an instrument any more.
+    pub(crate) fn clear_count(&mut self, instrument_id: InstrumentId) {
+        if self.book_at(instrument_id).count.is_some() {
+            self.with_count(instrument_id, |count, _, _| count.clear());
+        }
+    }
+
+    /// The orders of an instrument, which has none now, are counted from the first on.
+    pub(crate) fn count_anew(&mut self, instrument_id: InstrumentId) {
+        if self.book_at(instrument_id).count.is_some() {
+            self.with_count(instrument_id, |count, _, _| {
+                let is_first = count.counted.is_first;
+                count.clear();
+                count.counted.is_first = is_first;
+            });
+        }
+    }
+
+    /// The first indication is not published any more, if it still waits.
+    pub(super) fn forget_first_indication(&mut self, instrument_id: InstrumentId) {
+        if self.book_at(instrument_id).count.is_some() {
+            self.with_count(instrument_id, |count, _, _| count.counted.is_first = false);
+        }
+    }
+
+    /// Restores how far the orders of an instrument are counted; the error is the field that is
+    /// invalid.
+    pub(crate) fn restore_count(
+        &mut self,
+        instrument_id: InstrumentId,
+        counted: &Counted,
+    ) -> Result<(), &'static str> {
+        let number = usize::from(instrument_id.0).checked_sub(1);
+        let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
+        let TradingStatus { phase, is_uncrossing, .. } = book.trading;
+        let may_count = match is_uncrossing {
+            true => !counted.is_first && self.is_counting(instrument_id),
+            false => phase.is_auction(),
+        };
+        if !may_count || book.count.is_some() || *counted == Counted::default() {
+            return Err("instrument");
+        }
+        if !counted.is_valid() {
+            return Err("place");
+        }
+        self.with_count(instrument_id, |count, book, pool| count.restore(book, pool, counted));
+        Ok(())
+    }
+
+    /// The lots of a side that could trade at a price, counted without steps.
     pub(crate) fn lots_in_auction(
         &self,
         instrument_id: InstrumentId,
         side: Side,
         price: Price,
-        phase: Phase,
     ) -> u128 {
-        let book = self.book_at(instrument_id);
-        Count::default().lots(book, &self.pool, phase, (side, price))
+        let (mut count, mut orders) = (Count::default(), usize::MAX);
+        count.count(self.book_at(instrument_id), &self.pool, &mut orders);
+        count.lots(side, price)
     }
 
     /// Ends an auction after its last trade; emits its result.
@@ -334,25 +421,34 @@ impl Engine {
         }));
     }
 
-    /// Publishes the indication of an auction, if it changed.
+    /// Publishes the indication of an auction, if it is the first or changed, once all orders that
+    /// could trade are counted; if not, that goes on before the next input.
     pub(crate) fn indicate(
         &mut self,
         instrument_id: InstrumentId,
         is_first: bool,
         emit: &mut dyn FnMut(Event),
     ) {
-        let trading = *self.trading(instrument_id);
-        let mut scratch = mem::take(&mut self.scratch);
-        let (phase, reference_price) = (trading.phase, trading.reference_price);
-        let book = self.book_at(instrument_id);
-        let indication = scratch.look(book, &self.pool, phase, reference_price);
-        self.scratch = scratch;
-        let indicates_ns = (self.timestamp.0 / INDICATION_NS + 1) * INDICATION_NS;
+        let mut looks = self.looks.take();
+        let (indication, is_first) = self.with_count(instrument_id, |count, book, pool| {
+            let is_counted = looks.are_left() && count.count(book, pool, &mut looks.orders);
+            let is_first = is_first || count.counted.is_first;
+            count.counted.is_first = is_first && !is_counted;
+            (is_counted.then(|| count.indication(book)), is_first)
+        });
+        self.looks = looks.less();
+        let TradingStatus { phase, reference_price, indicated, .. } = *self.trading(instrument_id);
+        let now_ns = self.timestamp.0;
+        let Some(indication) = indication else {
+            return self.change_trading(instrument_id, |trading| {
+                trading.indicates_ns = trading.indicates_ns.min(now_ns);
+            });
+        };
         self.change_trading(instrument_id, |trading| {
             trading.indicated = indication;
-            trading.indicates_ns = indicates_ns;
+            trading.indicates_ns = (now_ns / INDICATION_NS + 1) * INDICATION_NS;
         });
-        if is_first || indication != trading.indicated {
+        if is_first || indication != indicated {
             emit(Event::Venue(VenueEvent::Indicated(Indicated {
                 instrument_id,
                 phase,
@@ -363,11 +459,23 @@ impl Engine {
     }
 
     /// Ends an auction whose time is over. A volatility auction without an operator's end is
-    /// extended instead if its price would be outside the collar.
+    /// extended instead if its price would be outside the collar, once all orders that could trade
+    /// are counted.
     fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
         let trading = *self.trading(instrument_id);
-        let collar = trading.collar().filter(|_| !trading.is_scheduled);
-        if collar.is_none_or(|collar| self.may_end(instrument_id, collar)) {
+        let mut looks = self.looks.take();
+        let is_inside = match trading.collar().filter(|_| !trading.is_scheduled) {
+            Some((low, high)) => self.with_count(instrument_id, |count, book, pool| {
+                count.count(book, pool, &mut looks.orders).then(|| {
+                    let found = count.cross(book);
+                    found.is_none_or(|(price, _)| low <= price && price <= high)
+                })
+            }),
+            None => Some(true),
+        };
+        self.looks = looks.less();
+        let Some(is_inside) = is_inside else { return };
+        if is_inside {
             let is_last = trading.phase == Phase::ClosingAuction;
             let to = if is_last { Phase::Closed } else { Phase::Continuous };
             let step = PhaseStep::new(to, PhaseCause::Time);
@@ -379,16 +487,6 @@ impl Engine {
             trading.ends_ns = ends_ns;
         });
         self.report_collar(instrument_id, emit);
-    }
-
-    /// True if the price of an auction would be in its collar, or nothing would trade.
-    fn may_end(&mut self, instrument_id: InstrumentId, (low, high): (Price, Price)) -> bool {
-        let TradingStatus { phase, reference_price, .. } = *self.trading(instrument_id);
-        let mut scratch = mem::take(&mut self.scratch);
-        let book = self.book_at(instrument_id);
-        let Indication { price, .. } = scratch.look(book, &self.pool, phase, reference_price);
-        self.scratch = scratch;
-        price == Price::ZERO || (low..=high).contains(&price)
     }
 
     /// Publishes the collar of a volatility auction, if it has one.
@@ -410,35 +508,24 @@ impl Engine {
         self.timestamp.0.saturating_add(u64::from(seconds) * INDICATION_NS)
     }
 
-    /// Carries out what is due in auctions, by instrument: ends those whose time is over, and
-    /// publishes the indications of the others.
+    /// Carries out what is due in auctions, in the order of their times and then by instrument, as
+    /// far as the looks reach: ends those whose time is over, and publishes the indications of the
+    /// others.
     #[cold]
     pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
-        let mut due = mem::take(&mut self.auctions_due);
-        due.extend(self.auctions.iter().filter(|id| self.trading(**id).due_ns() <= due_ns));
         let was_empty = self.auction_line.is_empty();
-        for instrument_id in due.drain(..) {
+        while self.looks.are_left()
+            && let Some((at_ns, instrument_id)) = self.auctions.first().copied()
+            && at_ns <= due_ns
+        {
             if self.trading(instrument_id).ends_ns <= due_ns {
                 self.end_or_extend(instrument_id, emit);
             } else {
                 self.indicate(instrument_id, false, emit);
             }
         }
-        self.auctions_due = due;
         if was_empty {
             self.trade_in_auctions(emit);
         }
-        self.refresh_auctions();
-    }
-
-    /// Finds the instruments in an auction, and the earliest time that they wait for.
-    pub(crate) fn refresh_auctions(&mut self) {
-        let mut auctions = mem::take(&mut self.auctions);
-        auctions.retain(|id| self.trading(*id).phase.is_auction());
-        auctions.sort_unstable();
-        auctions.dedup();
-        let due_ns = auctions.iter().map(|id| self.trading(*id).due_ns()).min();
-        self.auctions_due_ns = due_ns.unwrap_or(u64::MAX);
-        self.auctions = auctions;
     }
 }

@@ -11,6 +11,7 @@ use market::{CancelReason, CommandKind, Event, Timestamp};
 
 use crate::{
     Engine,
+    auction::uncross::Looks,
     intake::{cancel_line::Selection, pending_cancels::Whose},
 };
 
@@ -22,29 +23,37 @@ impl Engine {
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         let due_ns = self.due_ns();
-        (due_ns != NEVER_NS).then_some(Timestamp(due_ns))
+        // What auctions had no more looks for goes on before the next input.
+        let next_ns = self.timestamp.0.saturating_add(1);
+        (due_ns != NEVER_NS).then_some(Timestamp(due_ns.max(next_ns)))
     }
 
     /// Carries out all effects that are due, in the order of their times, each with its own
-    /// effects.
+    /// effects; those of auctions as far as the looks reach.
     #[cold]
     pub(crate) fn pass_time(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cause = CommandKind::Time;
-        while self.is_due() {
-            let due_ns = self.due_ns();
-            if self.contingents.expiries.resumes_ns() == due_ns {
+        self.looks = Looks::NEW;
+        loop {
+            if self.contingents.expiries.resumes_ns() <= self.timestamp.0 {
                 // Planned anew for a later time if something is left.
                 self.resume(emit);
                 continue;
             }
-            if self.contingents.expiries.due_ns() == due_ns {
+            let expiries_ns = self.contingents.expiries.due_ns();
+            let has_looks = self.looks.are_left();
+            let auctions_ns = if has_looks { self.auctions_due_ns } else { NEVER_NS };
+            let due_ns = expiries_ns.min(auctions_ns);
+            if self.timestamp.0 < due_ns {
+                return;
+            }
+            if expiries_ns == due_ns {
                 self.expire_first(due_ns, emit);
             } else {
                 self.pass_auctions(due_ns, emit);
             }
             self.follow(emit);
         }
-        assert!(self.timestamp.0 < self.due_ns(), "what was due has happened");
     }
 
     /// True if a timed effect is due.

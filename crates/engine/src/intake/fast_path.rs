@@ -13,7 +13,8 @@ use market::{
 };
 
 use crate::{
-    Emit, Engine, intake::classify::EntryTerms, money::Claim, order::Order, trading::incoming::Cut,
+    Emit, Engine, auction::uncross::Looks, intake::classify::EntryTerms, money::Claim,
+    order::Order, trading::incoming::Cut,
 };
 
 /// True if an order has conditions, instructions or terms that only the general path supports.
@@ -128,6 +129,7 @@ impl Engine {
         let mut order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let limit = order.price();
         self.cause = CommandKind::Enter;
+        self.looks = Looks::NEW;
         let price_last = self.trade(&mut order, Some(limit), emit);
         let emit = &mut |event| emit.emit(event);
         if order.is_done() {
@@ -173,7 +175,7 @@ impl Engine {
         }
         let instrument_id = order.instrument_id;
         let book = &mut books[usize::from(instrument_id.0) - 1];
-        if book.is_pegged | book.trading.is_uncrossing {
+        if book.is_pegged | book.is_counted | book.trading.is_uncrossing {
             return false;
         }
         let (order_id, side, price, leaves) =

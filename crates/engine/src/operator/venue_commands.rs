@@ -60,7 +60,6 @@ impl Engine {
         if let Err(reason) = done {
             emit(Event::Venue(VenueEvent::Declined(VenueDecline { reason })));
         }
-        self.refresh_auctions();
     }
 
     fn set_phase(
@@ -172,6 +171,7 @@ impl Engine {
             _ => 0,
         };
         let pause_ends_ns = self.after_seconds(pause_s);
+        self.clear_count(instrument_id);
         self.change_trading(instrument_id, |trading| {
             let has_end = pause_s != 0;
             trading.is_scheduled = is_scheduled;
@@ -183,9 +183,6 @@ impl Engine {
         });
         if to == Phase::Continuous {
             self.book_at(instrument_id).check_not_crossed();
-        }
-        if to.is_auction() {
-            self.auctions.push(instrument_id);
         }
         let changed = PhaseChanged { instrument_id, from, to, cause, reason };
         emit(Event::Venue(VenueEvent::PhaseChanged(changed)));
@@ -217,6 +214,7 @@ impl Engine {
                     return Err(VenueDeclineReason::OrdersLive);
                 }
                 instrument.price_increment = increment;
+                self.count_anew(instrument_id);
             }
             InstrumentChange::RoundLot(round_lot) => {
                 if round_lot.is_zero() || QUANTITY_MAX < round_lot {
@@ -255,6 +253,7 @@ impl Engine {
         self.cancel_selected(Whose::ANY, selection, CancelReason::Supervisory, emit);
         self.symbols.remove(&remove.symbol);
         let TradingStatus { phase: from, waiting, .. } = *self.trading(instrument_id);
+        self.clear_count(instrument_id);
         self.change_trading(instrument_id, |trading| {
             *trading = TradingStatus {
                 phase: Phase::Closed,
@@ -462,10 +461,19 @@ impl Engine {
     ) {
         let trading = &mut self.books[usize::from(instrument_id.0) - 1].trading;
         let before = trading.hash(instrument_id);
+        let due_before = trading.auction_due_ns();
         change(trading);
         trading.settle();
+        let due_ns = trading.auction_due_ns();
         self.hash.change(before, trading.hash(instrument_id));
         let is_uncrossing = trading.is_uncrossing;
+        if due_before != due_ns {
+            if let Some(due_ns) = due_before {
+                self.auctions.remove(&(due_ns, instrument_id));
+            }
+            self.auctions.extend(due_ns.map(|due_ns| (due_ns, instrument_id)));
+            self.auctions_due_ns = self.auctions.first().map_or(u64::MAX, |(due_ns, _)| *due_ns);
+        }
         self.auction_line.settle_waiting(instrument_id, is_uncrossing);
     }
 

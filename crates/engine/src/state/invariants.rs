@@ -56,6 +56,9 @@ impl Engine {
                     sum.add(self.pool[slot].order.hash());
                 }
             }
+            if let Some(count) = &book.count {
+                sum.add(count.counted.hash(book.instrument().instrument_id));
+            }
         }
         self.money.add_hashes(&mut sum);
         self.pending_cancels.add_hashes(&mut sum);
@@ -115,7 +118,7 @@ impl Engine {
             .map(|(_, slot)| slot)
             .filter(|slot| self.pool[*slot].order.is_iceberg());
         assert_eq!(icebergs.count(), self.icebergs.len(), "each reserve order has its part");
-        assert!(self.found.is_empty() && self.auctions_due.is_empty());
+        assert!(self.found.is_empty());
         self.check_pending_cancels();
         self.check_auction_line();
         self.check_half_matched();
@@ -124,12 +127,17 @@ impl Engine {
         let Operators { last, held } = &self.operators;
         assert!(last.is_sorted_by(|one, other| one.operator < other.operator), "{last:?}");
         assert!(held.is_sorted_by(|one, other| one < other), "{held:?}");
-        let is_auction = |id: &InstrumentId| self.trading(*id).phase.is_auction();
         let ids = (1..=self.books.len()).map(|number| InstrumentId(number as u16));
-        assert!(ids.filter(is_auction).eq(self.auctions.iter().copied()), "{:?}", self.auctions);
-        let due_ns = self.auctions.iter().map(|id| self.trading(*id).due_ns()).min();
-        assert_eq!(due_ns.unwrap_or(u64::MAX), self.auctions_due_ns);
-        assert!(self.timestamp.0 < self.auctions_due_ns, "what is due has happened");
+        let due = ids.filter_map(|id| Some((self.trading(id).auction_due_ns()?, id)));
+        let mut due: Vec<_> = due.collect();
+        due.sort_unstable();
+        assert!(due.iter().eq(&self.auctions), "{due:?}");
+        assert_eq!(due.first().map_or(u64::MAX, |(due_ns, _)| *due_ns), self.auctions_due_ns);
+        for book in &self.books {
+            let Some(count) = &book.count else { continue };
+            assert_eq!(book.is_counted, !count.counted.is_begin());
+            count.check(book, &self.pool);
+        }
     }
 
     /// Checks that the orders that wait to be canceled are those in line, each once, and that what

@@ -24,8 +24,8 @@ use market::{
 };
 
 use crate::{
-    BookView, Engine, HeldSetting, auction::trading_status::TradingStatus, book::pool::Slot,
-    contingent::instructions::ContingentId, contingent::instructions::State,
+    BookView, Engine, HeldSetting, auction::count::Counted, auction::trading_status::TradingStatus,
+    book::pool::Slot, contingent::instructions::ContingentId, contingent::instructions::State,
     contingent::instructions::Turn, operator::requests::LastCommand, order::ForAuction,
     state::view::queue, trading::iceberg::Iceberg,
 };
@@ -67,6 +67,8 @@ pub enum Section {
     PendingCancels = 42,
     /// The auctions that trade in steps, in that order, each with the place of the first.
     Auctions = 44,
+    /// How far the orders of each auction are counted, by number of its instrument.
+    Counts = 49,
     /// The half-matched orders, in the order of their turns, each with the place of the first.
     HalfMatched = 48,
     /// The orders that are canceled after them, likewise.
@@ -92,6 +94,7 @@ impl Section {
         Self::Triggered,
         Self::PendingCancels,
         Self::Auctions,
+        Self::Counts,
         Self::HalfMatched,
         Self::HeldCancels,
         Self::NotedForQuantity,
@@ -242,6 +245,15 @@ impl Engine {
         out.section(Section::Auctions, self.auction_line.iter(), |out, (first, uncrossing)| {
             out.write(&first);
             out.write(uncrossing);
+        });
+        let counts = self.books.iter().filter_map(|book| {
+            let counted = book.count.as_ref()?.counted;
+            (counted != Counted::default()).then(|| (book.instrument().instrument_id, counted))
+        });
+        out.section(Section::Counts, counts, |out, (instrument_id, counted)| {
+            out.write(&instrument_id);
+            counted.places.iter().for_each(|place| out.write(place));
+            out.write(&counted.is_first);
         });
         out.section(Section::HalfMatched, self.half_matched.iter(), |out, (first, half)| {
             out.write(&first);

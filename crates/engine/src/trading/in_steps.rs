@@ -254,7 +254,6 @@ impl Engine {
             && phases::may_follow(self.trading(instrument_id).phase, next.to)
         {
             self.change_phase(instrument_id, &next, emit);
-            self.refresh_auctions();
         }
     }
 

@@ -126,7 +126,6 @@ impl Engine {
         // A pegged order has no price in an auction.
         if is_stopped && terms.instructions.pricing.is_pegged() {
             self.indicate(order.instrument_id, true, emit);
-            self.refresh_auctions();
             return CameIn::IsOver;
         }
         let limit = match terms.order_type {
@@ -147,7 +146,6 @@ impl Engine {
         };
         if is_stopped {
             self.indicate(order.instrument_id, true, emit);
-            self.refresh_auctions();
         }
         came_in
     }

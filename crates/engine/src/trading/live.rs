@@ -35,6 +35,9 @@ impl Engine {
     pub(crate) fn rest(&mut self, order: &Order) -> Slot {
         let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
         let slot = book.add(&mut self.pool, order);
+        if book.is_counted {
+            book.count_added(&self.pool, slot);
+        }
         if book.trading.phase == Phase::Continuous {
             book.check_not_crossed();
         }
@@ -61,6 +64,9 @@ impl Engine {
         let order = self.pool[slot].order;
         if !order.is_contingent() || self.lift(slot, &order) {
             let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
+            if book.is_counted {
+                book.count_removed(&self.pool, slot);
+            }
             book.remove(&mut self.pool, slot);
             self.touch(order.instrument_id);
         } else {
@@ -88,6 +94,10 @@ impl Engine {
         if after.is_done() {
             self.remove(slot);
             return shown;
+        }
+        if self.book_of(&after).is_counted && self.is_booked(slot) {
+            let lots = Quantity(self.pool[slot].order.leaves().0 - after.leaves().0);
+            self.books[usize::from(after.instrument_id.0) - 1].count_reduced(&after, lots);
         }
         let order = &mut self.pool[slot].order;
         self.hash.change(order.hash(), after.hash());

@@ -110,6 +110,70 @@ fn many_orders_are_counted_in_steps() {
     world.play(&format!("time 0 => {pairs}"));
 }
 
+/// Rule 28.3: an indication comes when its orders are counted, 256 before each input, and what changes
+/// meanwhile counts; then it costs only what is new, and so does the auction.
+#[test]
+fn an_indication_is_counted_in_steps() {
+    let mut world = World::in_open_market();
+    world.play(&collected(1..=300));
+    world.play(
+        "
+        phase AAPL opening-auction  => phase AAPL opening-auction
+        cancel A1                   => canceled A1 1
+        ",
+    );
+    assert!(world.engine().due().is_some(), "88 orders are left to count");
+    let mut other = restored(world.engine()).unwrap();
+    assert_eq!(other.state_hash_slow(), world.engine().state_hash());
+    world.play(
+        "
+        time 0                      => indicates AAPL 299 @ 100 leaving 1 to sell
+        cancel B300                 => canceled B300 1
+        time 9                      => indicates AAPL 299 @ 100
+        ",
+    );
+    let (mut events, sequence) = (0, other.sequence().next());
+    let timestamp = other.due().expect("it goes on");
+    other.apply(&Input { sequence, timestamp, command: Command::Time }, &mut |_| events += 1);
+    assert_eq!(events, 1, "the indication");
+    world.engine().check_invariants();
+    world.play(&format!(
+        "phase AAPL continuous => {}",
+        each(2..=16, |bid| { format!("trade B{} A{bid} 1 @ 100", bid - 1) })
+    ));
+}
+
+/// Rule 28.3: 1,200 orders take five times 256 looks before the indication, none after it, and the
+/// auction needs no step to count.
+#[test]
+fn a_step_counts_no_more_than_its_orders() {
+    let mut world = World::in_open_market();
+    world.play(&collected(1..=600));
+    world.play("phase AAPL opening-auction => phase AAPL opening-auction");
+    for _ in 0..3 {
+        world.play("time 0 =>");
+        world.engine().check_invariants();
+    }
+    world.play("time 0 => indicates AAPL 600 @ 100\n time 9 =>");
+    world.play(&format!("phase AAPL continuous => {}", traded(1..=15)));
+}
+
+/// Rule 28.3: of five auctions four have their indication at once, and one before the next input.
+#[test]
+fn four_indications_at_a_time() {
+    let mut world = World::in_open_market();
+    let symbols = ["AAPL", "MSFT", "ONE", "TWO", "THREE"];
+    for (symbol, number) in symbols[2..].iter().zip(3..) {
+        world.play(&format!("instrument {symbol} => instrument {number}"));
+    }
+    let begin =
+        |symbol: &&str| format!("phase {symbol} opening-auction, indicates {symbol} nothing");
+    let first = symbols[..4].iter().map(begin).collect::<Vec<_>>().join(", ");
+    world.play(&format!("phase all opening-auction => {first}, phase THREE opening-auction"));
+    assert!(world.engine().due().is_some(), "one is left");
+    world.play("time 0 => indicates THREE nothing\n time 0 =>");
+}
+
 /// Rule 27.19: 256 orders are counted when the auction begins.
 #[test]
 fn as_many_as_a_step_counts_trade_at_once() {

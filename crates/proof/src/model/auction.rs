@@ -35,6 +35,44 @@ const AUCTION_TRADES_MAX: usize = 16;
 /// How many orders are counted in a step. (27.19)
 const COUNTED_MAX: usize = 256;
 
+/// Of how many auctions a command, or what is due before an input, finds the price. (28.3)
+const AUCTIONS_MAX: usize = 4;
+
+/// A place among the orders of a side, from the first to trade on: by price, class and age. (27.19)
+pub(super) type Reached = (u64, u8, u64);
+
+/// What may still be looked at in auctions that collect orders. (28.3)
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looks {
+    orders: usize,
+    auctions: usize,
+}
+
+impl Looks {
+    pub(super) const NEW: Self = Self { orders: COUNTED_MAX, auctions: AUCTIONS_MAX };
+
+    pub(super) fn are_left(self) -> bool {
+        self.orders > 0 && self.auctions > 0
+    }
+}
+
+/// The place of an order among those that take part.
+fn reached(order: &ModelOrder) -> Reached {
+    let class = match order.time_in_force {
+        _ if !order.is_beside() => u8::from(order.is_hidden()),
+        TimeInForce::AtTheOpen => 2,
+        TimeInForce::AtTheClose => 3,
+        _ => 4,
+    };
+    let is_unpriced = order.order_type == OrderType::Market;
+    (if is_unpriced { 0 } else { how_far(order.side, order.price) }, class, order.order_id.0)
+}
+
+/// The better the price the lower; 0 is for those without.
+fn how_far(side: Side, price: Price) -> u64 {
+    if side == Side::Buy { u64::MAX - price.0 } else { price.0 }
+}
+
 /// An auction that began and is not over. (27.14)
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Auction {
@@ -46,13 +84,11 @@ pub(super) struct Auction {
     pub(super) next: Option<SetPhase>,
     /// The price, all lots, and those still to trade; none until its turn.
     found: Option<(Price, u128, u128)>,
-    /// Steps of counting that are done. (27.19)
-    counted: usize,
 }
 
 impl Auction {
     pub(super) fn new(id: InstrumentId, asked: SetPhase, cause: PhaseCause) -> Self {
-        Self { id, asked, cause, next: None, found: None, counted: 0 }
+        Self { id, asked, cause, next: None, found: None }
     }
 }
 
@@ -179,18 +215,18 @@ impl Model {
 
     /// The next trades of the auctions that began; one that begins counts as a trade. (27.14)
     pub(super) fn go_on_with_auctions(&mut self) {
-        let mut left = AUCTION_TRADES_MAX;
+        let (mut left, mut orders) = (AUCTION_TRADES_MAX, COUNTED_MAX);
         while left > 0 && !self.auctions.is_empty() {
             let mut auction = self.auctions[0];
             let (id, phase) = (auction.id, self.market(auction.id).phase);
             if auction.found.is_none() {
-                self.auctions[0].counted += 1;
-                if auction.counted + 1 < self.steps_of_count(id, phase) {
+                left -= 1;
+                if !self.count(id, &mut orders) {
                     return;
                 }
             }
             let (price, paired, mut missing) = auction.found.unwrap_or_else(|| {
-                left -= 1;
+                self.market_mut(id).counted = Default::default();
                 let (Indication { price, .. }, paired, step) = self.auction_result(id, phase);
                 *self.auction_steps.entry(step).or_default() += 1;
                 (price, paired, paired)
@@ -212,18 +248,31 @@ impl Model {
         }
     }
 
-    /// How many steps it takes to count the orders that could trade. (27.19)
-    fn steps_of_count(&self, id: InstrumentId, phase: Phase) -> usize {
-        let [buys, sells] = [Side::Buy, Side::Sell].map(|side| self.taking_part(id, side, phase));
-        let could = |order: &&ModelOrder, others: &[ModelOrder]| {
-            others.iter().any(|other| {
-                [order.order_type, other.order_type].contains(&OrderType::Market)
-                    || order.accepts(other.price)
-            })
-        };
-        let orders = buys.iter().filter(|it| could(it, &sells)).count()
-            + sells.iter().filter(|it| could(it, &buys)).count();
-        orders.div_ceil(COUNTED_MAX).max(1)
+    /// Counts so many more of the orders that could trade; true if all are counted. (27.19)
+    fn count(&mut self, id: InstrumentId, orders: &mut usize) -> bool {
+        let phase = self.market(id).phase;
+        for (index, side) in [Side::Buy, Side::Sell].into_iter().enumerate() {
+            let other = if side == Side::Buy { Side::Sell } else { Side::Buy };
+            let others = self.taking_part(id, other, phase);
+            let is_any = others.iter().any(|it| it.order_type == OrderType::Market);
+            let farthest = others.iter().map(|it| how_far(side, it.price)).max();
+            let Some(farthest) = farthest else { continue };
+            let end = if is_any { (u64::MAX, 0, 0) } else { (farthest + 1, 0, 0) };
+            let from = self.market(id).counted[index];
+            let places = self.taking_part(id, side, phase).iter().map(reached).collect::<Vec<_>>();
+            let mut left: Vec<_> =
+                places.into_iter().filter(|it| from <= *it && *it < end).collect();
+            left.sort_unstable();
+            let now = left.len().min(*orders);
+            *orders -= now;
+            let market = self.market_mut(id);
+            if let Some(next) = left.get(now) {
+                market.counted[index] = *next;
+                return false;
+            }
+            market.counted[index] = from.max(end);
+        }
+        true
     }
 
     /// The first of the buyers trades with the first of the sellers; returns the lots.
@@ -260,11 +309,23 @@ impl Model {
         self.report(VenueEvent::Uncrossed(uncrossed));
     }
 
-    /// 28.1
+    /// 28.1, 28.3
     pub(super) fn look_at_auction(&mut self, id: InstrumentId, first: bool) {
-        let phase = self.market(id).phase;
+        let mut looks = self.looks;
+        let is_counted = looks.are_left() && self.count(id, &mut looks.orders);
+        looks.auctions = looks.auctions.saturating_sub(1);
+        self.looks = looks;
+        let now_ns = self.now_ns;
+        let market = self.market_mut(id);
+        let first = first || market.owes_first;
+        market.owes_first = first && !is_counted;
+        if !is_counted {
+            market.looks = Some(market.looks.map_or(now_ns, |looks| looks.min(now_ns)));
+            return;
+        }
+        let phase = market.phase;
         let (indication, _, _) = self.auction_result(id, phase);
-        let next = self.now_ns - self.now_ns % SECOND_NS + SECOND_NS;
+        let next = now_ns - now_ns % SECOND_NS + SECOND_NS;
         let market = self.market_mut(id);
         let is_new = market.indicated != indication;
         market.looks = Some(next);
@@ -274,6 +335,15 @@ impl Model {
             let indicated = Indicated { instrument_id: id, phase, indication, reference_price };
             self.report(VenueEvent::Indicated(indicated));
         }
+    }
+
+    /// Are the orders counted that decide whether an auction may end? (28.3)
+    pub(super) fn is_counted_for_end(&mut self, id: InstrumentId, has_collar: bool) -> bool {
+        let mut looks = self.looks;
+        let is_counted = !has_collar || self.count(id, &mut looks.orders);
+        looks.auctions -= 1;
+        self.looks = looks;
+        is_counted
     }
 }
 

@@ -9,7 +9,9 @@ use market::{
 };
 
 use super::{
-    Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, SECOND_NS, auction::Auction, pending_cancels::Meant,
+    Model, ModelOrder, PRICE_MAX, QUANTITY_MAX, SECOND_NS,
+    auction::{Auction, Reached},
+    pending_cancels::Meant,
 };
 
 /// How many blocks there may be (32.5).
@@ -48,6 +50,10 @@ pub(super) struct Market {
     pub(super) looks: Option<u64>,
     widened: u64,
     pub(super) indicated: Indication,
+    /// Of buyers and sellers, the place up to which the orders of the auction are counted. (27.19)
+    pub(super) counted: [Reached; 2],
+    /// Does the first indication wait for that? (28.3)
+    pub(super) owes_first: bool,
 }
 
 impl Default for Market {
@@ -72,6 +78,8 @@ impl Default for Market {
             looks: None,
             widened: 0,
             indicated: Indication::default(),
+            counted: [(0, 0, 0); 2],
+            owes_first: false,
         }
     }
 }
@@ -115,6 +123,11 @@ impl Market {
 /// Without a price or a bound everything is near.
 fn is_near(price: Price, other: u64, millionths: u64) -> bool {
     other == 0 || millionths == 0 || price.0.abs_diff(other) <= other * millionths / 1_000_000
+}
+
+/// The first moment that an auction waits for.
+fn moments_of(market: &Market) -> Option<u64> {
+    [market.ends, market.looks].into_iter().flatten().min()
 }
 
 /// 25.2
@@ -271,7 +284,7 @@ impl Model {
         // 27.1
         if to == Phase::Continuous || (from == Phase::ClosingAuction && to == Phase::Closed) {
             let market = self.market_mut(id);
-            (market.ends, market.looks) = (None, None);
+            (market.ends, market.looks, market.owes_first) = (None, None, false);
             self.auctions.push(Auction::new(id, *asked, cause));
         } else {
             self.go_on_after_auction(id, asked, cause);
@@ -318,6 +331,8 @@ impl Model {
             looks: None,
             widened: 0,
             indicated: Indication::default(),
+            counted: [(0, 0, 0); 2],
+            owes_first: false,
             ..*market
         };
         let changed = PhaseChanged { instrument_id: id, from, to, cause, reason };
@@ -352,8 +367,8 @@ impl Model {
             self.follow();
         }
         loop {
-            let moments = |market: &Market| [market.ends, market.looks].into_iter().flatten().min();
-            let due = self.markets.iter().filter_map(moments).min();
+            let due = self.markets.iter().filter_map(moments_of).min();
+            let due = due.filter(|_| self.looks.are_left());
             let expires = self.next_expiry_ns();
             let due = due.into_iter().chain(expires).min();
             let Some(due) = due.filter(|due| *due <= self.now_ns) else { return };
@@ -362,12 +377,16 @@ impl Model {
                 continue;
             }
             let was_empty = self.auctions.is_empty();
-            for number in 1..=self.markets.len() {
-                let id = InstrumentId(number as u16);
-                let market = *self.market(id);
-                if market.ends.is_some_and(|ends| ends <= due) {
+            while self.looks.are_left() {
+                let moments = self.markets.iter().enumerate();
+                let moments = moments.filter_map(|(index, it)| Some((moments_of(it)?, index)));
+                let Some((_, index)) = moments.min().filter(|(first, _)| *first <= due) else {
+                    break;
+                };
+                let id = InstrumentId(index as u16 + 1);
+                if self.market(id).ends.is_some_and(|ends| ends <= due) {
                     self.end_pause(id);
-                } else if market.looks.is_some_and(|looks| looks <= due) {
+                } else {
                     self.look_at_auction(id, false);
                 }
             }
@@ -381,6 +400,10 @@ impl Model {
     /// 25.9, 29.5, 29.6
     fn end_pause(&mut self, id: InstrumentId) {
         let market = *self.market(id);
+        let has_collar = !market.scheduled && market.collar().is_some();
+        if !self.is_counted_for_end(id, has_collar) {
+            return;
+        }
         let (Indication { price, .. }, _, _) = self.auction_result(id, market.phase);
         let outside = market.collar().is_some_and(|(low, high)| price < low || price > high);
         if market.scheduled || price == Price(0) || !outside {
@@ -422,7 +445,10 @@ impl Model {
             InstrumentChange::PriceIncrement(_) if has_orders => {
                 return Err(VenueDeclineReason::OrdersLive);
             }
-            InstrumentChange::PriceIncrement(price) => instrument.price_increment = price,
+            InstrumentChange::PriceIncrement(price) => {
+                instrument.price_increment = price;
+                market.counted = Default::default();
+            }
             InstrumentChange::RoundLot(quantity) => instrument.round_lot = quantity,
             InstrumentChange::ReferencePrice(price) => market.reference = price.0,
             InstrumentChange::StaticBand(parts) => market.static_band = u64::from(parts),

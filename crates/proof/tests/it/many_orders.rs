@@ -9,7 +9,7 @@ use market::{
     Firm, Input, InstrumentChange, InstrumentId, MassCancel, OrderKey, OrderType, Phase, Price,
     Pricing, Quantity, RemoveInstrument, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention,
     SessionId, SetPhase, Side, SplitMix64, Symbol, SystemEvent, Text, Ticks, TimeInForce,
-    Timestamp, VenueCommand,
+    Timestamp, VenueCommand, VenueEvent,
 };
 use proof::{agreement, model::Model};
 
@@ -22,12 +22,14 @@ struct Pair {
     events: Vec<Event>,
     /// By session and channel: the last number used.
     numbers: [[u32; 3]; 2],
+    /// Seconds that have passed.
+    second: u64,
 }
 
 impl Pair {
     fn new() -> Self {
         let (engine, model) = (Engine::new(), Model::default());
-        let mut pair = Self { engine, model, events: Vec::new(), numbers: [[0; 3]; 2] };
+        let mut pair = Self { engine, model, events: Vec::new(), numbers: [[0; 3]; 2], second: 0 };
         let symbol = Symbol::new(SYMBOL).unwrap();
         let (price_increment, round_lot) = (Price(1), Quantity(1));
         let session = |name| {
@@ -51,7 +53,8 @@ impl Pair {
 
     fn apply(&mut self, command: Command) {
         let sequence = self.engine.sequence().next();
-        let input = Input { sequence, timestamp: Timestamp(sequence.0), command };
+        let timestamp = Timestamp(self.second * 1_000_000_000 + sequence.0);
+        let input = Input { sequence, timestamp, command };
         self.events.clear();
         self.engine.apply(&input, &mut |event| self.events.push(event));
         let same = agreement::same_events(&self.events, &self.model.apply(&input));
@@ -82,6 +85,57 @@ impl Pair {
         let number = &mut self.numbers[usize::from(session_id.0) - 1][usize::from(channel)];
         *number += 1 + gap;
         OrderKey { session_id, channel, user_ref_num: *number }
+    }
+
+    /// An auction collects while its orders are counted; returns how many indications came.
+    fn collect(&mut self, random: &mut SplitMix64, prices: u64) -> usize {
+        let mut indications = 0;
+        let is_own = random.below(2) == 0;
+        let phase = [Phase::OpeningAuction, Phase::ClosingAuction][random.below(2) as usize];
+        if phase == Phase::ClosingAuction {
+            self.set_phase(Phase::Halted);
+        }
+        self.set_phase(phase);
+        for nth in 0..60 {
+            let last = self.numbers[0][0];
+            let some = 1 + random.below(u64::from(last)) as u32;
+            let some = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: some };
+            let key = OrderKey { user_ref_num: last, ..some };
+            let key = if is_own { key } else { some };
+            let command = match random.below(6) {
+                0 => Command::Time,
+                1 => Command::Cancel(CancelOrder { key, quantity: Quantity::ZERO }),
+                2 => Command::Cancel(CancelOrder { key: some, quantity: Quantity(2) }),
+                _ => {
+                    let key = self.key(0, 0);
+                    let side = [Side::Buy, Side::Sell][random.below(2) as usize];
+                    let price = Price(1_000 + random.below(prices));
+                    let symbol = Symbol::new(SYMBOL).unwrap();
+                    let mut order = EnterOrder::limit(key, side, symbol, Quantity(5), price);
+                    if random.below(4) == 0 {
+                        order.display = Display::Hidden;
+                    }
+                    Command::Enter(order)
+                }
+            };
+            if nth % 12 == 11 {
+                self.second += 1;
+            }
+            self.apply(command);
+            let is_indication =
+                |event: &&Event| matches!(event, Event::Venue(VenueEvent::Indicated(_)));
+            indications += self.events.iter().filter(is_indication).count();
+            if random.below(8) == 0 {
+                self.restore();
+            }
+            if random.below(8) == 0 {
+                self.check();
+            }
+        }
+        if phase == Phase::ClosingAuction {
+            self.set_phase(Phase::Halted);
+        }
+        indications
     }
 
     /// A random request that leaves many orders of its session live, mostly session 1.
@@ -244,12 +298,13 @@ fn engine_and_model_sweep_alike() {
     assert!(100 < steps && 30 < restored, "{steps} steps, {restored} snapshots");
 }
 
-/// Rule 27.19: auctions of up to a thousand orders at few or many prices, displayed, hidden, without a
-/// price, and for the auction only, while the venue changes the reference price.
+/// Rules 27.19, 28.3: auctions of up to a thousand orders at few or many prices, displayed, hidden, without a
+/// price, and for the auction only, while the venue changes the reference price, and while orders come,
+/// change and leave before all are counted.
 #[test]
 fn engine_and_model_count_alike() {
-    let (mut steps, mut restored) = (0, 0);
-    for seed in 1..=16 {
+    let (mut steps, mut restored, mut indications) = (0, 0, 0);
+    for seed in 1..=24 {
         let mut random = SplitMix64::new(seed);
         let mut pair = Pair::new();
         for _ in 0..2 {
@@ -275,6 +330,9 @@ fn engine_and_model_count_alike() {
                 }
                 pair.apply(Command::Enter(order));
             }
+            if random.below(2) == 0 {
+                indications += pair.collect(&mut random, prices);
+            }
             pair.set_phase(Phase::Continuous);
             while pair.engine.due().is_some() {
                 steps += 1;
@@ -295,5 +353,6 @@ fn engine_and_model_count_alike() {
             pair.check();
         }
     }
-    assert!(200 < steps && 50 < restored, "{steps} steps, {restored} snapshots");
+    assert!(120 < steps && 30 < restored, "{steps} steps, {restored} snapshots");
+    assert!(100 < indications, "{indications} indications");
 }

@@ -13,12 +13,13 @@ use market::{
 
 use super::{AFTER_AUCTION, ContingentRecord, OrderRecord, Section, StateError};
 use crate::{
-    Engine, OPERATORS_MAX, QUANTITY_LIMIT, auction::trading_status::TradingStatus,
-    book::pool::Slot, contingent::instructions::Contingent, contingent::instructions::State,
-    contingent::instructions::Turn, contingent::pegs::PEGS_LIMIT, intake::session::CLASS_MAX,
-    operator::requests::LastCommand, operator::venue_commands::BLOCKS_MAX,
-    operator::venue_commands::auctions_held_hash, operator::venue_commands::block_hash,
-    order::ForAuction, order::Order, order::OrderTerms, order::PRICE_MAX,
+    Engine, OPERATORS_MAX, QUANTITY_LIMIT, auction::count::Counted,
+    auction::trading_status::TradingStatus, book::pool::Slot, contingent::instructions::Contingent,
+    contingent::instructions::State, contingent::instructions::Turn, contingent::pegs::PEGS_LIMIT,
+    intake::session::CLASS_MAX, operator::requests::LastCommand,
+    operator::venue_commands::BLOCKS_MAX, operator::venue_commands::auctions_held_hash,
+    operator::venue_commands::block_hash, order::ForAuction, order::Order, order::OrderTerms,
+    order::PRICE_MAX,
 };
 
 /// An engine that is being restored, section by section.
@@ -97,6 +98,13 @@ impl Restoration {
                     let (first, uncrossing) = (reader.read("place")?, reader.read("auction")?);
                     self.engine.restore_auction(first, uncrossing).map_err(DecodeError::Field)?;
                 }
+                Section::Counts => {
+                    let instrument_id = reader.read("instrument")?;
+                    let places = [reader.read("buyers")?, reader.read("sellers")?];
+                    let counted = Counted { places, is_first: reader.read("first")? };
+                    let restored = self.engine.restore_count(instrument_id, &counted);
+                    restored.map_err(DecodeError::Field)?;
+                }
                 Section::HalfMatched => {
                     let (first, half) = (reader.read("place")?, reader.read("order")?);
                     self.engine.restore_half_matched(first, half).map_err(DecodeError::Field)?;
@@ -146,7 +154,6 @@ impl Restoration {
         let half_matched = |field| Section::HalfMatched.field(field);
         engine.restore_half_matched_orders().map_err(half_matched)?;
         engine.money.restore_issued()?;
-        engine.refresh_auctions();
         let tied = |field| Section::Waiting.field(field);
         let contingents: Vec<_> = engine.contingents.iter().collect();
         for id in contingents {
@@ -198,9 +205,6 @@ impl Restoration {
         let instrument_id = InstrumentId(self.engine.books.len() as u16);
         self.engine.change_trading(instrument_id, |it| *it = trading);
         self.engine.books[usize::from(instrument_id.0) - 1].sharing = trading.sharing();
-        if trading.phase.is_auction() {
-            self.engine.auctions.push(instrument_id);
-        }
         Ok(())
     }
 
