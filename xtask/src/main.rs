@@ -19,9 +19,9 @@ usage: cargo x <command>
   ci [STEP…]   everything that must hold before a change lands, in order; or only the steps named
   ci --list    the steps of ci
   tidy         the rules of the repository: layers, unsafe, words, documents
-  rivals [rust] [java] [go] [melin] [--divisor N] [--runs N] [--write]
-               engines of others beside ours: builds those whose tools are here, says which are not,
-               compares the trades, prints a table; --write puts it into docs/performance.md
+  rivals [rust] [java] [go] [melin] [--only book|ring] [--divisor N] [--runs N] [--write]
+               engines and queues of others beside ours: builds those whose tools are here, says which are not,
+               compares what they do, prints two tables; --write puts them into docs/performance.md
 
 example: cargo x ci fmt clippy tests
 exit codes: 0 ok, 1 a step or a rule failed, 2 usage";

@@ -1,8 +1,9 @@
-//! `cargo x rivals`: engines of others beside ours in one run, as a table.
+//! `cargo x rivals`: engines and queues of others beside ours in one run, as two tables.
 //!
-//! Start at [`run`]. Programs and engines are tables; bench/rivals has the drivers.
+//! Start at [`run`]. Programs, engines and queues are tables; bench/rivals has the drivers.
 //!
-//! Invariant: what is not measured is named with its reason, and an engine with other trades is a failure.
+//! Invariant: what is not measured is named with its reason, and an engine with other trades, or a queue that loses a
+//! value, is a failure.
 
 use std::{env, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -16,13 +17,16 @@ struct Program {
     tools: &'static [&'static str],
     /// False for one that is built only if it is named.
     is_default: bool,
+    /// Whether it has queues, too.
+    has_queues: bool,
 }
 
 const PROGRAMS: [Program; 4] = [
-    Program { name: "rust", tools: &["cargo"], is_default: true },
-    Program { name: "java", tools: &["java", "mvn"], is_default: true },
-    Program { name: "go", tools: &["go"], is_default: true },
-    Program { name: "melin", tools: &["cargo"], is_default: false },
+    Program { name: "rust", tools: &["cargo"], is_default: true, has_queues: true },
+    Program { name: "java", tools: &["java", "mvn"], is_default: true, has_queues: true },
+    Program { name: "go", tools: &["go"], is_default: true, has_queues: false },
+    // Its queues are those of `rust`.
+    Program { name: "melin", tools: &["cargo"], is_default: false, has_queues: false },
 ];
 
 /// Engines by the beginning of their names: what of the work for an order of a venue is not in what is measured.
@@ -39,14 +43,46 @@ const LACKS: [(&str, &str); 10] = [
     ("null", "everything: the loop around an engine"),
 ];
 
-/// Where the table stands in docs/performance.md.
-const BEGIN: &str = "<!-- rivals -->\n";
-const END: &str = "<!-- /rivals -->\n";
+/// Queues by the beginning of their names: what the ring of the venue has and they have not. All of them keep order.
+const QUEUES_LACK: [(&str, &str); 6] = [
+    ("ring", ""),
+    ("std::sync::mpsc", "several readers of every value, reading in place, batches, figures"),
+    ("rtrb", "several readers of every value, figures"),
+    ("crossbeam", "several readers of every value, reading in place, batches, figures"),
+    ("disruptor", "readers that may be lapped, a reader that leaves, figures"),
+    ("LMAX Disruptor", "readers that may be lapped, values without a pointer to each, figures"),
+];
+
+/// One of the tables: its benchmark, and where it stands in docs/performance.md.
+#[derive(Clone, Copy)]
+struct Part {
+    name: &'static str,
+    begin: &'static str,
+    end: &'static str,
+    table: fn(&Value) -> Result<String, String>,
+}
+
+const PARTS: [Part; 2] = [
+    Part {
+        name: "book",
+        begin: "<!-- rivals -->\n",
+        end: "<!-- /rivals -->\n",
+        table: table_of_engines,
+    },
+    Part {
+        name: "ring",
+        begin: "<!-- queues -->\n",
+        end: "<!-- /queues -->\n",
+        table: table_of_queues,
+    },
+];
 
 /// What the command line asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Options {
     names: Vec<String>,
+    /// The one table that is made, if not both.
+    only: Option<String>,
     /// A part of each flow: one in so many operations.
     divisor: Option<u32>,
     runs: Option<u32>,
@@ -57,11 +93,16 @@ impl Options {
     /// Reads the words after `rivals`.
     ///
     /// # Errors
-    /// A word that is neither a program nor an option, or an option without its number.
+    /// A word that is neither a program nor an option, or an option without its value.
     pub fn parse(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
+            if *word == "--only" {
+                let part = words.next().filter(|name| PARTS.iter().any(|it| it.name == **name));
+                options.only = Some(part.ok_or("--only needs book or ring")?.to_string());
+                continue;
+            }
             let mut number = || {
                 let value = words.next().ok_or(format!("{word} needs a number"))?;
                 let number = value.parse::<u32>().ok().filter(|number| *number > 0);
@@ -89,7 +130,7 @@ impl Options {
     }
 }
 
-/// Builds what has its tools, measures it beside our engines, and prints the table.
+/// Builds what has its tools, measures it beside ours, and prints the tables.
 ///
 /// # Errors
 /// The measurement failed, an engine made other trades, or the document cannot be written.
@@ -98,7 +139,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut built = Vec::new();
     for program in PROGRAMS.iter().filter(|program| options.is_wanted(program)) {
         match build(program) {
-            Ok(path) => built.push(path),
+            Ok(path) => built.push((program, path)),
             Err(why) => {
                 println!("skipped: {}: {why}", program.name);
                 absent.push(format!("{}: {why}", program.name));
@@ -109,14 +150,27 @@ pub fn run(options: &Options) -> Result<(), String> {
     if !status.is_ok_and(|status| status.success()) {
         return Err("damrak cannot be built".into());
     }
+    let is_wanted = |part: &&Part| options.only.as_ref().is_none_or(|only| only == part.name);
+    PARTS.iter().filter(is_wanted).try_for_each(|part| measure(part, options, &built, &absent))
+}
+
+/// Makes one table.
+fn measure(
+    part: &Part,
+    options: &Options,
+    built: &[(&Program, String)],
+    absent: &[String],
+) -> Result<(), String> {
+    let is_book = part.name == "book";
     let mut command = Command::new(target_folder().join("release/damrak"));
-    command.current_dir(root()).args(["bench", "book", "--json"]);
-    for (option, value) in [("--divisor", options.divisor), ("--runs", options.runs)] {
+    command.current_dir(root()).args(["bench", part.name, "--json"]);
+    let divisor = options.divisor.filter(|_| is_book);
+    for (option, value) in [("--divisor", divisor), ("--runs", options.runs)] {
         if let Some(value) = value {
             command.args([option, &value.to_string()]);
         }
     }
-    for path in &built {
+    for (_, path) in built.iter().filter(|(program, _)| is_book || program.has_queues) {
         command.args(["--rivals", path]);
     }
     let output = command.output().map_err(|error| format!("damrak bench: {error}"))?;
@@ -125,10 +179,13 @@ pub fn run(options: &Options) -> Result<(), String> {
     let report: Value = report.ok_or_else(|| {
         format!("damrak bench failed: {}", String::from_utf8_lossy(&output.stderr).trim())
     })?;
-    let table = table(&report, &absent)?;
+    let mut table = (part.table)(&report)?;
+    for reason in absent {
+        _ = writeln!(table, "Not measured: {reason}.");
+    }
     println!("{table}");
     if options.is_written {
-        write(&root().join("docs/performance.md"), &table)?;
+        write(&root().join("docs/performance.md"), part, &table)?;
     }
     if output.status.success() {
         Ok(())
@@ -157,8 +214,8 @@ fn build(program: &Program) -> Result<String, String> {
     Ok(format!("bench/rivals/target/rivals-{}", program.name))
 }
 
-/// The table of a report: nanoseconds an operation, as a multiple of `matching`, and what is not in it.
-fn table(report: &Value, absent: &[String]) -> Result<String, String> {
+/// Nanoseconds an operation, as a multiple of `matching`, and what is not in it.
+fn table_of_engines(report: &Value) -> Result<String, String> {
     let flows = report["flows"].as_array().filter(|flows| !flows.is_empty());
     let flows = flows.ok_or("the report has no flows")?;
     let names: Vec<&str> = flows.iter().filter_map(|flow| flow["flow"].as_str()).collect();
@@ -182,30 +239,81 @@ fn table(report: &Value, absent: &[String]) -> Result<String, String> {
             };
             let wrong = if row["agrees"] == false { ", other trades" } else { "" };
             let median = row["ns_per_op"]["median"].as_f64().unwrap_or(f64::NAN);
-            _ = write!(text, " {median:.0} ns, {:.2}{wrong} |", ratio(own, row));
+            _ = write!(
+                text,
+                " {median:.0} ns, {:.2}{wrong} |",
+                ratio(&own["ns_per_op"], &row["ns_per_op"])
+            );
         }
-        _ = writeln!(text, " {} |", lacks(engine));
+        _ = writeln!(text, " {} |", lacks(&LACKS, engine));
     }
-    let environment = &report["environment"];
+    let part = match report["divisor"].as_u64() {
+        Some(1) | None => "all operations".to_owned(),
+        Some(divisor) => format!("one in {divisor} operations"),
+    };
     _ = write!(
         text,
-        "\nMedian of {} runs of one in {} operations, and the median of the ratios to `matching` in the same turn. \
-         {} cores, {}, load {}.\n",
+        "\nMedian of {} runs of {part}, and the median of the ratios to `matching` in the same turn. {}\n",
         report["runs"],
-        report["divisor"],
+        machine(report),
+    );
+    Ok(text)
+}
+
+/// Nanoseconds a value, as a multiple of `ring`, and what it does not do.
+fn table_of_queues(report: &Value) -> Result<String, String> {
+    let rows = report["rows"].as_array().filter(|rows| !rows.is_empty());
+    let rows = rows.ok_or("the report has no rows")?;
+    let mut works: Vec<&str> = rows.iter().filter_map(|row| row["work"].as_str()).collect();
+    works.dedup();
+    let find = |work: &str, queue: &str| {
+        rows.iter().find(|row| row["work"] == work && row["queue"] == queue)
+    };
+    let mut text = format!("| queue | {} | it does not have |\n|---|", works.join(" | "));
+    works.iter().for_each(|_| text += "---:|");
+    text += "---|\n";
+    for queue in rows.iter().filter(|row| row["work"] == works[0]) {
+        let queue = queue["queue"].as_str().ok_or("a row has no queue")?;
+        _ = write!(text, "| {queue} |");
+        for work in &works {
+            let own = find(work, "ring").ok_or("the report has no row of `ring`")?;
+            match find(work, queue).filter(|row| row["ns_per_value"]["median"].is_number()) {
+                None => text += " - |",
+                Some(row) => {
+                    let median = row["ns_per_value"]["median"].as_f64().unwrap_or(f64::NAN);
+                    let wrong = if row["agrees"] == false { ", wrong" } else { "" };
+                    let ratio = ratio(&own["ns_per_value"], &row["ns_per_value"]);
+                    _ = write!(text, " {median:.1} ns, {ratio:.2}{wrong} |");
+                }
+            }
+        }
+        _ = writeln!(text, " {} |", lacks(&QUEUES_LACK, queue));
+    }
+    _ = write!(
+        text,
+        "\nMedian of {} runs of {} values through {} slots, and the median of the ratios to `ring` in the same turn. \
+         {}\n",
+        report["runs"],
+        report["values"],
+        report["slots"],
+        machine(report),
+    );
+    Ok(text)
+}
+
+fn machine(report: &Value) -> String {
+    let environment = &report["environment"];
+    format!(
+        "{} cores, {}, load {}.",
         environment["cores"],
         environment["processor"].as_str().unwrap_or("unknown processor"),
         environment["load_average"][1],
-    );
-    for reason in absent {
-        _ = writeln!(text, "Not measured: {reason}.");
-    }
-    Ok(text)
+    )
 }
 
 /// The median of the ratios of times next to each other.
 fn ratio(own: &Value, other: &Value) -> f64 {
-    let runs = |row: &Value| row["ns_per_op"]["runs"].as_array().cloned().unwrap_or_default();
+    let runs = |times: &Value| times["runs"].as_array().cloned().unwrap_or_default();
     let mut ratios: Vec<f64> = runs(own)
         .iter()
         .zip(runs(other))
@@ -215,17 +323,17 @@ fn ratio(own: &Value, other: &Value) -> f64 {
     ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn lacks(engine: &str) -> &'static str {
-    LACKS.iter().find(|(name, _)| engine.starts_with(name)).map_or("", |(_, lacks)| lacks)
+fn lacks(table: &[(&str, &'static str)], name: &str) -> &'static str {
+    table.iter().find(|(begin, _)| name.starts_with(begin)).map_or("", |(_, lacks)| lacks)
 }
 
 /// Puts the table between its marks.
-fn write(path: &Path, table: &str) -> Result<(), String> {
+fn write(path: &Path, part: &Part, table: &str) -> Result<(), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let places = text.find(BEGIN).zip(text.find(END));
+    let places = text.find(part.begin).zip(text.find(part.end));
     let (begin, end) = places.ok_or_else(|| wrong(&"it has no place for the table"))?;
-    let begin = begin + BEGIN.len();
+    let begin = begin + part.begin.len();
     let text = format!("{}\n{table}\n{}", &text[..begin], &text[end..]);
     fs::write(path, text).map_err(|error| wrong(&error))
 }
@@ -249,16 +357,35 @@ mod tests {
         })
     }
 
-    /// A row for each engine with its version, its time, its ratio in the same turn, and what it lacks; what is not
-    /// there is named.
+    /// A row for each engine with its version, its time, its ratio in the same turn, and what it lacks.
     #[test]
-    fn table_has_every_engine_and_what_is_not_there() {
-        let table = table(&report(), &["go: go is not installed".to_owned()]).unwrap();
+    fn table_has_every_engine() {
+        let table = table_of_engines(&report()).unwrap();
         assert!(table.contains("| matching | 20 ns, 1.00 | sessions"), "{table}");
         assert!(table.contains("| lobster 0.7.0 | 60 ns, 3.00, other trades | replace"), "{table}");
         assert!(!table.contains("null"), "{table}");
-        assert!(table.contains("Not measured: go: go is not installed."), "{table}");
-        assert!(super::table(&json!({}), &[]).is_err());
+        assert!(table.contains("3 runs of all operations"), "{table}");
+        assert!(table_of_engines(&json!({})).is_err());
+    }
+
+    /// A row for each queue; a work that one cannot do is `-`.
+    #[test]
+    fn table_has_every_queue() {
+        let row = |work: &str, queue: &str, runs: Value| {
+            json!({"work": work, "queue": queue, "agrees": queue != "rtrb 0.4.1",
+                "ns_per_value": {"median": runs[1], "runs": runs}})
+        };
+        let report = json!({"runs": 3, "values": 10, "slots": 4, "environment": {}, "rows": [
+            row("single", "ring", json!([1.0, 2.0, 3.0])),
+            row("single", "rtrb 0.4.1", json!([4.0, 6.0, 7.0])),
+            row("fan-out", "ring", json!([1.0, 2.0, 3.0])),
+            row("fan-out", "rtrb 0.4.1", json!([])),
+        ]});
+        let table = table_of_queues(&report).unwrap();
+        assert!(table.contains("| queue | single | fan-out | it does not have |"), "{table}");
+        assert!(table.contains("| ring | 2.0 ns, 1.00 | 2.0 ns, 1.00 |  |"), "{table}");
+        assert!(table.contains("| rtrb 0.4.1 | 6.0 ns, 3.00, wrong | - | several"), "{table}");
+        assert!(table_of_queues(&json!({})).is_err());
     }
 
     /// Names and options are read; anything else is an error that says what there is.
@@ -274,19 +401,22 @@ mod tests {
         assert!(Options::parse(&["c"]).unwrap_err().contains("melin"));
         assert!(Options::parse(&["--runs", "0"]).is_err());
         assert!(Options::parse(&["--runs"]).is_err());
+        assert_eq!(Options::parse(&["--only", "ring"]).unwrap().only.as_deref(), Some("ring"));
+        assert!(Options::parse(&["--only", "rings"]).unwrap_err().contains("book or ring"));
     }
 
     /// The table replaces what stood between the marks, and nothing else.
     #[test]
     fn table_is_written_between_its_marks() {
+        let Part { begin, end, .. } = PARTS[1];
         let path = env::temp_dir().join(format!("damrak-rivals-{}.md", std::process::id()));
-        fs::write(&path, format!("before\n{BEGIN}old\n{END}after\n")).unwrap();
-        write(&path, "| new |\n").unwrap();
+        fs::write(&path, format!("before\n{begin}old\n{end}after\n")).unwrap();
+        write(&path, &PARTS[1], "| new |\n").unwrap();
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, "nothing").unwrap();
-        let refused = write(&path, "| new |\n");
+        let refused = write(&path, &PARTS[1], "| new |\n");
         fs::remove_file(&path).unwrap();
-        assert_eq!(text, format!("before\n{BEGIN}\n| new |\n\n{END}after\n"));
+        assert_eq!(text, format!("before\n{begin}\n| new |\n\n{end}after\n"));
         assert!(refused.unwrap_err().contains("no place"));
     }
 }

@@ -1,5 +1,6 @@
-//! Engines of others, driven over the flows of `damrak bench book` by the same code: each gets the
-//! flow in its own words before the clock starts, and its trades are compared with what they must be.
+//! Engines and queues of others, driven by the same code as ours: over the flows of `damrak bench book` each engine gets
+//! the flow in its own words before the clock starts, and its trades are compared with what they must be; queues do
+//! the work of `damrak bench ring`.
 //!
 //! Where an engine has no word for an operation it is put into others: an immediate-or-cancel order
 //! is a limit order and a cancel, a replace is a cancel and a limit order.
@@ -8,6 +9,7 @@ mod lobster;
 #[cfg(feature = "melin")]
 mod melin;
 mod orderbook_rs;
+mod queues;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -15,8 +17,10 @@ use lab::bench::{Entrant, rivals};
 
 const HELP: &str = "\
 usage: rivals FLOW
+       rivals queues
 
-Reads the flow, then takes turns as standard input says: `damrak bench book --rivals` runs it.";
+Takes turns as standard input says, with engines on that flow or with queues: `damrak bench book --rivals` and
+`damrak bench ring --rivals` run it.";
 
 const ENTRANTS: &[Entrant] = &[
     #[cfg(feature = "melin")]
@@ -33,7 +37,11 @@ fn main() -> ExitCode {
         eprintln!("{HELP}");
         return ExitCode::from(2);
     };
-    match rivals::serve(flow, ENTRANTS) {
+    let served = match flow.to_str() {
+        Some("queues") => rivals::serve_queues(queues::QUEUES),
+        _ => rivals::serve(flow, ENTRANTS),
+    };
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");

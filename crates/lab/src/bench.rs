@@ -6,12 +6,14 @@
 //! that list is computed after the clock has stopped.
 //!
 //! [`mod@rivals`] runs third-party engines, each in its own process, in turn with ours.
-//! [`mod@pipeline`] runs order files through rings, journal and ledger, [`mod@gateway`] requests through sockets.
+//! [`mod@pipeline`] runs order files through rings, journal and ledger, [`mod@gateway`] requests through sockets,
+//! [`mod@queues`] values from thread to thread, [`mod@codecs`] messages on the wire.
 //!
 //! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
 
 mod agent_thread;
 pub mod changes;
+pub mod codecs;
 pub mod feed;
 mod feed_flow;
 pub mod feed_snapshots;
@@ -20,8 +22,10 @@ pub mod journal;
 pub mod matching;
 pub mod model_btree;
 pub mod null;
+pub mod paired;
 pub mod shapes;
 pub mod pipeline;
+pub mod queues;
 pub mod recovery;
 pub mod rivals;
 pub mod whole_engine;

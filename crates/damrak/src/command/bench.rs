@@ -1,11 +1,14 @@
-//! The verb `bench`: measures the core, the feed, the gateways, their connections, the load generator, the journal, the pipeline and recovery, and prints tables or JSON.
+//! The verb `bench`: measures the core, the feed, the gateways, their connections, the load generator, the journal, the rings, the pipeline, recovery and the wire formats, and prints tables or JSON.
 
 mod compare;
 mod connections;
 mod feed;
 mod gateway;
 mod generator;
+mod paired;
 mod recovery;
+mod ring;
+mod wire;
 
 use std::{env, path::PathBuf};
 
@@ -28,7 +31,7 @@ use lab::bench::{
 };
 use venue::{clock::SystemClock, core::RingSlots, failure::Failure, layout::Wait};
 
-/// Measure the core beside other engines, or the whole pipeline in every layout.
+/// Measure each part of a venue beside something else that does the same work in the same minutes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench book\n  \
                         damrak bench book --flow A --divisor 10 --json\n  \
@@ -49,6 +52,8 @@ enum What {
     Journal(JournalArguments),
     Pipeline(PipelineArguments),
     Recovery(recovery::Arguments),
+    Ring(ring::Arguments),
+    Wire(wire::Arguments),
 }
 
 /// Measure an operation on the book.
@@ -172,6 +177,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Journal(arguments) => journal(arguments),
         What::Feed(arguments) => feed::run(arguments),
         What::Recovery(arguments) => recovery::run(arguments),
+        What::Ring(arguments) => ring::run(arguments),
+        What::Wire(arguments) => wire::run(arguments),
         What::Pipeline(arguments) => run_pipeline(arguments),
     }
 }

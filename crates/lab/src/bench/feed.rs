@@ -20,17 +20,19 @@ use gateway::{
     Udp, UdpOptions,
 };
 use market::{Event, Input, Output, Sequence, Timestamp};
-use os::{DatagramBatch, InstructionCounter, thread_cpu_ns};
+use os::DatagramBatch;
 use proof::generator::{CommandFlow, Profile};
 use ring::{Agent, Builder};
-use serde::Serialize;
 use venue::failure::Failure;
 use wire::{
     itch::{self, Encoder, Message},
     moldudp64::{PACKET_LEN_DEFAULT, Packetizer},
 };
 
-use super::{Runs, feed_flow::FeedFlow};
+use super::{
+    feed_flow::FeedFlow,
+    paired::{PairedRow, Target, scan},
+};
 
 #[derive(Clone, Copy, Debug)]
 pub struct FeedOptions {
@@ -45,109 +47,17 @@ pub struct FeedOptions {
     pub runs: usize,
 }
 
-/// Something of ours beside its plain loop.
-#[derive(Clone, Debug, Serialize)]
-pub struct FeedRow {
-    pub name: &'static str,
-    /// What a plain loop over the same bytes does.
-    pub beside: &'static str,
-    /// What is counted.
-    pub per: &'static str,
-    pub count: u64,
-    /// CPU time of the thread in nanoseconds, for each of them.
-    pub ns: Runs,
-    pub beside_ns: Runs,
-    /// User-mode instructions for each; `None` where the machine does not count them.
-    pub instructions: Option<f64>,
-    /// What it should reach.
-    pub target: FeedTarget,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FeedTarget {
-    /// At most so many times the time of its plain loop.
-    RatioMax(f64),
-    /// At least so many a second, on the machine of those that published it.
-    PerSecond(f64),
-    /// At least so many a second, or this share of what the plain loop reaches.
-    PerSecondOrShare(f64, f64),
-}
-
-impl FeedRow {
-    /// The median ratio of its time to that of the plain loop, over runs made next to each other.
-    #[must_use]
-    pub fn ratio(&self) -> f64 {
-        let pairs = self.ns.all().iter().zip(self.beside_ns.all());
-        pairs.map(|(own, beside)| own / beside).collect::<Runs>().median()
-    }
-
-    /// How many a second, by the median.
-    #[must_use]
-    pub fn per_second(&self) -> f64 {
-        1e9 / self.ns.median()
-    }
-
-    /// True if this run reached the target.
-    #[must_use]
-    pub fn is_reached(&self) -> bool {
-        match self.target {
-            FeedTarget::RatioMax(most) => self.ratio() <= most,
-            FeedTarget::PerSecond(least) => self.per_second() >= least,
-            FeedTarget::PerSecondOrShare(least, share) => {
-                self.per_second() >= least || 1.0 / self.ratio() >= share
-            }
-        }
-    }
-}
-
 /// Measures all rows but the snapshots.
 ///
 /// # Errors
 /// A socket cannot be opened.
-pub fn measure(options: &FeedOptions) -> Result<Vec<FeedRow>, Failure> {
+pub fn measure(options: &FeedOptions) -> Result<Vec<PairedRow>, Failure> {
     let mut rows = vec![encode(options)];
     rows.push(streams(options)?);
     let flow = FeedFlow::new(options.seed, options.symbols).take(options.messages);
     rows.push(parse(options, &flow));
     rows.push(books(options, &flow));
     Ok(rows)
-}
-
-/// CPU time and instructions of some work, for each of `count`.
-fn timed(count: u64, work: impl FnOnce()) -> (f64, Option<f64>) {
-    let mut counter = InstructionCounter::start();
-    let mut read = || counter.as_mut().and_then(InstructionCounter::count);
-    let before = read();
-    let started = thread_cpu_ns();
-    work();
-    let ns = thread_cpu_ns() - started;
-    let instructions = before.zip(read()).map(|(before, after)| (after - before) as f64);
-    let each = count.max(1) as f64;
-    (ns as f64 / each, instructions.map(|it| it / each))
-}
-
-/// A row of which nothing is measured yet.
-fn row(
-    name: &'static str,
-    (beside, per): (&'static str, &'static str),
-    count: u64,
-    target: FeedTarget,
-) -> FeedRow {
-    let (ns, beside_ns) = (Runs::default(), Runs::default());
-    FeedRow { name, beside, per, count, ns, beside_ns, instructions: None, target }
-}
-
-impl FeedRow {
-    /// Takes a turn of each: the plain loop, then ours.
-    fn turn(&mut self, beside: impl FnOnce(), own: impl FnOnce()) {
-        let (beside_ns, _) = timed(self.count, beside);
-        let (ns, instructions) = timed(self.count, own);
-        self.beside_ns.push(beside_ns);
-        self.ns.push(ns);
-        self.instructions =
-            self.instructions.into_iter().chain(instructions).min_by(f64::total_cmp);
-    }
 }
 
 /// Outputs of a core that cause messages, and the messages.
@@ -175,13 +85,13 @@ fn published(options: &FeedOptions) -> (Vec<Output>, Vec<Vec<u8>>) {
 }
 
 /// Events into ITCH and MoldUDP64 packets, beside a copy of the same messages into packets.
-fn encode(options: &FeedOptions) -> FeedRow {
+fn encode(options: &FeedOptions) -> PairedRow {
     let (outputs, messages) = published(options);
-    let mut row = row(
+    let mut row = PairedRow::new(
         "encode",
         ("copy of the same messages", "message"),
         messages.len() as u64,
-        FeedTarget::RatioMax(3.0),
+        Some(Target::RatioMax(3.0)),
     );
     for _ in 0..options.runs {
         row.turn(
@@ -221,7 +131,7 @@ const RING_SLOTS: usize = 8_192;
 
 /// One agent with many streams over loopback, packed, beside the bare sendmmsg of as many packets of the same length.
 /// Nobody reads them: what does not fit the receiver is dropped by the system.
-fn streams(options: &FeedOptions) -> Result<FeedRow, Failure> {
+fn streams(options: &FeedOptions) -> Result<PairedRow, Failure> {
     let failed =
         |error: std::io::Error| Failure::environment(format!("no loopback socket: {error}"));
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
@@ -248,11 +158,11 @@ fn streams(options: &FeedOptions) -> Result<FeedRow, Failure> {
     let mut agent = DeltaStreams::new(streams);
     let mut bare = Bare::new(to).map_err(failed)?;
     let events = (options.streams * messages.len()) as u64;
-    let mut row = row(
+    let mut row = PairedRow::new(
         "streams",
         ("sendmmsg of as many bytes in packets as long", "event and stream"),
         events,
-        FeedTarget::PerSecondOrShare(options.streams as f64 * 1e6, 0.8),
+        Some(Target::PerSecondOrShare(options.streams as f64 * 1e6, 0.8)),
     );
     let packets = |counters: &[Arc<DeltaStreamCounters>]| -> u64 {
         let bytes: u64 = counters.iter().map(|it| it.read().bytes_out).sum();
@@ -312,12 +222,12 @@ impl Bare {
 }
 
 /// Each message decoded and each of its fields read, beside a sum over the same bytes.
-fn parse(options: &FeedOptions, flow: &[u8]) -> FeedRow {
-    let mut row = row(
+fn parse(options: &FeedOptions, flow: &[u8]) -> PairedRow {
+    let mut row = PairedRow::new(
         "parse",
         ("sum of the same bytes", "message"),
         options.messages as u64,
-        FeedTarget::PerSecond(98e6),
+        Some(Target::PerSecond(98e6)),
     );
     for _ in 0..options.runs {
         row.turn(|| _ = black_box(scan(flow)), || _ = black_box(parse_all(flow)));
@@ -326,12 +236,12 @@ fn parse(options: &FeedOptions, flow: &[u8]) -> FeedRow {
 }
 
 /// Books of all messages, order by order, beside a sum over the same bytes.
-fn books(options: &FeedOptions, flow: &[u8]) -> FeedRow {
-    let mut row = row(
+fn books(options: &FeedOptions, flow: &[u8]) -> PairedRow {
+    let mut row = PairedRow::new(
         "books",
         ("sum of the same bytes", "message"),
         options.messages as u64,
-        FeedTarget::PerSecond(27e6),
+        Some(Target::PerSecond(27e6)),
     );
     for _ in 0..options.runs {
         row.turn(|| _ = black_box(scan(flow)), || _ = black_box(build_books(flow)));
@@ -340,14 +250,6 @@ fn books(options: &FeedOptions, flow: &[u8]) -> FeedRow {
 }
 
 /// The measured code, in functions of their own so that a profiler can be limited to them.
-#[inline(never)]
-pub fn scan(flow: &[u8]) -> u64 {
-    let words = flow.chunks_exact(8);
-    let rest = words.remainder().iter().map(|byte| u64::from(*byte)).sum::<u64>();
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    words.fold(rest, |sum, bytes| sum.wrapping_add(word(bytes)))
-}
-
 #[inline(never)]
 pub fn build_books(flow: &[u8]) -> FeedBook {
     let mut books = FeedBook::new();

@@ -1,24 +1,29 @@
-//! Third-party engines in processes of their own, which take turns with ours.
+//! Third-party engines and queues in processes of their own, which take turns with ours.
 //!
 //! A rival may be written in any language and needs none of our code. It is started with the path of
 //! a flow file ([`crate::comparison::file`]), reads it, warms up, and prints its engines; then it
-//! answers each line on standard input with one line, until the input ends.
+//! answers each line on standard input with one line, until the input ends. Started with the word
+//! `queues` in place of a path it has queues between threads, for the kinds of work of [`super::queues`].
 //!
 //! | on its standard input | on its standard output, one JSON object on one line |
 //! |---|---|
 //! | nothing yet | `{"engines": ["name", ...]}` |
 //! | `run I` | the flow through engine I: `{"ns_per_op": 51.5, "trades": 532132, "quantity": 20368852, "hash": "b9a3625869d9d0ff"}`, with `instructions_per_op` if it is known |
 //! | `latency I` | the same with each operation timed: `{"p50": 60, "p99": 371, "p999": 731, "max": 90210}` in nanoseconds |
+//! | `queue I WORK VALUES SLOTS` | that work by queue I: `{"ns_per_value": 21.5, "digests": ["9ae0f00c5c2d1b07"]}`, or `null` if it cannot do it |
 //!
 //! The time of the prefill, of translating the flow and of the hash is not included. An idle program
 //! blocks on its input, so it does not disturb the others.
 //!
-//! Start at `Rivals::start`; [`serve`] is the rival's side for programs in Rust, such as bench/rivals.
+//! Start at `Rivals::start`; [`serve`] and [`serve_queues`] are the rival's side for programs in Rust, such as
+//! bench/rivals.
 //!
 //! Invariant: a rival's trades are compared here, never by the rival.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::{self, BufRead, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -28,7 +33,10 @@ use crate::comparison::{ComparisonFlow, FlowName, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Entrant, OperationTimes, Run};
+use super::{
+    Entrant, OperationTimes, Run,
+    queues::{QueueEntrant, QueueOptions, QueueRun, Work},
+};
 use venue::clock::SystemClock;
 
 #[derive(Debug, thiserror::Error)]
@@ -71,8 +79,10 @@ impl Rivals {
             out.flush()
         });
         written.map_err(|source| RivalError::Flow { path: file.0.clone(), source })?;
-        let programs =
-            paths.iter().map(|path| Program::start(path, &file.0)).collect::<Result<_, _>>()?;
+        let programs = paths
+            .iter()
+            .map(|path| Program::start(path, file.0.as_ref()))
+            .collect::<Result<_, _>>()?;
         Ok(Self { programs, _flow: file })
     }
 
@@ -140,7 +150,7 @@ impl Drop for FlowFile {
 }
 
 #[derive(Debug)]
-struct Program {
+pub(super) struct Program {
     path: PathBuf,
     engines: Vec<String>,
     child: Child,
@@ -149,9 +159,10 @@ struct Program {
 }
 
 impl Program {
-    fn start(path: &Path, flow: &Path) -> Result<Self, RivalError> {
+    /// Starts the program with the path of a flow, or with `queues`, and waits until it is warm.
+    pub(super) fn start(path: &Path, argument: &OsStr) -> Result<Self, RivalError> {
         let mut command = Command::new(path);
-        command.arg(flow).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg(argument).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command
             .spawn()
             .map_err(|source| RivalError::Start { program: path.to_owned(), source })?;
@@ -163,6 +174,23 @@ impl Program {
             names.iter().map(|name| Some(name.as_str()?.to_owned())).collect::<Option<_>>()
         })?;
         Ok(program)
+    }
+
+    pub(super) fn engines(&self) -> &[String] {
+        &self.engines
+    }
+
+    /// One run of each of its queues; `None` for one that cannot do the work.
+    pub(super) fn queue_runs(
+        &mut self,
+        work: &Work,
+        options: &QueueOptions,
+    ) -> Result<Vec<Option<QueueRun>>, RivalError> {
+        let (name, values, slots) = (work.name, options.values, options.slots);
+        let run = |value: &Value| Option::<QueueRun>::deserialize(value).ok();
+        (0..self.engines.len())
+            .map(|index| self.ask(&format!("queue {index} {name} {values} {slots}"), run))
+            .collect()
     }
 
     fn ask<T>(
@@ -238,6 +266,33 @@ pub fn serve(path: &Path, entrants: &[Entrant]) -> Result<(), String> {
             }
             _ => return Err(format!("unknown request {line:?}; expected `run I` or `latency I`")),
         }
+    }
+    Ok(())
+}
+
+/// The rival's side of the protocol for queues: answers the requests on standard input with runs of `entrants`.
+///
+/// # Errors
+/// A line cannot be understood, or standard output cannot be written.
+pub fn serve_queues(entrants: &[QueueEntrant]) -> Result<(), String> {
+    let names: Vec<_> = entrants.iter().map(QueueEntrant::name).collect();
+    say(&json!({ "engines": names }))?;
+    for line in io::stdin().lines() {
+        let line = line.map_err(|error| format!("standard input: {error}"))?;
+        let words: Vec<_> = line.split(' ').collect();
+        let request = match words[..] {
+            ["queue", index, work, values, slots] => index
+                .parse()
+                .ok()
+                .and_then(|index: usize| entrants.get(index))
+                .zip(Work::named(work))
+                .zip(values.parse().ok().zip(slots.parse().ok())),
+            _ => None,
+        };
+        let Some(((entrant, work), (values, slots))) = request else {
+            return Err(format!("unknown request {line:?}; expected `queue I WORK VALUES SLOTS`"));
+        };
+        say(&json!(entrant.run(&work, values, slots)))?;
     }
     Ok(())
 }

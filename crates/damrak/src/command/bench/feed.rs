@@ -3,7 +3,7 @@
 use clap::Args;
 use lab::{
     bench::{
-        feed::{self, FeedOptions, FeedRow, FeedTarget},
+        feed::{self, FeedOptions},
         feed_snapshots::{self, SnapshotOptions, SnapshotRow},
     },
     environment::{Environment, machine_line},
@@ -11,7 +11,10 @@ use lab::{
 use serde_json::json;
 use venue::failure::Failure;
 
-use super::super::output::{grouped, print_json, print_line, table};
+use super::{
+    super::output::{grouped, print_json, print_line, table},
+    paired::{print_rows, row_json},
+};
 
 /// Measure the feed on both sides: encoding, sending, reading, building books, snapshots.
 ///
@@ -81,13 +84,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let snapshots = feed_snapshots::measure(&snapshots)?;
     let environment = Environment::now().since(&started);
     if arguments.json {
-        let rows = rows.iter().map(|row| {
-            let mut value = json!(row);
-            value["ratio"] = json!(row.ratio());
-            value["per_second"] = json!(row.per_second());
-            value["reached"] = json!(row.is_reached());
-            value
-        });
         return print_json(&json!({
             "schema": "damrak/bench-feed/2",
             "seed": options.seed,
@@ -95,7 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "symbols": options.symbols,
             "streams": options.streams,
             "runs": options.runs,
-            "rows": rows.collect::<Vec<_>>(),
+            "rows": rows.iter().map(row_json).collect::<Vec<_>>(),
             "snapshots": snapshots.iter().map(|row| {
                 let mut value = json!(row);
                 value["ratio"] = json!(row.ratio());
@@ -113,20 +109,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print_line(&machine_line(&environment))
 }
 
-fn print_rows(rows: &[FeedRow]) -> Result<(), Failure> {
-    let header =
-        ["row", "ns", "least", "most", "instr", "plain ns", "ratio", "per second", "target", ""];
-    print_line(&table(header, rows.iter().map(cells)))?;
-    for row in rows {
-        let count = grouped(row.count);
-        print_line(&format!(
-            "{}: by {}, {count} of them, beside {}",
-            row.name, row.per, row.beside
-        ))?;
-    }
-    Ok(())
-}
-
 fn snapshot_cells(row: &SnapshotRow) -> [String; 8] {
     [
         grouped(row.orders),
@@ -137,27 +119,5 @@ fn snapshot_cells(row: &SnapshotRow) -> [String; 8] {
         format!("{:.1}", row.beside_ms.median()),
         format!("{:.2}", row.ratio()),
         row.copies.to_string(),
-    ]
-}
-
-fn cells(row: &FeedRow) -> [String; 10] {
-    let target = match row.target {
-        FeedTarget::RatioMax(most) => format!("ratio {most}"),
-        FeedTarget::PerSecond(least) => format!("{}/s", grouped(least as u64)),
-        FeedTarget::PerSecondOrShare(least, share) => {
-            format!("{}/s or {share} of plain", grouped(least as u64))
-        }
-    };
-    [
-        row.name.to_owned(),
-        format!("{:.1}", row.ns.median()),
-        format!("{:.1}", row.ns.least()),
-        format!("{:.1}", row.ns.most()),
-        row.instructions.map_or("-".to_owned(), |it| format!("{it:.0}")),
-        format!("{:.1}", row.beside_ns.median()),
-        format!("{:.2}", row.ratio()),
-        grouped(row.per_second() as u64),
-        target,
-        if row.is_reached() { "✓" } else { "✗" }.to_owned(),
     ]
 }

@@ -11,7 +11,7 @@ import java.util.Arrays;
 
 /**
  * Engines of others, driven as bench/rivals/README.md says: a flow, then a turn for each line of
- * standard input.
+ * standard input. With {@code queues} in place of the flow, queues between threads.
  */
 public final class Rivals {
     /** Turns that nobody sees, so that what is measured is compiled by then. */
@@ -26,10 +26,20 @@ public final class Rivals {
         this.flow = flow;
     }
 
-    public static void main(String[] arguments) throws IOException {
+    public static void main(String[] arguments) throws Exception {
         if (arguments.length != 1) {
-            System.err.println("usage: rivals-java FLOW");
+            System.err.println("usage: rivals-java FLOW\n       rivals-java queues");
             System.exit(2);
+        }
+        BufferedReader lines =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        if (arguments[0].equals("queues")) {
+            Queues.warmUp();
+            System.out.println("{\"engines\": [\"" + String.join("\", \"", Queues.NAMES) + "\"]}");
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                System.out.println(Queues.answer(line.split(" ")));
+            }
+            return;
         }
         Rivals rivals = new Rivals(Flow.read(Path.of(arguments[0])));
         ExchangeCore.Book[] books = ExchangeCore.Book.values();
@@ -42,8 +52,6 @@ public final class Rivals {
             names.append(names.isEmpty() ? "" : ", ").append('"').append(book.title).append('"');
         }
         System.out.println("{\"engines\": [" + names + "]}");
-        BufferedReader lines =
-            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
             ExchangeCore.Book book = books[Integer.parseInt(words[1])];
