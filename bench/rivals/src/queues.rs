@@ -3,8 +3,8 @@
 use crossbeam_channel::{Receiver, Sender};
 use crossbeam_queue::ArrayQueue;
 use disruptor::{
-    BusySpin, EventPoller, MultiConsumerBarrier, Producer as _, SingleConsumerBarrier,
-    SingleProducer, SingleProducerBarrier, build_single_producer,
+    BusySpin, EventPoller, MultiConsumerBarrier, SingleConsumerBarrier, SingleProducer,
+    SingleProducerBarrier, build_single_producer,
 };
 use std::sync::Arc;
 
@@ -194,7 +194,7 @@ impl<const WORDS: usize> ReadWords<WORDS> for DisruptorReader<WORDS> {
     #[inline]
     fn read(&mut self, limit: usize, see: impl FnMut(&QueueValue<WORDS>)) -> usize {
         let Ok(mut events) = self.0.take(limit as u64) else { return 0 };
-        let count = events.len();
+        let count = (&mut events).len();
         (&mut events).for_each(see);
         count
     }
