@@ -116,8 +116,11 @@ impl LotsByPrice {
         let price = bits(price);
         let added = BothSides::of(side, lots);
         let (mut at, mut parent) = (self.root, NONE);
-        while at != NONE && self.node(at).spans(price) {
+        while at != NONE {
             let node = self.node_mut(at);
+            if !node.spans(price) {
+                break;
+            }
             node.lots.add(added);
             if node.bit == LEAF {
                 return;

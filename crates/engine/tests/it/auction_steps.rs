@@ -73,8 +73,8 @@ fn one_auction_after_the_other() {
     ));
 }
 
-/// Rule 27.19: orders are counted 256 at a time, and trade with the last of these steps, however many
-/// prices they have; an engine that is restored meanwhile counts again. The reference price is the
+/// Rule 27.19: orders are counted 256 at a time, of which each price takes eight, and trade with the last
+/// of these steps; an engine that is restored meanwhile counts again. The reference price is the
 /// one at that moment.
 #[test]
 fn many_orders_are_counted_in_steps() {
@@ -86,7 +86,7 @@ fn many_orders_are_counted_in_steps() {
         buy A301 1 @ 100        => rejected A301 NotInPhase
         ",
     );
-    assert!(world.engine().due().is_some(), "88 orders are left to count");
+    assert!(world.engine().due().is_some(), "112 orders are left to count");
     let mut other = restored(world.engine()).unwrap();
     world.play(&format!("time 0 => {}", traded(1..=15)));
     let timestamp = other.due().expect("it goes on");
@@ -96,7 +96,7 @@ fn many_orders_are_counted_in_steps() {
 
     let mut world = World::in_open_market();
     world.play("phase AAPL pre-open => phase AAPL pre-open");
-    for number in 1..=260 {
+    for number in 1..=40 {
         let (bid, ask) = (1_000 - number, 200 + number);
         world.play(&format!(
             "
@@ -122,7 +122,7 @@ fn an_indication_is_counted_in_steps() {
         cancel A1                   => canceled A1 1
         ",
     );
-    assert!(world.engine().due().is_some(), "88 orders are left to count");
+    assert!(world.engine().due().is_some(), "352 orders are left to count");
     let mut other = restored(world.engine()).unwrap();
     assert_eq!(other.state_hash_slow(), world.engine().state_hash());
     world.play(
@@ -174,11 +174,11 @@ fn four_indications_at_a_time() {
     world.play("time 0 => indicates THREE nothing\n time 0 =>");
 }
 
-/// Rule 27.19: 256 orders are counted when the auction begins.
+/// Rule 27.19: 240 orders of two prices are counted when the auction begins.
 #[test]
 fn as_many_as_a_step_counts_trade_at_once() {
     let mut world = World::in_open_market();
-    world.play(&collected(1..=128));
+    world.play(&collected(1..=120));
     world.play(&format!("phase AAPL continuous => {}", traded(1..=15)));
 }
 

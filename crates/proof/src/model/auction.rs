@@ -35,6 +35,9 @@ const AUCTION_TRADES_MAX: usize = 16;
 /// How many orders are counted in a step. (27.19)
 const COUNTED_MAX: usize = 256;
 
+/// How many orders each price costs as much as. (27.19)
+const FOR_A_PRICE: usize = 8;
+
 /// Of how many auctions a command, or what is due before an input, finds the price. (28.3)
 const AUCTIONS_MAX: usize = 4;
 
@@ -263,14 +266,20 @@ impl Model {
             let mut left: Vec<_> =
                 places.into_iter().filter(|it| from <= *it && *it < end).collect();
             left.sort_unstable();
-            let now = left.len().min(*orders);
-            *orders -= now;
-            let market = self.market_mut(id);
-            if let Some(next) = left.get(now) {
-                market.counted[index] = *next;
-                return false;
+            let mut left = &left[..];
+            while let Some(&next) = left.first() {
+                if *orders <= FOR_A_PRICE {
+                    *orders = 0;
+                    self.market_mut(id).counted[index] = next;
+                    return false;
+                }
+                *orders -= FOR_A_PRICE;
+                let alike = |it: &&Reached| (it.0, it.1) == (next.0, next.1);
+                let now = left.iter().take_while(alike).count().min(*orders);
+                *orders -= now;
+                left = &left[now..];
             }
-            market.counted[index] = from.max(end);
+            self.market_mut(id).counted[index] = from.max(end);
         }
         true
     }
