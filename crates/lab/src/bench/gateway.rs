@@ -488,7 +488,10 @@ fn venue_options(
     let layout = match (path.waits, options.venue_core) {
         (Waits::Spins, Some(core)) => format!("threads = \"{agents}@{core}:spin\"\n"),
         (Waits::Spins, None) => "threads = \"single\"\nwait = \"spin\"\n".to_owned(),
-        (Waits::Sleeps, _) => "threads = \"single\"\n".to_owned(),
+        // On a core of its own as the bare program: the system wakes a thread near what woke it, which here is a client
+        // that never sleeps, and lets it wait there for a slice of 4 ms.
+        (Waits::Sleeps, Some(core)) => format!("threads = \"{agents}@{core}\"\n"),
+        (Waits::Sleeps, None) => "threads = \"single\"\n".to_owned(),
     };
     OwnVenueOptions {
         symbols: vec![prepared::SYMBOL.to_owned()],
