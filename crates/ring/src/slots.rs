@@ -25,9 +25,6 @@ use crate::{
     sync::UnsafeCell,
 };
 
-/// Begins a cache line: a value of 64 bytes touches one, and the writer of a slot does not disturb
-/// the reader of the one before.
-#[repr(align(64))]
 struct Slot<T>(UnsafeCell<MaybeUninit<T>>);
 
 // SAFETY: several readers may hold `&T` of one slot on different threads, hence `T: Sync`; the
@@ -35,15 +32,58 @@ struct Slot<T>(UnsafeCell<MaybeUninit<T>>);
 // the proof above.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
-type Slots<T> = Arc<[Slot<T>]>;
+/// A slot that begins a cache line: a value of 64 bytes touches one, and the writer of a slot does not
+/// disturb the reader of the one before.
+#[repr(align(64))]
+struct Line<T>(Slot<T>);
 
-/// The slot that holds `sequence` now or will hold it.
-#[inline]
-fn slot<T>(slots: &Slots<T>, sequence: u64) -> &Slot<T> {
-    let index = sequence as usize & (slots.len() - 1);
-    // SAFETY: `Writer::new` has seen that the length is a power of two, so not 0, and `index` is at
-    // most the length less one.
-    unsafe { slots.get_unchecked(index) }
+/// The slots of a ring, all of them in one of the two.
+struct Slots<T> {
+    lines: Arc<[Line<T>]>,
+    /// Values of at most half a cache line: one line brings several.
+    packed: Arc<[Slot<T>]>,
+}
+
+impl<T> Clone for Slots<T> {
+    fn clone(&self) -> Self {
+        Self { lines: Arc::clone(&self.lines), packed: Arc::clone(&self.packed) }
+    }
+}
+
+impl<T> Slots<T> {
+    const ARE_PACKED: bool = size_of::<T>() <= 32;
+
+    /// # Panics
+    /// If `capacity` is not a power of two.
+    fn new(capacity: usize) -> Self {
+        assert!(capacity.is_power_of_two(), "{capacity} slots");
+        let slot = |_| Slot(UnsafeCell::new(MaybeUninit::uninit()));
+        let (lines, packed) = if Self::ARE_PACKED { (0, capacity) } else { (capacity, 0) };
+        Self {
+            lines: (0..lines).map(slot).map(Line).collect(),
+            packed: (0..packed).map(slot).collect(),
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        if Self::ARE_PACKED { self.packed.len() } else { self.lines.len() }
+    }
+
+    /// The slot that holds `sequence` now or will hold it.
+    #[inline]
+    fn slot(&self, sequence: u64) -> &UnsafeCell<MaybeUninit<T>> {
+        let index = sequence as usize & (self.len() - 1);
+        // SAFETY: `new` has seen that the length is a power of two, so not 0, and `index` is at
+        // most the length less one.
+        unsafe {
+            if Self::ARE_PACKED {
+                &self.packed.get_unchecked(index).0
+            } else {
+                &self.lines.get_unchecked(index).0.0
+            }
+        }
+    }
 }
 
 /// The one end that writes.
@@ -63,7 +103,7 @@ impl<T: Copy + Send + Sync> Writer<T> {
     pub(crate) fn new(state: Arc<WriterState>) -> Self {
         let capacity = state.capacity;
         assert!(capacity.is_power_of_two(), "ring `{}` of {capacity} slots", state.name);
-        let slots = (0..capacity).map(|_| Slot(UnsafeCell::new(MaybeUninit::uninit()))).collect();
+        let slots = Slots::new(capacity);
         Self { slots, state, gates: Vec::new(), next: 1, shown: 0, limit: 0 }
     }
 
@@ -73,13 +113,7 @@ impl<T: Copy + Send + Sync> Writer<T> {
         assert!(gate.cursor.get() == 0, "a gate begins at nothing read");
         self.limit = 0;
         self.gates.push(Arc::clone(&gate));
-        Reader {
-            slots: Arc::clone(&self.slots),
-            writer: Arc::clone(&self.state),
-            gate,
-            next: 1,
-            end: 0,
-        }
+        Reader { slots: self.slots.clone(), writer: Arc::clone(&self.state), gate, next: 1, end: 0 }
     }
 
     /// Makes a value in the slot of the next sequence and returns that; nobody sees it before
@@ -92,7 +126,7 @@ impl<T: Copy + Send + Sync> Writer<T> {
         if sequence > self.limit && !self.has_room_now() {
             return None;
         }
-        slot(&self.slots, sequence).0.with_mut(|slot| {
+        self.slots.slot(sequence).with_mut(|slot| {
             // SAFETY: `sequence` is not published and at most `limit`: every open gate has passed
             // what this slot held (3), so nobody looks at it. `make` cannot reach this writer.
             unsafe { (*slot).write(make()) };
@@ -104,7 +138,7 @@ impl<T: Copy + Send + Sync> Writer<T> {
     /// The value of a sequence that is written and not published.
     pub(crate) fn unpublished(&self, sequence: u64) -> &T {
         assert!(self.unpublished_all().contains(&sequence), "sequence {sequence} is not ours");
-        slot(&self.slots, sequence).0.with(|slot| {
+        self.slots.slot(sequence).with(|slot| {
             // SAFETY: it is written, since it is before `next`, and its slot holds no later one,
             // since it is less than a lap before. Nobody writes but this end, which is borrowed.
             unsafe { (*slot).assume_init_ref() }
@@ -197,7 +231,7 @@ impl<T> Reader<T> {
     #[inline]
     pub(crate) fn get(&self, sequence: u64) -> &T {
         assert!(self.next <= sequence && sequence <= self.end, "sequence {sequence} is not ours");
-        slot(&self.slots, sequence).0.with(|slot| {
+        self.slots.slot(sequence).with(|slot| {
             // SAFETY: gate < next <= sequence <= end <= published (2), so it is written, and it is
             // not written again before `release`, which no reference outlives.
             unsafe { (*slot).assume_init_ref() }
@@ -236,5 +270,29 @@ impl<T> Drop for Reader<T> {
             self.gate.high_water.raise(self.writer.published.get() - self.released());
         }
         self.gate.close();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Short values lie side by side, and a longer one begins a cache line.
+    #[test]
+    fn a_line_has_several_short_values_or_one_long_one() {
+        fn distance<T>() -> usize {
+            let slots = Slots::<T>::new(4);
+            let place = |sequence| std::ptr::from_ref(slots.slot(sequence)).addr();
+            assert_eq!(place(4), place(0), "a lap later it is the same slot");
+            place(1) - place(0)
+        }
+        let lengths = [
+            distance::<u64>(),
+            distance::<[u64; 4]>(),
+            distance::<[u64; 5]>(),
+            distance::<[u64; 16]>(),
+        ];
+        assert_eq!(lengths, [8, 32, 64, 128]);
+        assert_eq!(std::ptr::from_ref(Slots::<[u8; 40]>::new(2).slot(1)).addr() % 64, 0);
     }
 }
