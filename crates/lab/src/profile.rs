@@ -194,18 +194,22 @@ impl VenueProfile {
             let subscriber = scope.spawn(|| receive(&socket, &is_over));
             let site = self.site(1, group);
             let loaded = site.and_then(|site| {
-                let (report, ()) = self.load(&site, || thread::sleep(self.duration))?;
                 // The status is printed ten times a second.
-                thread::sleep(SILENCE);
-                let published = site.venue.status();
-                let published = published.and_then(|it| it["market_data"]["messages"].as_u64());
+                let messages = || {
+                    thread::sleep(SILENCE);
+                    site.venue.status().and_then(|it| it["market_data"]["messages"].as_u64())
+                };
+                // Those about instruments are in the log and not sent: they are asked for again.
+                let before = messages().unwrap_or(0);
+                let (report, ()) = self.load(&site, || thread::sleep(self.duration))?;
+                let published = messages();
                 site.stop(&self.out)?;
-                Ok((report, published))
+                Ok((report, before, published))
             });
             is_over.store(true, Ordering::Relaxed);
             let (received, last) = subscriber.join().expect("the subscriber does not panic");
-            let (report, published) = loaded?;
-            let published = published.unwrap_or(last).max(last);
+            let (report, before, published) = loaded?;
+            let published = published.unwrap_or(last).max(last).saturating_sub(before);
             Ok(json!({
                 "bytes_asked": bytes,
                 "bytes_granted": granted,
