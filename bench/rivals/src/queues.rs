@@ -8,7 +8,9 @@ use disruptor::{
 };
 use std::sync::Arc;
 
-use lab::bench::queues::{Queue, QueueEntrant, QueueValue, ReadWords, WriteWords, value};
+use lab::bench::queues::{
+    Queue, QueueEntrant, QueueValue, ReadWords, WriteWords, value, write_each,
+};
 
 pub const QUEUES: &[QueueEntrant] = &[
     QueueEntrant::of::<Rtrb>(),
@@ -78,7 +80,7 @@ impl Queue for CrossbeamQueue {
 impl<const WORDS: usize> WriteWords<WORDS> for Shared<WORDS> {
     #[inline]
     fn write(&mut self, first: u64, count: usize) -> usize {
-        (first..).take(count).take_while(|number| self.0.push(value(*number)).is_ok()).count()
+        write_each(first, count, |value| self.0.push(value).is_ok())
     }
 }
 
@@ -110,7 +112,7 @@ impl Queue for CrossbeamChannel {
 impl<const WORDS: usize> WriteWords<WORDS> for ChannelWriter<WORDS> {
     #[inline]
     fn write(&mut self, first: u64, count: usize) -> usize {
-        (first..).take(count).take_while(|number| self.0.try_send(value(*number)).is_ok()).count()
+        write_each(first, count, |value| self.0.try_send(value).is_ok())
     }
 }
 

@@ -310,9 +310,7 @@ impl LotsByPrice {
         *self.node_mut(at) = node;
         at
     }
-}
 
-impl LotsByPrice {
     fn discard(&mut self, at: u32) {
         let free = self.free;
         self.node_mut(at).children[0] = free;

@@ -42,20 +42,20 @@ const SESSION: SessionId = SessionId(1);
 /// Bytes that a socket gives at once.
 const READ_BYTES: usize = 64 << 10;
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000_000);
-/// What is put off until the venue has answered: as many requests as a client may have outstanding.
+/// Requests by FIX without an answer, after which the reader of the next ones begins with none.
 const OUTSTANDING: usize = 1_024;
 
-/// A row: its name, the plain loop beside it, and one turn of each.
-type Turn = fn(&Material, &mut PairedRow);
-const ROWS: [(&str, &str, Turn); 8] = [
-    ("ouch-read", SUM, ouch_read),
-    ("ouch-write", COPY, ouch_write),
-    ("soupbintcp-read", SUM, soupbintcp_read),
-    ("soupbintcp-write", COPY, soupbintcp_write),
-    ("moldudp64-read", SUM, moldudp64_read),
-    ("moldudp64-write", COPY, moldudp64_write),
-    ("fix-read", SUM, fix_read),
-    ("fix-write", COPY, fix_write),
+/// A row: its name, the plain loop beside it, the messages of a turn, and one turn of each.
+type Row = (&'static str, &'static str, fn(&Material) -> &Messages, fn(&Material, &mut PairedRow));
+const ROWS: [Row; 8] = [
+    ("ouch-read", SUM, |it| &it.requests, ouch_read),
+    ("ouch-write", COPY, |it| &it.replies, ouch_write),
+    ("soupbintcp-read", SUM, |it| &it.requests, soupbintcp_read),
+    ("soupbintcp-write", COPY, |it| &it.replies, soupbintcp_write),
+    ("moldudp64-read", SUM, |it| &it.replies, moldudp64_read),
+    ("moldudp64-write", COPY, |it| &it.replies, moldudp64_write),
+    ("fix-read", SUM, |it| &it.fix_requests, fix_read),
+    ("fix-write", COPY, |it| &it.fix_reports, fix_write),
 ];
 const SUM: &str = "sum of the same bytes";
 const COPY: &str = "copy of the same messages";
@@ -64,24 +64,15 @@ const COPY: &str = "copy of the same messages";
 #[must_use]
 pub fn measure(options: &CodecOptions) -> Vec<PairedRow> {
     let material = Material::new(options);
-    let count = |name: &str| match name {
-        "ouch-read" | "soupbintcp-read" => material.requests.len(),
-        "fix-read" => material.fix_requests.len(),
-        "fix-write" => material.fix_reports.len(),
-        _ => material.replies.len(),
-    };
-    let mut rows: Vec<_> = ROWS
-        .iter()
-        .map(|(name, beside, _)| {
-            PairedRow::new(name, (beside, "message"), count(name) as u64, None)
-        })
-        .collect();
+    let mut rows = ROWS.map(|(name, beside, messages, _)| {
+        PairedRow::new(name, (beside, "message"), messages(&material).len() as u64, None)
+    });
     for _ in 0..options.runs {
-        for (row, (_, _, turn)) in rows.iter_mut().zip(ROWS) {
+        for (row, (.., turn)) in rows.iter_mut().zip(ROWS) {
             turn(&material, row);
         }
     }
-    rows
+    rows.into()
 }
 
 /// Messages one after the other, with where each ends.

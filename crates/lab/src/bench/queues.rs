@@ -1,8 +1,8 @@
 //! Queues between threads on the same work: the ring of the venue, the channel of the standard library, rivals.
 //!
 //! Start at [`Queue`], the interface of a queue, and [`measure`], which runs several in turns. The loops are the same
-//! for all: a writer offers values until they are taken, a reader takes what is there, and who finds nothing to do
-//! spins, then yields. So a queue's own way to wait is not measured.
+//! for all: a writer offers values until they are taken, a reader takes what is there, and a thread that finds nothing to
+//! do spins, then yields. So a queue's own way to wait is not measured.
 //!
 //! Invariant: each reader sees every value once and in order, or its queue does not agree; this is judged here.
 
@@ -60,6 +60,15 @@ pub trait ReadWords<const WORDS: usize>: Send {
 #[must_use]
 pub fn value<const WORDS: usize>(number: u64) -> QueueValue<WORDS> {
     [number; WORDS]
+}
+
+/// Writes values one by one, as far as `push` takes them: for a queue that cannot take several at a time.
+pub fn write_each<const WORDS: usize>(
+    first: u64,
+    count: usize,
+    mut push: impl FnMut(QueueValue<WORDS>) -> bool,
+) -> usize {
+    (first..).take(count).take_while(|number| push(value(*number))).count()
 }
 
 /// One kind of work.
@@ -443,7 +452,7 @@ impl Queue for StandardChannel {
 impl<const WORDS: usize> WriteWords<WORDS> for SyncSender<QueueValue<WORDS>> {
     #[inline]
     fn write(&mut self, first: u64, count: usize) -> usize {
-        (first..).take(count).take_while(|number| self.try_send(value(*number)).is_ok()).count()
+        write_each(first, count, |value| self.try_send(value).is_ok())
     }
 }
 

@@ -17,7 +17,7 @@ use venue::failure::Failure;
 
 /// Measure values from thread to thread, by the venue's ring and by the queues of others.
 ///
-/// All do the same work, in turns, by the same loops: who has nothing to do spins, then yields. `single`: values of 8
+/// All do the same work, in turns, by the same loops: a thread without work spins, then yields. `single`: values of 8
 /// bytes, written one by one, to one reader. `batch`: written by 16. `event`: values of 128 bytes, as the venue's rings
 /// have. `fan-out`: such values by 16 to three readers, each of which sees all. `round-trip`: one value at a time, to another
 /// thread and back. `one-thread`: 64 written, then 64 read, by the same thread, in CPU time; the others are wall time. A queue
