@@ -77,14 +77,41 @@ pub fn run(
     folder: &Path,
     clock: SystemClock,
 ) -> Result<AttackOutcome, Failure> {
-    let runs = (0..options.runs).map(|_| one_run(attack, options, folder, clock));
-    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    let cores = Cores::of(&os::allowed_cores().unwrap_or_default());
+    // The venue and the clients inherit the cores of this thread.
+    let runs = thread::scope(|scope| {
+        let runs = scope.spawn(|| {
+            let _ = os::pin_to_cores(&cores.of_venue);
+            (0..options.runs)
+                .map(|_| one_run(attack, options, &cores, folder, clock))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        runs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
     Ok(AttackOutcome::of_runs(&runs).expect("there is a run"))
+}
+
+/// Which cores of the machine have which part. Attackers have machines of their own, so they take no core from the venue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cores {
+    /// Those of the venue, the honest clients and the newcomers.
+    of_venue: Vec<usize>,
+    of_attackers: Vec<usize>,
+}
+
+impl Cores {
+    /// Half of them for each from four on. Fewer are too few for a venue: it has all, and attackers the second half.
+    fn of(allowed: &[usize]) -> Self {
+        let (first, second) = allowed.split_at(allowed.len() / 2);
+        let of_venue = if allowed.len() < 4 { allowed } else { first };
+        Self { of_venue: of_venue.to_vec(), of_attackers: second.to_vec() }
+    }
 }
 
 fn one_run(
     attack: &Attack,
     options: &AttackOptions,
+    cores: &Cores,
     folder: &Path,
     clock: SystemClock,
 ) -> Result<AttackOutcome, Failure> {
@@ -146,8 +173,8 @@ fn one_run(
         begin(Stage::Preparing);
         let attacker = scope.spawn(|| {
             // Where cores are few, figures should be of the venue, not of the attacker's use of a core.
-            let _ = os::lower_priority();
-            let _ = os::pin_to_cores(&cores_of_attackers());
+            let _ = os::run_in_idle_time();
+            let _ = os::pin_to_cores(&cores.of_attackers);
             attack.run(target);
         });
         outcome.prepared = wait(clock, options.prepare_max, || target.has_begun());
@@ -193,12 +220,6 @@ fn one_run(
     outcome.journal_bytes = journal_bytes(&journal)?;
     fs::remove_dir_all(&journal).map_err(|error| unusable(&journal, &error))?;
     Ok(outcome)
-}
-
-/// The second half of the cores, or the only one: attackers have machines of their own, and no part of the venue's.
-fn cores_of_attackers() -> Vec<usize> {
-    let cores = os::allowed_cores().unwrap_or_default();
-    cores[cores.len() / 2..].to_vec()
 }
 
 type SharedTimeline = Arc<Mutex<Timeline>>;
@@ -355,6 +376,16 @@ fn journal_bytes(folder: &Path) -> Result<u64, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Venue and attackers share no core from four on; nobody is without one.
+    #[test]
+    fn cores_are_parted_from_four_on() {
+        let cores = |count: usize| Cores::of(&(0..count).collect::<Vec<_>>());
+        assert_eq!(cores(4), Cores { of_venue: vec![0, 1], of_attackers: vec![2, 3] });
+        assert_eq!(cores(5), Cores { of_venue: vec![0, 1], of_attackers: vec![2, 3, 4] });
+        assert_eq!(cores(2), Cores { of_venue: vec![0, 1], of_attackers: vec![1] });
+        assert_eq!(cores(1), Cores { of_venue: vec![0], of_attackers: vec![0] });
+    }
 
     /// The written configuration is valid.
     #[test]

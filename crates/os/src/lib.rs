@@ -47,8 +47,9 @@ pub use stream_ring::{ReceivedBytes, STREAM_TOKEN_MAX, StreamEnd, StreamEvent, S
 pub use system_files::{ProcessorTicks, SystemFiles};
 pub use terminal::HiddenInput;
 pub use thread::{
-    InstructionCounter, allowed_cores, lower_priority, pin_to_core, pin_to_cores, process_cpu_ns,
-    thread_core_wait_ns, thread_cpu_ns, thread_page_faults, wake_promptly,
+    InstructionCounter, allowed_cores, ask_for_short_slices, lower_priority, pin_to_core,
+    pin_to_cores, process_cpu_ns, run_in_idle_time, thread_core_wait_ns, thread_cpu_ns,
+    thread_page_faults, wake_promptly,
 };
 pub use uring::Uring;
 
