@@ -62,7 +62,7 @@ use intake::{
 use money::Money;
 use operator::{requests::Operators, trades::Trades};
 use state::hash::{self, StateHash};
-use trading::{iceberg::Icebergs, in_steps::HalfMatchedLine};
+use trading::{iceberg::Icebergs, in_steps::HalfMatched, instrument_queue::InstrumentQueue};
 
 /// The state of the exchange; [`Engine::apply`] is the only way to change it.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ pub struct Engine {
     /// Auctions that later inputs go on with.
     auction_line: AuctionLine,
     /// Orders that later inputs trade on.
-    half_matched: HalfMatchedLine,
+    half_matched: InstrumentQueue<HalfMatched>,
     /// Blocked scopes, sorted.
     blocks: Vec<Scope>,
     trades: Trades,
@@ -157,7 +157,7 @@ impl Engine {
             channels: Vec::new(),
             pending_cancels: PendingCancels::new(hash::PENDING_CANCEL),
             auction_line: AuctionLine::default(),
-            half_matched: HalfMatchedLine::default(),
+            half_matched: InstrumentQueue::default(),
             blocks: Vec::new(),
             trades: Trades::new(),
             operators: Operators::default(),

@@ -8,3 +8,4 @@ pub(crate) mod live;
 pub(crate) mod self_match;
 pub(crate) mod on_match;
 pub(crate) mod in_steps;
+pub(crate) mod instrument_queue;

@@ -10,7 +10,7 @@
 //! Invariant: an instrument is in line at most once, exactly while its status says that it
 //! uncrosses; and what is still to trade can.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 
 use market::{
     CancelReason, CommandKind, Event, InstrumentId, OrderId, OrderKey, Phase, PhaseCause, Price,
@@ -26,6 +26,7 @@ use crate::{
     operator::venue_commands::PhaseStep,
     order::Order,
     state::hash::{self, StateHash},
+    trading::instrument_queue::{InstrumentQueue, Queued},
 };
 
 /// The most trades of auctions in a command, and as many again before each later input; the begin
@@ -73,8 +74,11 @@ impl PhaseStep {
     }
 }
 
-impl Uncrossing {
-    /// Its element of the state hash, at this place in line.
+impl Queued for Uncrossing {
+    fn instrument_id(&self) -> InstrumentId {
+        self.instrument_id
+    }
+
     fn hash(&self, place: u64) -> u64 {
         let Self { instrument_id, step, next, cross, reserved } = self;
         let traded = cross.map_or([u128::MAX; 3], |it| [it.price.0.into(), it.paired, it.missing]);
@@ -100,9 +104,7 @@ impl Uncrossing {
 /// The auctions that are not over, and what waits until none is left.
 #[derive(Debug)]
 pub(crate) struct AuctionLine {
-    line: VecDeque<Uncrossing>,
-    /// The place of the first: how many went before it since the line was last empty.
-    first: u64,
+    pub(crate) line: InstrumentQueue<Uncrossing>,
     /// Orders that are canceled when no auction is left.
     pub(crate) held: PendingCancels,
     /// Orders that come in when nothing trades in steps in their instrument.
@@ -122,15 +124,11 @@ pub(crate) struct WaitingOrders {
 impl Default for AuctionLine {
     fn default() -> Self {
         let (line, waiting, ready) = Default::default();
-        Self { line, first: 0, held: PendingCancels::new(hash::HELD_CANCEL), waiting, ready }
+        Self { line, held: PendingCancels::new(hash::HELD_CANCEL), waiting, ready }
     }
 }
 
 impl AuctionLine {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty()
-    }
-
     /// Follows a change of the orders that wait in an instrument, or of whether it trades in steps.
     pub(crate) fn settle_waiting(&mut self, instrument_id: InstrumentId, is_uncrossing: bool) {
         let Some(waiting) = self.waiting.get_mut(&instrument_id) else { return };
@@ -154,35 +152,9 @@ impl AuctionLine {
         !self.line.is_empty() || !self.held.is_empty() || !self.waiting.is_empty()
     }
 
-    /// The auctions, each with the place of the first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Uncrossing)> {
-        self.line.iter().map(|it| (self.first, it))
-    }
-
-    fn push(&mut self, uncrossing: Uncrossing, hash: &mut StateHash) {
-        hash.add(uncrossing.hash(self.first + self.line.len() as u64));
-        self.line.push_back(uncrossing);
-    }
-
-    fn pop(&mut self, hash: &mut StateHash) -> Option<Uncrossing> {
-        let uncrossing = self.line.pop_front()?;
-        hash.remove(uncrossing.hash(self.first));
-        self.first = if self.line.is_empty() { 0 } else { self.first + 1 };
-        Some(uncrossing)
-    }
-
-    /// Changes the auction at an index of the line.
-    fn change(&mut self, index: usize, to: Uncrossing, hash: &mut StateHash) {
-        let place = self.first + index as u64;
-        hash.change(self.line[index].hash(place), to.hash(place));
-        self.line[index] = to;
-    }
-
     /// Adds the elements of the state hash.
     pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
-        for (uncrossing, place) in self.line.iter().zip(self.first..) {
-            hash.add(uncrossing.hash(place));
-        }
+        self.line.add_hashes(hash);
         self.held.add_hashes(hash);
     }
 }
@@ -198,7 +170,7 @@ impl Engine {
         self.forget_first_indication(instrument_id);
         let uncrossing =
             Uncrossing { instrument_id, step: *step, next: None, cross: None, reserved: 0 };
-        self.auction_line.push(uncrossing, &mut self.hash);
+        self.auction_line.line.push(uncrossing, &mut self.hash);
     }
 
     /// The phase that an instrument gets next, while it uncrosses.
@@ -206,30 +178,23 @@ impl Engine {
         if !self.trading(instrument_id).is_uncrossing {
             return None;
         }
-        let to = self.find_auction(instrument_id).map(|(_, uncrossing)| uncrossing.step.to);
-        // It has a half-matched order.
-        Some(to.unwrap_or(Phase::Continuous))
+        let uncrossing = self.auction_line.line.find(instrument_id);
+        // Without one it has a half-matched order.
+        Some(uncrossing.map_or(Phase::Continuous, |it| it.step.to))
     }
 
     /// A change of phase that follows when the auction of an instrument is over, or its half-matched
     /// order has traded.
     pub(crate) fn change_phase_later(&mut self, instrument_id: InstrumentId, step: &PhaseStep) {
-        let Some((index, uncrossing)) = self.find_auction(instrument_id) else {
-            return self.half_matched.follow_with(instrument_id, step, &mut self.hash);
-        };
-        let changed = Uncrossing { next: Some(*step), ..uncrossing };
-        self.auction_line.change(index, changed, &mut self.hash);
+        let Self { auction_line, half_matched, hash, .. } = self;
+        let has_one = auction_line.line.change(instrument_id, hash, |it| it.next = Some(*step))
+            || half_matched.change(instrument_id, hash, |it| it.next = Some(*step));
+        assert!(has_one, "the instrument uncrosses");
     }
 
     /// True if the auction of an instrument began and its lots are still to be counted.
     pub(super) fn is_counting(&self, instrument_id: InstrumentId) -> bool {
-        self.find_auction(instrument_id).is_some_and(|(_, it)| it.cross.is_none())
-    }
-
-    fn find_auction(&self, instrument_id: InstrumentId) -> Option<(usize, Uncrossing)> {
-        let line = &self.auction_line.line;
-        let index = line.iter().position(|it| it.instrument_id == instrument_id)?;
-        Some((index, line[index]))
+        self.auction_line.line.find(instrument_id).is_some_and(|it| it.cross.is_none())
     }
 
     /// Makes the next trades of the auctions in line, and ends those that have no more.
@@ -253,7 +218,8 @@ impl Engine {
                 self.pair(instrument_id, &mut cross, phase, emit);
             }
             if cross.missing == 0 {
-                self.auction_line.pop(&mut self.hash);
+                self.auction_line.line.pop(&mut self.hash);
+                self.auction_line.line.begin_anew_if_empty();
                 self.change_trading(instrument_id, |trading| trading.is_uncrossing = false);
                 self.end_auction(instrument_id, &cross, phase, emit);
                 self.complete_phase_change(instrument_id, &uncrossing.step, emit);
@@ -261,8 +227,8 @@ impl Engine {
                     self.change_phase(instrument_id, &next, emit);
                 }
             } else {
-                let changed = Uncrossing { cross: Some(cross), ..uncrossing };
-                self.auction_line.change(0, changed, &mut self.hash);
+                let Self { auction_line, hash, .. } = self;
+                auction_line.line.change(instrument_id, hash, |it| it.cross = Some(cross));
             }
         }
         self.plan_resumption();
@@ -367,14 +333,9 @@ impl Engine {
                 return Err("lots");
             }
         }
-        if self.auction_line.line.is_empty() {
-            self.auction_line.first = first;
-        }
-        if first != self.auction_line.first {
-            return Err("place");
-        }
+        self.auction_line.line.restore_first(first)?;
         self.change_trading(instrument_id, |trading| trading.is_uncrossing = true);
-        self.auction_line.push(uncrossing, &mut self.hash);
+        self.auction_line.line.push(uncrossing, &mut self.hash);
         Ok(())
     }
 
@@ -382,7 +343,8 @@ impl Engine {
     pub(crate) fn check_auction_line(&self) {
         let uncrossing = self.books.iter().filter(|book| book.trading.is_uncrossing).count();
         assert_eq!(uncrossing, self.auction_line.line.len() + self.half_matched.len());
-        for (index, it) in self.auction_line.line.iter().enumerate() {
+        self.auction_line.line.check();
+        for (index, (_, it)) in self.auction_line.line.iter().enumerate() {
             assert!(self.trading(it.instrument_id).is_uncrossing, "{it:?}");
             assert!(it.cross.is_none_or(|cross| index == 0 && cross.missing != 0), "{it:?}");
         }

@@ -513,7 +513,7 @@ impl Engine {
     /// others.
     #[cold]
     pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
-        let was_empty = self.auction_line.is_empty();
+        let was_empty = self.auction_line.line.is_empty();
         while self.looks.are_left()
             && let Some((at_ns, instrument_id)) = self.auctions.first().copied()
             && at_ns <= due_ns

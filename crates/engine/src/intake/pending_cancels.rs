@@ -319,7 +319,7 @@ impl Engine {
     /// Once no auction and no half-matched order is left, the next cancel that waited for one.
     fn next_held_cancel(&mut self) -> Option<PendingCancel> {
         let Self { auction_line, half_matched, hash, .. } = self;
-        let are_free = auction_line.is_empty() && half_matched.is_empty();
+        let are_free = auction_line.line.is_empty() && half_matched.is_empty();
         if are_free { auction_line.held.pop(hash)?.order() } else { None }
     }
 

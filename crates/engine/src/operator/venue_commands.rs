@@ -76,7 +76,7 @@ impl Engine {
             reason: set.reason,
             release_s: set.release_s,
         };
-        let was_empty = self.auction_line.is_empty();
+        let was_empty = self.auction_line.line.is_empty();
         if set.symbol.is_blank() {
             for number in 1..=self.books.len() {
                 let instrument_id = InstrumentId(number as u16);

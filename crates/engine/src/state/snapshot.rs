@@ -242,10 +242,14 @@ impl Engine {
             out.write(&next);
             out.write(&waiting);
         });
-        out.section(Section::Auctions, self.auction_line.iter(), |out, (first, uncrossing)| {
-            out.write(&first);
-            out.write(uncrossing);
-        });
+        out.section(
+            Section::Auctions,
+            self.auction_line.line.iter(),
+            |out, (first, uncrossing)| {
+                out.write(&first);
+                out.write(uncrossing);
+            },
+        );
         let counts = self.books.iter().filter_map(|book| {
             let counted = book.count.as_ref()?.counted;
             (counted != Counted::default()).then(|| (book.instrument().instrument_id, counted))

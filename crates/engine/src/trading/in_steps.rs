@@ -10,13 +10,14 @@
 //! Invariant: an instrument has one half-matched order at most, exactly while its status says that it
 //! uncrosses in continuous trading; and that order can trade on.
 
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use market::{Event, InstrumentId, Lots, OrderKey, OrderType, Phase, Price, Side, encoded};
 
 use super::{
     iceberg::Rounds,
     incoming::{CameIn, Cut},
+    instrument_queue::Queued,
 };
 use crate::{
     Engine,
@@ -26,10 +27,7 @@ use crate::{
     intake::classify::EntryTerms,
     operator::venue_commands::PhaseStep,
     order::Order,
-    state::{
-        hash::{self, StateHash},
-        view::queue,
-    },
+    state::{hash, view::queue},
 };
 
 /// The most resting orders that an order meets in a step; an iceberg counts as
@@ -48,7 +46,7 @@ pub(crate) struct HalfMatched {
     pub(crate) reserved: u128,
     taken: TakenRounds,
     /// The change of phase that follows, if a command asked for one meanwhile.
-    next: Option<PhaseStep>,
+    pub(crate) next: Option<PhaseStep>,
     /// What [`TakenRounds`] says, and a tally that follows from the book.
     rounds: Rounds,
 }
@@ -76,8 +74,11 @@ fn key_word(key: &OrderKey) -> u64 {
     u64::from(session_id.0) << 40 | u64::from(channel) << 32 | u64::from(user_ref_num)
 }
 
-impl HalfMatched {
-    /// Its element of the state hash, at this place in line.
+impl Queued for HalfMatched {
+    fn instrument_id(&self) -> InstrumentId {
+        self.instrument_id
+    }
+
     fn hash(&self, place: u64) -> u64 {
         let Self { key, instrument_id, limit, price_last, reserved, taken, next, .. } = self;
         let price = |price: &Option<Price>| price.map_or(u64::MAX, |price| price.0);
@@ -102,71 +103,6 @@ impl HalfMatched {
             next.map_or(u64::MAX, |next| next.word()),
             next.map_or(0, |next| hash::word(&next.reason)),
         ])
-    }
-}
-
-/// The half-matched orders, in the order of their turns.
-#[derive(Debug, Default)]
-pub(crate) struct HalfMatchedLine {
-    line: VecDeque<HalfMatched>,
-    /// The place of the first: how many turns there were since the line was last empty.
-    first: u64,
-}
-
-impl HalfMatchedLine {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.line.len()
-    }
-
-    /// The half-matched orders, each with the place of the first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &HalfMatched)> {
-        self.line.iter().map(|it| (self.first, it))
-    }
-
-    fn push(&mut self, half: HalfMatched, hash: &mut StateHash) {
-        hash.add(half.hash(self.first + self.line.len() as u64));
-        self.line.push_back(half);
-    }
-
-    fn pop(&mut self, hash: &mut StateHash) -> Option<HalfMatched> {
-        let half = self.line.pop_front()?;
-        hash.remove(half.hash(self.first));
-        self.first += 1;
-        Some(half)
-    }
-
-    /// Begins to count anew, if none is left.
-    fn settle(&mut self) {
-        if self.line.is_empty() {
-            self.first = 0;
-        }
-    }
-
-    /// Adds the elements of the state hash.
-    pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
-        for (half, place) in self.line.iter().zip(self.first..) {
-            hash.add(half.hash(place));
-        }
-    }
-
-    /// A change of phase follows when the order of an instrument, if it has one, has traded.
-    pub(crate) fn follow_with(
-        &mut self,
-        instrument_id: InstrumentId,
-        step: &PhaseStep,
-        hash: &mut StateHash,
-    ) {
-        for (half, place) in self.line.iter_mut().zip(self.first..) {
-            if half.instrument_id == instrument_id {
-                let before = half.hash(place);
-                half.next = Some(*step);
-                hash.change(before, half.hash(place));
-            }
-        }
     }
 }
 
@@ -238,7 +174,7 @@ impl Engine {
             half.reserved = self.money.suspend_market();
             return self.line_up_half_matched(half);
         }
-        self.half_matched.settle();
+        self.half_matched.begin_anew_if_empty();
         let instrument_id = order.instrument_id;
         self.change_trading(instrument_id, |trading| trading.is_uncrossing = false);
         let mut order = self.take(slot);
@@ -295,12 +231,7 @@ impl Engine {
         if book.trading.is_uncrossing || book.trading.phase != Phase::Continuous {
             return Err("instrument");
         }
-        if self.half_matched.is_empty() {
-            self.half_matched.first = first;
-        }
-        if first != self.half_matched.first {
-            return Err("place");
-        }
+        self.half_matched.restore_first(first)?;
         self.change_trading(half.instrument_id, |trading| trading.is_uncrossing = true);
         self.line_up_half_matched(half);
         Ok(())
@@ -313,9 +244,8 @@ impl Engine {
         if self.contingents.iter().filter(is_half).count() != self.half_matched.len() {
             return Err("key");
         }
-        for index in 0..self.half_matched.len() {
-            let HalfMatched { key, instrument_id, limit, taken, reserved, .. } =
-                self.half_matched.line[index].clone();
+        let all: Vec<_> = self.half_matched.iter().map(|(_, half)| half.clone()).collect();
+        for HalfMatched { key, instrument_id, limit, taken, reserved, .. } in all {
             let slot = self.find(key).ok_or("key")?;
             let order = self.pool[slot].order;
             let id = self.contingents.find(slot).ok_or("key")?;
@@ -351,13 +281,14 @@ impl Engine {
                     rounds.count_in(price, reserve, iceberg.shown_quantity.quantity());
                 }
             }
-            self.half_matched.line[index].rounds = rounds;
+            self.half_matched.find_mut(instrument_id).ok_or("instrument")?.rounds = rounds;
         }
         Ok(())
     }
 
     /// Checks that half-matched orders can trade on, and are in line once.
     pub(crate) fn check_half_matched(&self) {
+        self.half_matched.check();
         for (_, half) in self.half_matched.iter() {
             let slot = self.find(half.key).expect("it is live");
             let order = &self.pool[slot].order;
