@@ -23,7 +23,7 @@ use market::{
 use self::{copies::numbered_id, instruments::Listing, messages::Report};
 use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Directory, Refusal, Version,
-    names::Names,
+    linear_map::LinearMap,
     note::{ClOrdId, FixNote, LogonNote, PageNote, RequestNote},
     refusal::{order_reject_code, reject_text},
     time::TimeText,
@@ -31,11 +31,13 @@ use super::{
 
 /// ClOrdIDs of done orders and of requests that are kept, to reject a second use and to report busts.
 const IDS_MAX: usize = 65_536;
+/// Kept ids that are looked at when one more is kept, so that ids of done orders behind live ones are found in time.
+const LOOKS_PER_ID: usize = 4;
 /// Trades that are kept, to report corrections.
 const TRADES_MAX: usize = 65_536;
 
 /// An order, and what became of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportedOrder {
     /// ClOrdID of its newest accepted link.
     id: ClOrdId,
@@ -108,6 +110,17 @@ impl ReportedOrder {
     }
 }
 
+/// A trade of which a correction can be reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeptTrade {
+    trade_id: u64,
+    /// In ticks.
+    price: u64,
+    lots: u64,
+}
+
+encoded! { KeptTrade { trade_id, price, lots } }
+
 /// The messages to one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reports {
@@ -115,15 +128,15 @@ pub struct Reports {
     /// When its numbers began, in nanoseconds since the Unix epoch; 0 is long ago.
     begun_ns: u64,
     /// By UserRefNum.
-    orders: BTreeMap<u32, ReportedOrder>,
+    orders: LinearMap<u32, ReportedOrder>,
     /// UserRefNum by ClOrdID; 0 for a request that is no order.
-    ids: Names<u32>,
+    ids: LinearMap<ClOrdId, u32>,
     /// All ids, oldest first.
     history: VecDeque<ClOrdId>,
     /// Requests whose commands have not had their effect yet.
     pending: VecDeque<RequestNote>,
-    /// Price in ticks and lots of the newest trades, by TradeId.
-    trades: BTreeMap<u64, (u64, u64)>,
+    /// The newest trades, by TradeId.
+    trades: VecDeque<KeptTrade>,
     /// The list of instruments that has not been sent to its end.
     listing: Option<Listing>,
     /// True for a drop copy session.
@@ -177,11 +190,11 @@ impl Reports {
                 mass_accepted: false,
             },
             begun_ns: 0,
-            orders: BTreeMap::new(),
-            ids: Names::default(),
+            orders: LinearMap::default(),
+            ids: LinearMap::default(),
             history: VecDeque::new(),
             pending: VecDeque::new(),
-            trades: BTreeMap::new(),
+            trades: VecDeque::new(),
             listing: None,
             is_drop_copy: false,
             sources: Vec::new(),
@@ -219,7 +232,7 @@ impl Reports {
     /// was not used, or so long ago that it is forgotten.
     #[must_use]
     pub fn number(&self, id: &ClOrdId) -> Option<u32> {
-        self.ids.get(id)
+        self.ids.get(id).copied()
     }
 
     /// The order of a UserRefNum.
@@ -417,7 +430,7 @@ impl Reports {
         if request.msg_type == b'q' {
             return self.mass_cancel_report(request, time, send);
         }
-        let is_known = self.orders.contains_key(&request.original);
+        let is_known = self.orders.contains(&request.original);
         let (code, text) =
             if is_known { (0, "too late: the order is done") } else { (1, "unknown order") };
         self.reject_cancel(request, code, text, time, send);
@@ -618,14 +631,14 @@ impl Reports {
     ) {
         for party in [&trade.maker, &trade.taker] {
             let number = party.key.user_ref_num;
-            if !is_own(&party.key) || !self.orders.contains_key(&number) {
+            if !is_own(&party.key) || !self.orders.contains(&number) {
                 continue;
             }
             let reference = Some(broken.unwrap_or(trade.trade_id));
             let text = "trade undone by the venue";
             let old = match broken {
                 None => Some((trade.price.0, trade.quantity.0)),
-                Some(broken) => self.trades.get(&broken.0).copied(),
+                Some(broken) => self.kept_trade(broken),
             };
             if let (Some((price, lots)), Some(order)) = (old, self.orders.get_mut(&number)) {
                 order.executed = order.executed.saturating_sub(lots);
@@ -648,10 +661,29 @@ impl Reports {
     }
 
     fn keep_trade(&mut self, trade_id: TradeId, price: u64, quantity: Quantity) {
-        self.trades.insert(trade_id.0, (price, quantity.0));
-        if TRADES_MAX < self.trades.len() {
-            self.trades.pop_first();
+        let kept = KeptTrade { trade_id: trade_id.0, price, lots: quantity.0 };
+        // Nearly all are newer than those that are kept; both orders of one may be of the session.
+        let at = match self.trades.back() {
+            Some(last) if trade_id.0 <= last.trade_id => self.place_of_trade(trade_id),
+            _ => self.trades.len(),
+        };
+        match self.trades.get_mut(at) {
+            Some(same) if same.trade_id == trade_id.0 => *same = kept,
+            _ => self.trades.insert(at, kept),
         }
+        if TRADES_MAX < self.trades.len() {
+            self.trades.pop_front();
+        }
+    }
+
+    /// Price in ticks and lots of a trade that is kept.
+    fn kept_trade(&self, trade_id: TradeId) -> Option<(u64, u64)> {
+        let kept = self.trades.get(self.place_of_trade(trade_id))?;
+        (kept.trade_id == trade_id.0).then_some((kept.price, kept.lots))
+    }
+
+    fn place_of_trade(&self, trade_id: TradeId) -> usize {
+        self.trades.partition_point(|kept| kept.trade_id < trade_id.0)
     }
 
     fn take_pending(&mut self, msg_type: u8, number: u32) -> Option<RequestNote> {
@@ -670,18 +702,20 @@ impl Reports {
         self.session.number_last = self.session.number_last.max(number);
     }
 
-    /// Keeps an id, and forgets the oldest that is not the name of a live order.
+    /// Keeps an id. Where too many are kept it looks at a few of the oldest, and forgets those that are not the name of a
+    /// live order. The work does not grow with the orders that are live.
     fn remember(&mut self, id: ClOrdId, number: u32) {
         if self.ids.insert(id, number).is_none() {
             self.history.push_back(id);
         }
-        let mut live = 0;
-        while IDS_MAX + live < self.history.len() {
+        for _ in 0..LOOKS_PER_ID {
+            if self.history.len() <= IDS_MAX {
+                break;
+            }
             let Some(oldest) = self.history.pop_front() else { return };
-            let number = self.ids.get(&oldest).unwrap_or(0);
+            let number = self.ids.get(&oldest).copied().unwrap_or(0);
             if self.orders.get(&number).is_some_and(|order| order.end == 0) {
                 self.history.push_back(oldest);
-                live += 1;
             } else {
                 self.ids.remove(&oldest);
                 self.orders.remove(&number);
@@ -734,5 +768,64 @@ const fn cancel_words(reason: CancelReason) -> (u8, &'static str) {
         CancelReason::EndOfDay => (b'C', "end of day"),
         CancelReason::Linked => (b'4', "linked order"),
         CancelReason::Unpaid => (b'4', "insufficient balance"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{copies::numbered_id, *};
+
+    fn session() -> Reports {
+        let (venue, client) = (Text::new("V").unwrap(), Text::new("C").unwrap());
+        let version = Version::Fix44;
+        Reports::new(&LogonNote {
+            version,
+            reset: true,
+            counted: 1,
+            heartbeat_s: 30,
+            venue,
+            client,
+        })
+    }
+
+    /// However many orders are live, an id more costs a few looks, and when they are done their ids are forgotten.
+    #[test]
+    fn an_id_costs_a_few_looks() {
+        let mut reports = session();
+        let live_count = IDS_MAX as u32 + 1_000;
+        for number in 1..=live_count {
+            reports.orders.insert(number, ReportedOrder::default());
+            reports.remember(numbered_id(number), number);
+        }
+        assert_eq!(reports.history.len(), live_count as usize, "the ids of live orders are kept");
+        let fifth = reports.history[LOOKS_PER_ID];
+        reports.remember(numbered_id(live_count + 1), 0);
+        assert_eq!(reports.history[0], fifth);
+        for number in 1..=live_count {
+            reports.orders.get_mut(&number).unwrap().end = b'2';
+        }
+        for number in live_count + 2..live_count + 1_000 {
+            reports.remember(numbered_id(number), 0);
+        }
+        assert_eq!(reports.history.len(), IDS_MAX);
+        assert_eq!(reports.ids.len(), IDS_MAX);
+        assert_eq!(reports.number(&numbered_id(live_count + 1)), Some(0));
+    }
+
+    /// A trade is found while it is kept; the same trade again replaces itself.
+    #[test]
+    fn trades_are_kept_by_number() {
+        let mut reports = session();
+        for number in [2, 4, 4, 9, 7] {
+            reports.keep_trade(TradeId(number), number * 10, Quantity(number));
+        }
+        let ids: Vec<u64> = reports.trades.iter().map(|trade| trade.trade_id).collect();
+        assert_eq!(ids, [2, 4, 7, 9]);
+        assert_eq!(reports.kept_trade(TradeId(7)), Some((70, 7)));
+        assert_eq!(reports.kept_trade(TradeId(8)), None);
+        for number in 10..10 + TRADES_MAX as u64 {
+            reports.keep_trade(TradeId(number), 1, Quantity(1));
+        }
+        assert_eq!((reports.trades.len(), reports.kept_trade(TradeId(9))), (TRADES_MAX, None));
     }
 }

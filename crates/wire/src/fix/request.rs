@@ -13,7 +13,7 @@ use market::{
 
 use super::{
     Message, Refusal, Reports, Version,
-    names::Names,
+    linear_map::LinearMap,
     note::{ClOrdId, FixNote, QueryNote, RequestNote},
     text::business_reject,
     time::{read_date, read_time},
@@ -28,9 +28,9 @@ const LOOKS_PER_NAME: usize = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Intake {
     /// Orders and requests by their ClOrdID.
-    in_flight: Names<Named>,
+    in_flight: LinearMap<ClOrdId, Named>,
     /// Each name of `in_flight` once: the one to be looked at next is first.
-    names: VecDeque<ClOrdId>,
+    names: VecDeque<Unanswered>,
     /// Highest UserRefNum assigned.
     number_last: u32,
 }
@@ -45,6 +45,15 @@ struct Named {
     symbol: Symbol,
     side: u8,
     is_plain: bool,
+}
+
+/// What tells whether the log has answered a request.
+#[derive(Clone, Copy, Debug)]
+struct Unanswered {
+    id: ClOrdId,
+    /// As in [`Named`].
+    number: u32,
+    after: u32,
 }
 
 /// The part of a request that is the same for an order and a replacement.
@@ -93,7 +102,7 @@ impl Intake {
         let quantity = lots(message, 38);
         request.quantity = quantity.unwrap_or_default();
         let number_last = self.number_last.max(reports.number_last());
-        if reports.number(&id).is_some() || self.in_flight.get(&id).is_some() {
+        if reports.number(&id).is_some() || self.in_flight.contains(&id) {
             // What is sent again under its old name has its answer already.
             if message.is_yes(43) || message.is_yes(97) {
                 return commands.push(note(FixNote::End { counted }));
@@ -162,31 +171,33 @@ impl Intake {
             let (symbol, side, is_plain) = (order.symbol(), order.side(), order.is_plain());
             Some(Named { number, after: 0, symbol, side, is_plain })
         });
-        known.or_else(|| self.in_flight.get(&id)).filter(|named| named.number > 0)
+        known.or_else(|| self.in_flight.get(&id).copied()).filter(|named| named.number > 0)
     }
 
     /// Adds a name, and forgets a few that the log has answered. The work does not grow with the requests that wait.
     fn add(&mut self, id: ClOrdId, named: Named, reports: &Reports) {
         for _ in 0..LOOKS_PER_NAME {
             let Some(oldest) = self.names.pop_front() else { break };
-            if self.is_answered(&oldest, reports) {
-                self.in_flight.remove(&oldest);
+            if oldest.is_answered(reports) {
+                self.in_flight.remove(&oldest.id);
             } else {
                 self.names.push_back(oldest);
             }
         }
+        let Named { number, after, .. } = named;
         if self.in_flight.insert(id, named).is_none() {
-            self.names.push_back(id);
+            self.names.push_back(Unanswered { id, number, after });
         }
     }
+}
 
+impl Unanswered {
     /// True if the log has the order of this name, or its request, and all numbers before.
-    fn is_answered(&self, id: &ClOrdId, reports: &Reports) -> bool {
-        let named = self.in_flight.get(id).expect("each of the names is in flight");
+    fn is_answered(&self, reports: &Reports) -> bool {
         let last = reports.number_last();
         let is_known =
-            if named.number > 0 { named.number <= last } else { reports.number(id).is_some() };
-        is_known && named.after <= last
+            if self.number > 0 { self.number <= last } else { reports.number(&self.id).is_some() };
+        is_known && self.after <= last
     }
 }
 

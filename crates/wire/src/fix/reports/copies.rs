@@ -86,7 +86,7 @@ impl Reports {
     /// Takes up an order that trades and was live before its session was copied, with what its trade says of it.
     pub(super) fn know_order(&mut self, traded: &Traded, fill: &Fill, directory: &Directory) {
         let number = fill.key.user_ref_num;
-        if self.copied.is_none() || self.orders.contains_key(&number) {
+        if self.copied.is_none() || self.orders.contains(&number) {
             return;
         }
         let Some(listed) = directory.get(traded.instrument_id) else { return };

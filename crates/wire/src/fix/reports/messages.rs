@@ -222,8 +222,8 @@ impl Reports {
 
     /// The answer to an order status request.
     pub(super) fn status(&mut self, request: &RequestNote, time: Timestamp, send: SendMessage<'_>) {
-        let number = self.ids.get(&request.id).unwrap_or(0);
-        if self.orders.contains_key(&number) {
+        let number = self.ids.get(&request.id).copied().unwrap_or(0);
+        if self.orders.contains(&number) {
             self.report(number, &Report::of(b'I'), time, send);
         } else {
             self.reject_order(request, 5, "unknown order", time, send);

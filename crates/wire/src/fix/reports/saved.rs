@@ -7,7 +7,7 @@ use market::{
     bytes::{ByteReader, ByteWriter},
 };
 
-use super::{Header, Reports, instruments::Listing};
+use super::{Header, KeptTrade, Reports, instruments::Listing};
 use crate::pieces::Pieces;
 
 impl Reports {
@@ -48,27 +48,23 @@ impl Reports {
     }
 
     fn save_orders(&self, pieces: &mut Pieces<'_>) {
-        for (number, order) in &self.orders {
+        for number in self.orders.sorted_keys() {
             pieces.record(b'O', |out| {
-                out.write(number);
-                out.write(order);
+                out.write(&number);
+                out.write(self.orders.get(&number).expect("it is one of its keys"));
             });
         }
         for id in &self.history {
             pieces.record(b'I', |out| {
                 out.write(id);
-                out.write(&self.ids.get(id).expect("the history has ids that are kept"));
+                out.write(self.ids.get(id).expect("the history has ids that are kept"));
             });
         }
         for request in &self.pending {
             pieces.record(b'P', |out| out.write(request));
         }
-        for (trade_id, (price, lots)) in &self.trades {
-            pieces.record(b'T', |out| {
-                out.write(trade_id);
-                out.write(price);
-                out.write(lots);
-            });
+        for trade in &self.trades {
+            pieces.record(b'T', |out| out.write(trade));
         }
     }
 
@@ -132,9 +128,11 @@ impl Reports {
                 self.ids.insert(id, from.read("number")?);
             }
             b'T' => {
-                let trade_id = from.read("trade")?;
-                let trade = (from.read("price")?, from.read("lots")?);
-                self.trades.insert(trade_id, trade);
+                let trade: KeptTrade = from.read("trade")?;
+                if self.trades.back().is_some_and(|last| trade.trade_id <= last.trade_id) {
+                    return Err(DecodeError::Field("trade"));
+                }
+                self.trades.push_back(trade);
             }
             b'P' => self.pending.push_back(from.read("request")?),
             kind => return Err(DecodeError::Kind(kind)),

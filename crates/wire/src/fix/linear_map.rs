@@ -1,0 +1,301 @@
+//! A map whose keys clients choose, by linear hashing.
+//!
+//! Invariant: what it answers depends on what was put and removed, never on the places of keys. Keys chosen to share a
+//! place cost what they cost in a sorted map. It grows by one set at a time, and sets do not move, so no call waits for a
+//! larger table.
+
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+
+use super::note::ClOrdId;
+
+/// Keys that a set has room for.
+const PLACES: usize = 8;
+/// Keys for each set, on average, beyond which there is one set more.
+const KEYS_PER_SET: usize = 4;
+
+/// A key of a map.
+pub(super) trait Key: Copy + Ord + Default {
+    /// Sixty-four bits of it.
+    fn hash(&self) -> u64;
+}
+
+/// Values by key.
+#[derive(Clone, Debug)]
+pub(super) struct LinearMap<K, V> {
+    /// Each on its own: a longer list of them is a copy of their addresses.
+    sets: Vec<Box<Set<K, V>>>,
+    /// Keys whose set was full.
+    spilled: BTreeMap<K, V>,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Set<K, V> {
+    /// A byte of the hash of each key; 0 is a free place.
+    marks: [u8; PLACES],
+    /// True if a key of this set, or of the one that it was split from, was ever spilled.
+    spills: bool,
+    entries: [(K, V); PLACES],
+}
+
+impl<K, V> Default for LinearMap<K, V> {
+    fn default() -> Self {
+        Self { sets: Vec::new(), spilled: BTreeMap::new(), len: 0 }
+    }
+}
+
+/// The same keys with the same values, wherever they are.
+impl<K: Key, V: Copy + Default + PartialEq> PartialEq for LinearMap<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+}
+
+impl<K: Key, V: Copy + Default + Eq> Eq for LinearMap<K, V> {}
+
+impl<K: Key, V> Set<K, V> {
+    fn entries(&self) -> impl Iterator<Item = (&K, &V)> {
+        let taken = self.marks.iter().zip(&self.entries).filter(|(mark, _)| **mark != 0);
+        taken.map(|(_, (key, value))| (key, value))
+    }
+
+    fn place(&self, mark: u8, key: &K) -> Option<usize> {
+        (0..PLACES).find(|place| self.marks[*place] == mark && self.entries[*place].0 == *key)
+    }
+
+    fn put(&mut self, mark: u8, key: K, value: V) -> bool {
+        let Some(place) = self.marks.iter().position(|mark| *mark == 0) else { return false };
+        self.marks[place] = mark;
+        self.entries[place] = (key, value);
+        true
+    }
+}
+
+impl<K: Key, V: Copy + Default> LinearMap<K, V> {
+    /// The value of a key.
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        let hash = key.hash();
+        let set = self.sets.get(self.index(hash))?;
+        match set.place(mark(hash), key) {
+            Some(place) => Some(&set.entries[place].1),
+            None if set.spills => self.spilled.get(key),
+            None => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let hash = key.hash();
+        let index = self.index(hash);
+        let set = self.sets.get_mut(index)?;
+        match set.place(mark(hash), key) {
+            Some(place) => Some(&mut set.entries[place].1),
+            None if set.spills => self.spilled.get_mut(key),
+            None => None,
+        }
+    }
+
+    pub(super) fn contains(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Gives a key a value, and returns the one it had.
+    pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        if let Some(place) = self.get_mut(&key) {
+            return Some(core::mem::replace(place, value));
+        }
+        self.len += 1;
+        if self.sets.len() * KEYS_PER_SET < self.len {
+            self.grow();
+        }
+        let hash = key.hash();
+        let index = self.index(hash);
+        let set = &mut self.sets[index];
+        if !set.put(mark(hash), key, value) {
+            set.spills = true;
+            self.spilled.insert(key, value);
+        }
+        None
+    }
+
+    /// Forgets a key, and returns its value.
+    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+        let hash = key.hash();
+        let index = self.index(hash);
+        let set = self.sets.get_mut(index)?;
+        let removed = match set.place(mark(hash), key) {
+            Some(place) => {
+                set.marks[place] = 0;
+                Some(set.entries[place].1)
+            }
+            None if set.spills => self.spilled.remove(key),
+            None => None,
+        };
+        self.len -= usize::from(removed.is_some());
+        removed
+    }
+
+    /// All keys and values, in no order that means anything.
+    fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.sets.iter().flat_map(|set| set.entries()).chain(&self.spilled)
+    }
+
+    /// All keys in their order.
+    pub(super) fn sorted_keys(&self) -> Vec<K> {
+        let mut keys: Vec<K> = self.iter().map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// How many keys have a value.
+    #[cfg(test)]
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The set of a hash: its last bits, as many as number the sets; one less where that set is not there yet.
+    fn index(&self, hash: u64) -> usize {
+        let mask = self.sets.len().next_power_of_two() - 1;
+        let index = hash as usize & mask;
+        if index < self.sets.len() { index } else { index & (mask >> 1) }
+    }
+
+    /// Adds a set, which takes its keys from one that was there. Spilled keys stay where they are.
+    fn grow(&mut self) {
+        let added = self.sets.len();
+        let mut set = Box::new(Set {
+            marks: [0; PLACES],
+            spills: false,
+            entries: [(K::default(), V::default()); PLACES],
+        });
+        let Some(highest) = added.checked_ilog2() else { return self.sets.push(set) };
+        let from = &mut self.sets[added - (1 << highest)];
+        set.spills = from.spills;
+        self.sets.push(set);
+        for place in 0..PLACES {
+            let from = &mut self.sets[added - (1 << highest)];
+            let (key, value) = from.entries[place];
+            let mark = core::mem::take(&mut from.marks[place]);
+            if mark != 0 {
+                let index = self.index(key.hash());
+                let is_put = self.sets[index].put(mark, key, value);
+                assert!(is_put, "a set that is split in two has room for its keys");
+            }
+        }
+    }
+}
+
+const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Lets each bit of a sum have a part in each of the last and the first ones.
+const fn spread(sum: u64) -> u64 {
+    let sum = (sum ^ sum >> 32).wrapping_mul(FACTOR);
+    sum ^ sum >> 29
+}
+
+impl Key for ClOrdId {
+    fn hash(&self) -> u64 {
+        let (words, rest) = self.as_bytes().as_chunks::<8>();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let rest = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        spread(words.fold(rest, |sum, word| (sum ^ word).wrapping_mul(FACTOR).rotate_left(29)))
+    }
+}
+
+/// A number of an order.
+impl Key for u32 {
+    fn hash(&self) -> u64 {
+        spread(u64::from(*self).wrapping_mul(FACTOR))
+    }
+}
+
+/// Not 0.
+const fn mark(hash: u64) -> u8 {
+    (hash >> 56) as u8 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    fn id(number: u32) -> ClOrdId {
+        ClOrdId::new(&format!("NAME-{number}")).unwrap()
+    }
+
+    /// Whatever is put and removed, it answers as a sorted map does, and equals one that was filled in another order.
+    #[test]
+    fn it_does_what_a_sorted_map_does() {
+        let (mut names, mut model) = (LinearMap::default(), BTreeMap::new());
+        let mut random = 1_u32;
+        for step in 0..60_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let id = id(random >> 16 & 0xFFF);
+            match random >> 30 {
+                0 => assert_eq!(names.remove(&id), model.remove(&id)),
+                1 => assert_eq!(names.get(&id), model.get(&id)),
+                _ => assert_eq!(names.insert(id, step), model.insert(id, step)),
+            }
+            assert_eq!(names.len(), model.len());
+        }
+        let mut other = LinearMap::default();
+        model.iter().rev().for_each(|(id, value)| assert_eq!(other.insert(*id, *value), None));
+        assert_eq!(names, other);
+        assert_eq!(other, names);
+        other.insert(id(5_000), 0);
+        assert_ne!(names, other);
+    }
+
+    /// Names that a client chose for one set are found, changed and removed as others are, before and after it grows.
+    #[test]
+    fn names_of_one_set_spill() {
+        let chosen: Vec<_> = (0..400_000).map(id).filter(|id| id.hash() & 0xFFF == 7).collect();
+        assert!(chosen.len() > 50);
+        let mut names = LinearMap::default();
+        for (value, id) in chosen.iter().enumerate() {
+            assert_eq!(names.insert(*id, value), None);
+        }
+        assert!(names.spilled.len() >= chosen.len() - PLACES, "{}", names.spilled.len());
+        for number in 0..5_000 {
+            names.insert(ClOrdId::new(&format!("{number}")).unwrap(), 0);
+        }
+        for (value, id) in chosen.iter().enumerate() {
+            assert_eq!(names.get(id), Some(&value));
+            assert_eq!(names.insert(*id, value + 1), Some(value));
+            assert_eq!(names.remove(id), Some(value + 1));
+            assert_eq!(names.get(id), None);
+        }
+        assert_eq!((names.len(), names.spilled.len() < 500), (5_000, true));
+    }
+
+    /// Numbers, which mostly follow each other, seldom fill a set, and are sorted where that is asked.
+    #[test]
+    fn numbers_are_keys_too() {
+        let mut numbers = LinearMap::default();
+        for number in (0..60_000_u32).rev() {
+            assert_eq!(numbers.insert(number * 3, number), None);
+        }
+        for number in 0..60_000 {
+            *numbers.get_mut(&(number * 3)).unwrap() += 1;
+            assert_eq!(numbers.get(&(number * 3)), Some(&(number + 1)));
+            assert!(!numbers.contains(&(number * 3 + 1)));
+        }
+        assert!(numbers.sorted_keys().iter().copied().eq((0..60_000).map(|number| number * 3)));
+        assert!(numbers.spilled.len() < 60_000 / 10, "{}", numbers.spilled.len());
+    }
+
+    /// Names as clients number them seldom fill a set.
+    #[test]
+    fn few_names_spill() {
+        let mut names = LinearMap::default();
+        for number in 0..65_536 {
+            names.insert(id(number), number);
+            if let Some(old) = number.checked_sub(1 << 14) {
+                names.remove(&id(old));
+            }
+        }
+        assert_eq!(names.len(), 1 << 14);
+        assert!(names.spilled.len() < (1 << 14) / 20, "{}", names.spilled.len());
+    }
+}
