@@ -11,7 +11,7 @@ use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use ring::{Agent, AgentError, AtomicGauge};
 use wire::fix::{
-    CompId, FixHappening, FixTimers, LiveSession, MarketDataAction, MarketDataReject,
+    CompId, Fields, FixHappening, FixTimers, LiveSession, MarketDataAction, MarketDataReject,
     MarketDataRequest, Message, market_data_id,
 };
 
@@ -387,14 +387,14 @@ impl<N: StreamNetwork> MarketDataFix<N> {
                 }
                 return Ok(true);
             }
-            Some(FixHappening::Application(message)) => message.to_vec(),
+            Some(FixHappening::Application(message)) => message.bytes().to_vec(),
             Some(FixHappening::Note(_) | FixHappening::Taken) => return Ok(true),
             Some(FixHappening::Logout) => {
                 self.begin_closing(client, CloseReason::Logout, now_ns);
                 return Ok(true);
             }
         };
-        self.take_request(client, &Message::read(&bytes), now_ns);
+        self.take_request(client, &Fields::default().read(&bytes), now_ns);
         Ok(true)
     }
 

@@ -167,30 +167,37 @@ impl<S: MessageStore> ReplyStreams<S> {
             routes.touch(stream);
             *count += 1;
         };
-        encoder.encode(output, &mut |recipient, message| match recipient {
-            Recipient::One(session_id) => {
-                if let Some(stream) = routes.stream(session_id).filter(|it| !is_fix(*it)) {
-                    match tokens.get_mut(stream) {
-                        Some(Some(tokens)) => {
-                            tokens.reply(message, &mut |reply| push(routes, stream, reply));
+        let [one, other] = owners(&output.event);
+        // What nobody gets in OUCH is not encoded in it.
+        let takes_ouch = |session_id| routes.stream(session_id).is_some_and(|it| !is_fix(it));
+        let is_for_fix = !reports.is_empty()
+            && one.is_some_and(|one| !takes_ouch(one))
+            && other.is_none_or(|other| !takes_ouch(other));
+        if !is_for_fix {
+            encoder.encode(output, &mut |recipient, message| match recipient {
+                Recipient::One(session_id) => {
+                    if let Some(stream) = routes.stream(session_id).filter(|it| !is_fix(*it)) {
+                        match tokens.get_mut(stream) {
+                            Some(Some(tokens)) => {
+                                tokens.reply(message, &mut |reply| push(routes, stream, reply));
+                            }
+                            _ => push(routes, stream, message),
                         }
-                        _ => push(routes, stream, message),
                     }
                 }
-            }
-            Recipient::All => {
-                for stream in 0..routes.sessions.len() {
-                    if routes.sessions[stream].is_some() && !is_fix(stream) {
-                        // A system event, which is the same in both versions of OUCH.
-                        push(routes, stream, message);
+                Recipient::All => {
+                    for stream in 0..routes.sessions.len() {
+                        if routes.sessions[stream].is_some() && !is_fix(stream) {
+                            // A system event, which is the same in both versions of OUCH.
+                            push(routes, stream, message);
+                        }
                     }
                 }
-            }
-        });
+            });
+        }
         if reports.is_empty() {
             return;
         }
-        let [one, other] = owners(&output.event);
         let other = other.filter(|_| other != one);
         for session_id in [one, other].into_iter().flatten() {
             let Some(stream) = routes.stream(session_id) else { continue };

@@ -61,6 +61,9 @@ pub struct AttackOptions {
     pub stage: Duration,
     /// How long an attacker may prepare.
     pub prepare_max: Duration,
+    /// True if attackers run only while nothing else wants their core, so that latency is that of the venue; else at a low
+    /// priority, which leaves them more of a busy machine.
+    pub attackers_yield: bool,
     /// Divides the orders that attackers place before they begin; from 1.
     pub divisor: u32,
     /// Runs of each attack, from 1.
@@ -173,7 +176,10 @@ fn one_run(
         begin(Stage::Preparing);
         let attacker = scope.spawn(|| {
             // Where cores are few, figures should be of the venue, not of the attacker's use of a core.
-            let _ = os::run_in_idle_time();
+            let _ = match options.attackers_yield {
+                true => os::run_in_idle_time(),
+                false => os::lower_priority(),
+            };
             let _ = os::pin_to_cores(&cores.of_attackers);
             attack.run(target);
         });

@@ -26,8 +26,14 @@ impl<const N: usize> Text<N> {
     /// The text, padded; `None` unless it is at most `N` printable ASCII characters.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
+        Self::from_slice(text.as_bytes())
+    }
+
+    /// As [`new`](Self::new), from the bytes of the text.
+    #[must_use]
+    pub fn from_slice(text: &[u8]) -> Option<Self> {
         let mut bytes = [b' '; N];
-        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
         Self::from_bytes(bytes)
     }
 
@@ -55,8 +61,15 @@ impl<const N: usize> Text<N> {
     /// The bytes without the padding.
     #[must_use]
     pub fn trimmed(&self) -> &[u8] {
-        let last = self.0.iter().rposition(|byte| *byte != b' ');
-        &self.0[..last.map_or(0, |last| last + 1)]
+        let mut text = &self.0[..];
+        // Most of a short name is padding.
+        while let Some((before, &[b' ', b' ', b' ', b' ', b' ', b' ', b' ', b' '])) =
+            text.split_last_chunk()
+        {
+            text = before;
+        }
+        let last = text.iter().rposition(|byte| *byte != b' ');
+        &text[..last.map_or(0, |last| last + 1)]
     }
 
     /// True if it is all padding.

@@ -29,7 +29,7 @@ pub use market_data::{
     ENTRY_LEN_MAX, EntryAction, MarketDataAction, MarketDataEntries, MarketDataReject,
     MarketDataRequest, REQUEST_SYMBOLS_MAX, id_of as market_data_id,
 };
-pub use message::{FIELDS_MAX, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
+pub use message::{FIELDS_MAX, Fault, Fields, Framed, MESSAGE_LEN_MAX, Message, SOH, frame};
 pub use note::{
     ClOrdId, CompId, DropCopyNote, FIELDS_LEN_MAX, FixNote, LogonNote, PageNote, QueryNote,
     RequestNote,

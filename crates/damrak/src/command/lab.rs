@@ -113,6 +113,7 @@ fn attack_venues(arguments: &AttackArguments) -> Result<(), Failure> {
         quiet: if arguments.short { SHORT_QUIET } else { stage },
         stage,
         prepare_max: Duration::from_secs(if arguments.short { 10 } else { 60 }),
+        attackers_yield: !arguments.short,
         divisor: if arguments.short { 10 } else { 1 },
         runs: arguments.runs,
     };

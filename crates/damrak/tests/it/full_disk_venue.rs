@@ -18,7 +18,7 @@ use venue::{
     stage::{Perturbations, journal_status},
 };
 use wire::{
-    fix::{Builder, Framed, Message, Version, frame},
+    fix::{Builder, Fields, Framed, Version, frame},
     moldudp64::{self, PacketKind},
     ouch::MessageBuffer,
     soupbintcp::{Client, ClientHappening, LoginRequest, Timers},
@@ -201,7 +201,8 @@ impl Fix {
         self.bytes.extend(venue.fix.take(self.id, usize::MAX));
         let Framed::Whole(len) = frame(&self.bytes) else { return Vec::new() };
         let bytes: Vec<u8> = self.bytes.drain(..len).collect();
-        let message = Message::read(&bytes);
+        let mut fields = Fields::default();
+        let message = fields.read(&bytes);
         let value =
             |tag: &u32| String::from_utf8_lossy(message.get(*tag).unwrap_or_default()).into();
         tags.iter().map(value).collect()

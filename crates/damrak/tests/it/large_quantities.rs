@@ -12,7 +12,7 @@ use std::{
 use client::participant::{FixFrames, FixWriter};
 use serde_json::{Value, json};
 use venue::{Running, clock::SystemClock, config::Config};
-use wire::fix::{CompId, Message, Version};
+use wire::fix::{CompId, Fields, Version};
 
 use crate::admin::{self, rows, settle};
 use crate::patience::wait_for;
@@ -107,7 +107,8 @@ impl Fix {
         let look = |fix: &mut Self| {
             fix.turn();
             let has = |bytes: &Vec<u8>| {
-                let message = Message::read(bytes);
+                let mut split = Fields::default();
+                let message = split.read(bytes);
                 fields.iter().all(|(tag, value)| message.get(*tag) == Some(value.as_bytes()))
             };
             let found = fix.messages[fix.seen..].iter().position(has)?;

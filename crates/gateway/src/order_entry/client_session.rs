@@ -22,6 +22,8 @@ pub trait ClientSession: Sized {
     type Options;
     /// What a session keeps between its connections.
     type Memory: Default;
+    /// A message of a client, as the session has read it.
+    type Message<'a>: Copy;
 
     /// The name of the agent that serves these sessions.
     const AGENT: &'static str;
@@ -56,14 +58,14 @@ pub trait ClientSession: Sized {
     ///
     /// # Errors
     /// The client broke the protocol, in these words.
-    fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String>;
+    fn next(&mut self) -> Result<Option<SessionEvent<Self::Message<'_>>>, String>;
 
     /// Adds the commands of a message, none if it has no effect. `known` is the session as the log has it.
     ///
     /// # Errors
     /// The message cannot be read, for this reason. It is ignored and counted.
     fn commands(
-        message: &[u8],
+        message: Self::Message<'_>,
         memory: &mut Self::Memory,
         known: Known<'_>,
         session_id: SessionId,
@@ -143,10 +145,10 @@ pub struct Known<'a> {
 
 /// A request of a client.
 #[derive(Debug)]
-pub enum SessionEvent<'a> {
+pub enum SessionEvent<M> {
     /// It asks to log in: answer with [`ClientSession::accept`] or [`ClientSession::reject`].
     Login(Login),
-    Message(&'a [u8]),
+    Message(M),
     /// Something that the session protocol deals with itself: a step, and nothing else.
     Taken,
     Logout,
@@ -281,6 +283,7 @@ pub(super) const fn reject_reason(fault: &LoginFault) -> LoginRejectReason {
 impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
     type Options = SoupBinTcpOptions;
     type Memory = V::Memory;
+    type Message<'a> = &'a [u8];
 
     const AGENT: &'static str = V::AGENT;
     const DIALECT: Dialect = V::DIALECT;
@@ -299,7 +302,7 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String> {
+    fn next(&mut self) -> Result<Option<SessionEvent<&[u8]>>, String> {
         let Self { session, server, .. } = self;
         let happening = server.next().map_err(|violation| violation.to_string())?;
         Ok(happening.map(|happening| match happening {

@@ -28,6 +28,15 @@ pub struct FixSession {
     ends_ns: Option<u64>,
 }
 
+/// What a FIX session asks for.
+#[derive(Clone, Copy, Debug)]
+pub enum FixMessage<'a> {
+    /// A note of the session itself.
+    Note(&'a Note),
+    /// A request of the client.
+    Application(Message<'a>),
+}
+
 /// What a FIX session keeps between its connections.
 #[derive(Debug, Default)]
 pub struct FixMemory {
@@ -41,6 +50,7 @@ pub struct FixMemory {
 impl ClientSession for FixSession {
     type Options = FixTimers;
     type Memory = FixMemory;
+    type Message<'a> = FixMessage<'a>;
 
     const AGENT: &'static str = "order entry fix";
     const DIALECT: Dialect = Dialect::Fix;
@@ -63,7 +73,7 @@ impl ClientSession for FixSession {
         self.acceptor.receive(bytes, now_ns).map_err(str::to_owned)
     }
 
-    fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String> {
+    fn next(&mut self) -> Result<Option<SessionEvent<FixMessage<'_>>>, String> {
         let Some(happening) = self.acceptor.next()? else { return Ok(None) };
         Ok(Some(match happening {
             FixHappening::Logon { client, password } => SessionEvent::Login(Login {
@@ -72,32 +82,41 @@ impl ClientSession for FixSession {
                 is_this_session: true,
                 first_reply: FirstReply::Next,
             }),
-            FixHappening::Note(note) => SessionEvent::Message(self.note.insert(note).bytes()),
-            FixHappening::Application(message) => SessionEvent::Message(message),
+            FixHappening::Note(note) => {
+                SessionEvent::Message(FixMessage::Note(self.note.insert(note)))
+            }
+            FixHappening::Application(message) => {
+                SessionEvent::Message(FixMessage::Application(message))
+            }
             FixHappening::Taken => SessionEvent::Taken,
             FixHappening::Logout => SessionEvent::Logout,
         }))
     }
 
     fn commands(
-        message: &[u8],
+        message: FixMessage<'_>,
         memory: &mut FixMemory,
         known: Known<'_>,
         session_id: SessionId,
         received: Timestamp,
         commands: &mut Vec<Command>,
     ) -> Result<(), String> {
-        if let Some(note) = FixNote::read(message) {
-            if matches!(note, FixNote::Logon(_)) {
-                // Its answer says which UserRefNum is the next, whatever protocol used them before.
-                commands.push(Command::QueryAccount(AccountQuery { session_id, channel: 0 }));
+        match message {
+            FixMessage::Note(note) => {
+                if FixNote::read_logon(note.bytes()).is_some() {
+                    // Its answer says which UserRefNum is the next, whatever protocol used them before.
+                    let query = AccountQuery { session_id, channel: 0 };
+                    commands.push(Command::QueryAccount(query));
+                }
+                let mut note = *note;
+                note.session_id = session_id;
+                commands.push(Command::Note(note));
             }
-            commands.push(Command::Note(note.note(session_id)));
-            return Ok(());
+            FixMessage::Application(message) => {
+                let reports = known.reports.ok_or("the session has not logged on")?;
+                memory.intake.commands(&message, session_id, received, reports, commands);
+            }
         }
-        let reports = known.reports.ok_or("the session has not logged on")?;
-        let message = Message::read(message);
-        memory.intake.commands(&message, session_id, received, reports, commands);
         Ok(())
     }
 
@@ -186,14 +205,14 @@ impl ClientSession for FixSession {
 
 /// A name or a password; blank, which is nobody's, if it is too long.
 pub(crate) fn text<const N: usize>(bytes: &[u8]) -> Text<N> {
-    str::from_utf8(bytes).ok().and_then(Text::new).unwrap_or_default()
+    Text::from_slice(bytes).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use market::{Event, Output, Sequence};
     use wire::fix::{
-        Builder, CompId, Directory, FixService, Message, SOH, Version, WeekTime, read_time,
+        Builder, CompId, Directory, Fields, FixService, SOH, Version, WeekTime, read_time,
     };
 
     use super::*;
@@ -253,7 +272,9 @@ mod tests {
             while !is_over {
                 let note = match session.next().unwrap() {
                     None => break,
-                    Some(SessionEvent::Message(note)) => Some(note.to_vec()),
+                    Some(SessionEvent::Message(FixMessage::Note(note))) => {
+                        Some(note.bytes().to_vec())
+                    }
                     Some(SessionEvent::Logout) => {
                         is_over = true;
                         None
@@ -343,6 +364,6 @@ mod tests {
         let (_, said, _) = world.log_on(1, at("20261123-07:00:00"));
         assert!(said.contains("|35=A|34=1|"), "{said}");
         let message = said.replace('|', "\x01");
-        assert_eq!(Message::read(message.as_bytes()).msg_type(), b"A");
+        assert_eq!(Fields::default().read(message.as_bytes()).msg_type(), b"A");
     }
 }

@@ -162,14 +162,15 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         now_ns: u64,
         work: &mut usize,
     ) -> Option<Served> {
-        let happening = match connection.session.next() {
-            Ok(Some(happening)) => happening,
-            Ok(None) => return self.read(connection, now_ns, work),
-            Err(violation) => {
-                self.break_off(connection, &violation, now_ns);
-                return Some(Served::Again);
-            }
+        let (happening, violation) = match connection.session.next() {
+            Ok(happening) => (happening, None),
+            Err(violation) => (None, Some(violation)),
         };
+        if let Some(violation) = violation {
+            self.break_off(connection, &violation, now_ns);
+            return Some(Served::Again);
+        }
+        let Some(happening) = happening else { return self.read(connection, now_ns, work) };
         *work += 1;
         match happening {
             SessionEvent::Login(request) => self.log_in(connection, &request, now_ns),
@@ -219,7 +220,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     pub(super) fn submit(
         &mut self,
         user: usize,
-        message: &[u8],
+        message: S::Message<'_>,
         now_ns: u64,
     ) -> Result<Verdict, String> {
         self.counters.messages.add(1);

@@ -28,6 +28,7 @@ pub struct SluiceSession {
 impl ClientSession for SluiceSession {
     type Options = SoupBinTcpOptions;
     type Memory = ();
+    type Message<'a> = &'a [u8];
 
     const AGENT: &'static str = "order entry sluice";
     const FRAME_BYTES: usize = FRAME_LEN_MAX;
@@ -43,7 +44,7 @@ impl ClientSession for SluiceSession {
         self.server.receive(bytes).map_err(|violation| violation.to_string())
     }
 
-    fn next(&mut self) -> Result<Option<SessionEvent<'_>>, String> {
+    fn next(&mut self) -> Result<Option<SessionEvent<&[u8]>>, String> {
         let Self { session, server, now_ns } = self;
         let happening = server.next(*now_ns).map_err(|violation| violation.to_string())?;
         Ok(happening.map(|happening| match happening {

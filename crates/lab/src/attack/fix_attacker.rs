@@ -10,7 +10,7 @@ use std::{
 };
 
 use market::Timestamp;
-use wire::fix::{Builder, Framed, Message, Version, frame};
+use wire::fix::{Builder, Fields, Framed, Message, Version, frame};
 
 use super::target::{Effect, PAUSE, Target, password};
 
@@ -170,7 +170,7 @@ impl<'a> FixAttacker<'a> {
             }
             let mut taken = 0;
             while let Framed::Whole(len) | Framed::Garbled(len) = frame(&unread[taken..]) {
-                if is_meant(&Message::read(&unread[taken..taken + len])) {
+                if is_meant(&Fields::default().read(&unread[taken..taken + len])) {
                     return true;
                 }
                 taken += len;

@@ -18,7 +18,7 @@ use proof::{
     rng::Rng,
 };
 use wire::{
-    fix::{CompId, Directory, Intake, LogonNote, Message, Reports, Version, dictionary},
+    fix::{CompId, Directory, Fields, Intake, LogonNote, Reports, Version, dictionary},
     moldudp64::{self, PACKET_LEN_DEFAULT, PacketKind, Packetizer},
     ouch,
     soupbintcp::{Client, LoginRequest, Server, ServerHappening, Timers},
@@ -219,7 +219,7 @@ fn trade_by_fix(
         });
         let bytes = writer.outgoing().to_vec();
         writer.sent(bytes.len());
-        read_fix(&bytes, &mut intake, &reports, &mut commands);
+        read_fix(&bytes, &mut Fields::default(), &mut intake, &reports, &mut commands);
         assert!(matches!(commands[..], [Command::Note(_), Command::Enter(_)]), "{commands:?}");
         for command in commands.drain(..) {
             core.apply(command, |output| {
@@ -243,8 +243,14 @@ fn logon() -> LogonNote {
 }
 
 /// All that a session does with a message but its numbers: fields, dictionary, commands.
-fn read_fix(bytes: &[u8], intake: &mut Intake, reports: &Reports, commands: &mut Vec<Command>) {
-    let message = Message::read(bytes);
+fn read_fix(
+    bytes: &[u8],
+    fields: &mut Fields,
+    intake: &mut Intake,
+    reports: &Reports,
+    commands: &mut Vec<Command>,
+) {
+    let message = fields.read(bytes);
     let row = dictionary::message(message.msg_type(), Version::Fix44);
     let checked = dictionary::check(&message, row.expect("it is known"), Version::Fix44);
     checked.expect("it is valid");
@@ -373,6 +379,7 @@ fn moldudp64_write(material: &Material, row: &mut PairedRow) {
 
 fn fix_read(material: &Material, row: &mut PairedRow) {
     let (mut intake, mut commands) = (Intake::default(), Vec::new());
+    let mut fields = Fields::default();
     row.turn(
         || _ = black_box(scan(&material.fix_requests.bytes)),
         || {
@@ -380,7 +387,7 @@ fn fix_read(material: &Material, row: &mut PairedRow) {
                 if index % OUTSTANDING == 0 {
                     intake = Intake::default();
                 }
-                read_fix(bytes, &mut intake, &material.reports, &mut commands);
+                read_fix(bytes, &mut fields, &mut intake, &material.reports, &mut commands);
                 black_box(&commands);
                 commands.clear();
             }

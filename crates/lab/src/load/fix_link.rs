@@ -11,7 +11,7 @@ use market::{
     CancelReason, Command, EnterOrder, Quantity, RejectReason, SessionId, Text, Timestamp,
 };
 use wire::{
-    fix::{CompId, Message, Version, reject_text},
+    fix::{CompId, Fields, Message, Version, reject_text},
     layout::Message as _,
     ouch::{
         self, AccountQueryResponse, MessageBuffer, OrderAccepted, OrderCanceled, OrderExecuted,
@@ -294,7 +294,7 @@ impl<S: Connection + Send> Link for FixLink<S> {
             while let Some(bytes) =
                 frames.take().map_err(|error| FailureReason::Fix(error.to_string()))?
             {
-                if let Some(answer) = self.answer(&Message::read(bytes))? {
+                if let Some(answer) = self.answer(&Fields::default().read(bytes))? {
                     self.answers += 1;
                     on_message(Arrival {
                         stream_sequence: self.answers,
@@ -431,7 +431,7 @@ mod tests {
             builder.text(*tag, value);
         }
         let bytes = builder.finish(Version::Fix44);
-        let answer = link.answer(&Message::read(bytes)).unwrap();
+        let answer = link.answer(&Fields::default().read(bytes)).unwrap();
         answer.map_or_else(Vec::new, |answer| answer.to_vec())
     }
 
@@ -501,7 +501,7 @@ mod tests {
         let mut builder = Builder::new(&mut buffer);
         builder.text(35, "3").text(58, "no such tag");
         let bytes = builder.finish(Version::Fix44);
-        let error = link.answer(&Message::read(bytes)).unwrap_err();
+        let error = link.answer(&Fields::default().read(bytes)).unwrap_err();
         assert!(error.to_string().contains("no such tag"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use market::{
     Command, EnterOrder, OrderKey, Quantity, SessionId, Side, Symbol, Text, Timestamp,
     parse_decimal,
 };
-use wire::fix::{Message, Version, dictionary};
+use wire::fix::{Fields, Version, dictionary};
 
 use super::session::TradePart;
 
@@ -121,7 +121,8 @@ impl FixClient {
         let version = self.writer.version();
         self.frames.receive(bytes);
         while let Some(taken) = self.frames.take().map_err(|error| error.to_string())? {
-            let message = Message::read(taken);
+            let mut fields = Fields::default();
+            let message = fields.read(taken);
             let wrong = |what| Err(format!("{what}: {}", taken.escape_ascii()));
             let Some(row) = dictionary::message(message.msg_type(), version) else {
                 return wrong("no such message");

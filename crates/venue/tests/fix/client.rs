@@ -9,7 +9,7 @@ use std::{
 
 use market::Timestamp;
 use venue::{Running, clock::SystemClock, config::Config};
-use wire::fix::{Builder, Framed, Message, Version, dictionary, frame};
+use wire::fix::{Builder, Fields, Framed, Version, dictionary, frame};
 
 /// The argon2 hash of `BOB`, with the least memory that there is.
 const HASH_OF_BOB: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$s7qOdgTKuSr+OmHNi5t7nQ";
@@ -147,7 +147,8 @@ impl FixClient {
     }
 
     fn show(&self, message: &[u8]) -> String {
-        let read = Message::read(message);
+        let mut fields = Fields::default();
+        let read = fields.read(message);
         let row = dictionary::message(read.msg_type(), self.version).expect("a known message");
         let checked = dictionary::check(&read, row, self.version);
         assert_eq!(checked, Ok(()), "{}", message.escape_ascii());

@@ -10,7 +10,7 @@ use std::{
 
 use market::Timestamp;
 use venue::{Running, clock::SystemClock};
-use wire::fix::{Framed, Message, Version, frame, write_time};
+use wire::fix::{Fields, Framed, Version, frame, write_time};
 
 use crate::{
     client::{FixClient, config},
@@ -49,7 +49,8 @@ fn read_while(client: &mut FixClient, mut goes_on: impl FnMut(u64, bool) -> bool
         client.bytes.extend_from_slice(&buffer[..len]);
         let mut taken = 0;
         while !is_over && let Framed::Whole(len) = frame(&client.bytes[taken..]) {
-            let message = Message::read(&client.bytes[taken..taken + len]);
+            let mut fields = Fields::default();
+            let message = fields.read(&client.bytes[taken..taken + len]);
             taken += len;
             if message.msg_type() == b"8" {
                 is_over = !goes_on(message.number(34).unwrap(), message.is_yes(43));

@@ -107,13 +107,13 @@ mod tests {
     use market::Timestamp;
 
     use super::*;
-    use crate::fix::{Builder, Message, Version, write_time};
+    use crate::fix::{Builder, Fields, Version, write_time};
 
     /// A message field by field, with what is added: the slow way, which reads all of it.
     fn model(message: &[u8], now: Timestamp, version: Version) -> Vec<u8> {
         let mut buffer = vec![0; message.len() + 64];
         let mut builder = Builder::new(&mut buffer);
-        for (tag, value) in Message::read(message).fields() {
+        for (tag, value) in Fields::default().read(message).fields() {
             match tag {
                 8..=10 => {}
                 34 => {

@@ -20,29 +20,33 @@ const BACK_LEN: usize = 7;
 /// The longest message that the venue writes, in bytes: a buffer for any.
 pub const LENGTH_MAX: usize = 1024;
 
-/// A tag and its `=`.
-#[derive(Clone, Copy)]
-struct TagText {
-    bytes: [u8; 5],
-    len: u8,
-}
-
-/// Of every tag of the dictionary.
-static TAG_TEXTS: [TagText; TAGS_END] = {
-    let mut table = [TagText { bytes: [0; 5], len: 0 }; TAGS_END];
+/// Of every tag of the dictionary: its digits and `=`, and in the last byte how many bytes that are.
+static TAG_TEXTS: [[u8; 8]; TAGS_END] = {
+    let mut table = [[0; 8]; TAGS_END];
     let mut tag = 0;
     while tag < TAGS_END {
         let text = &mut table[tag];
         let mut digits = if tag == 0 { 1 } else { 1 + tag.ilog10() as usize };
-        text.bytes[digits] = b'=';
-        text.len = digits as u8 + 1;
+        text[digits] = b'=';
+        text[7] = digits as u8 + 1;
         let mut rest = tag;
         while digits > 0 {
             digits -= 1;
-            text.bytes[digits] = b'0' + (rest % 10) as u8;
+            text[digits] = b'0' + (rest % 10) as u8;
             rest /= 10;
         }
         tag += 1;
+    }
+    table
+};
+
+/// The two digits of every number below 100.
+static PAIRS: [[u8; 2]; 100] = {
+    let mut table = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        table[number] = [b'0' + number as u8 / 10, b'0' + number as u8 % 10];
+        number += 1;
     }
     table
 };
@@ -86,7 +90,7 @@ impl<'a> Builder<'a> {
     /// Puts a field of a whole number.
     pub fn number(&mut self, tag: u32, value: u64) -> &mut Self {
         self.tag(tag);
-        self.digits(value.into());
+        put_digits(self.room(digit_count(value)), value);
         self.end()
     }
 
@@ -153,15 +157,22 @@ impl<'a> Builder<'a> {
         &self.buffer[start..self.len]
     }
 
+    #[inline]
     fn tag(&mut self, tag: u32) {
         let text = TAG_TEXTS.get(tag as usize);
         let room = self.buffer[self.len..].first_chunk_mut();
         if let (Some(text), Some(room)) = (text, room) {
             // What is behind the text is written over.
-            *room = text.bytes;
-            self.len += usize::from(text.len);
-            return;
+            *room = *text;
+            self.len += usize::from(text[7]);
+        } else {
+            self.long_tag(tag);
         }
+    }
+
+    /// A tag that the table does not have, or at the end of the buffer.
+    #[cold]
+    fn long_tag(&mut self, tag: u32) {
         put_digits(self.room(digit_count(tag.into())), tag.into());
         self.byte(b'=');
     }
@@ -191,8 +202,7 @@ impl<'a> Builder<'a> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> &mut Self {
-        self.buffer[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
+        copy(self.room(bytes.len()), bytes);
         self
     }
 }
@@ -201,6 +211,31 @@ impl fmt::Write for Builder<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.put(text.as_bytes());
         Ok(())
+    }
+}
+
+/// Copies to a place of the same length. Values are short: two moves of one size, which may overlap, cost less than a call.
+#[inline]
+fn copy(place: &mut [u8], bytes: &[u8]) {
+    assert_eq!(place.len(), bytes.len());
+    match bytes.len() {
+        4..8 => copy_ends::<4>(place, bytes),
+        8..16 => copy_ends::<8>(place, bytes),
+        16..32 => copy_ends::<16>(place, bytes),
+        0..4 => place.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
+        _ => place.copy_from_slice(bytes),
+    }
+}
+
+/// Copies the first and the last `N` bytes.
+#[inline]
+fn copy_ends<const N: usize>(place: &mut [u8], bytes: &[u8]) {
+    let (first, last) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>());
+    if let (Some(to), Some(from)) = (place.first_chunk_mut(), first) {
+        *to = *from;
+    }
+    if let (Some(to), Some(from)) = (place.last_chunk_mut(), last) {
+        *to = *from;
     }
 }
 
@@ -220,9 +255,13 @@ fn digit_count(number: u64) -> usize {
 #[inline]
 fn put_digits(place: &mut [u8], number: u64) {
     let mut rest = number;
-    for digit in place.iter_mut().rev() {
+    let (first, pairs) = place.as_rchunks_mut::<2>();
+    for pair in pairs.iter_mut().rev() {
+        *pair = PAIRS[(rest % 100) as usize];
+        rest /= 100;
+    }
+    if let [digit] = first {
         *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
     }
 }
 
@@ -236,4 +275,34 @@ fn put_long_digits(place: &mut [u8], number: u128) {
         high /= 10;
     }
     put_digits(&mut place[..end], high as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{format, vec::Vec};
+
+    use super::*;
+
+    /// Values of every length, numbers of every count of digits, and tags in and beyond the table.
+    #[test]
+    fn fields_are_what_was_put() {
+        let value: Vec<u8> = (0..100).map(|index| b'!' + index % 90).collect();
+        let mut buffer = [0; LENGTH_MAX];
+        for len in 0..value.len() {
+            let number = (0..len.min(20)).fold(0_u64, |number, digit| {
+                number.wrapping_mul(10).wrapping_add(1 + digit as u64 % 9)
+            });
+            let tag = 1 + len as u32 * 37;
+            let mut builder = Builder::new(&mut buffer);
+            builder.char(35, b'8').bytes(tag, &value[..len]).number(tag, number);
+            let text = str::from_utf8(&value[..len]).unwrap();
+            let expected = format!("35=8\x01{tag}={text}\x01{tag}={number}\x01");
+            let message = builder.finish(Version::Fix44);
+            let front = format!("8=FIX.4.4\x019={}\x01", expected.len());
+            assert_eq!(
+                message[..message.len() - BACK_LEN],
+                *[front.as_bytes(), expected.as_bytes()].concat()
+            );
+        }
+    }
 }

@@ -605,6 +605,26 @@ static FIELD_OF_TAG: [u8; TAGS_END] = {
     table
 };
 
+/// The listed values of each field that are one character, each the bit of its code.
+static CODES: [u128; FIELDS.len()] = {
+    let mut table = [0; FIELDS.len()];
+    let mut index = 0;
+    while index < FIELDS.len() {
+        let values = FIELDS[index].values.as_bytes();
+        let mut at = 0;
+        while at < values.len() {
+            let is_start = at == 0 || values[at - 1] == b' ';
+            let is_end = at + 1 == values.len() || values[at + 1] == b' ';
+            if is_start && is_end {
+                table[index] |= 1 << values[at];
+            }
+            at += 1;
+        }
+        index += 1;
+    }
+    table
+};
+
 /// Every MsgType of the tables is a character below this one.
 const TYPES_END: usize = 128;
 
@@ -734,23 +754,41 @@ fn check_value(field: &FieldRow, value: &[u8]) -> Result<(), SessionReject> {
 
 /// True if a value stands among those of its field.
 fn is_listed(field: &FieldRow, value: &[u8]) -> bool {
-    let values = field.values.as_bytes();
     if let [code] = value {
-        // Alone between blanks.
-        let is_end = |at: Option<&u8>| at.is_none_or(|byte| *byte == b' ');
-        let mut before = None;
-        return values.iter().enumerate().any(|(at, byte)| {
-            let starts = is_end(before.replace(byte));
-            starts && byte == code && is_end(values.get(at + 1))
-        });
+        let codes = CODES[usize::from(FIELD_OF_TAG[field.tag as usize])];
+        return code.is_ascii() && codes & 1 << code != 0;
     }
-    values.split(|byte| *byte == b' ').any(|listed| listed == value)
+    field.values.as_bytes().split(|byte| *byte == b' ').any(|listed| listed == value)
 }
 
 /// Digits with at most one point among them, perhaps after a minus.
 fn is_decimal(value: &[u8]) -> bool {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
-    let points = digits.iter().filter(|byte| **byte == b'.').count();
-    let is_number = digits.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    is_number && points <= 1 && points < digits.len()
+    let mut points = 0;
+    for byte in digits {
+        match byte {
+            b'0'..=b'9' => {}
+            b'.' => points += 1,
+            _ => return false,
+        }
+    }
+    points <= 1 && points < digits.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A code is a value of a field exactly if it stands alone in its list.
+    #[test]
+    fn codes_are_those_of_the_lists() {
+        for field in FIELDS {
+            for code in 0..=u8::MAX {
+                let listed = field.values.as_bytes().split(|byte| *byte == b' ');
+                let is_alone =
+                    !field.values.is_empty() && listed.into_iter().any(|it| it == [code]);
+                assert_eq!(is_listed(field, &[code]), is_alone, "{} {code}", field.name);
+            }
+        }
+    }
 }

@@ -105,15 +105,16 @@ pub struct Fault {
 /// Tags below are found without a search: nearly all that are looked for.
 const INDEXED_END: usize = 576;
 
-/// The fields of a whole message, in their order.
+/// Where the fields of a message lie. The next message may be read into the same place: it costs what the two have fields.
 #[derive(Clone, Debug)]
-pub struct Message<'a> {
-    bytes: &'a [u8],
-    fields: [Place; FIELDS_MAX],
+pub struct Fields {
+    places: [Place; FIELDS_MAX],
     count: usize,
     /// By tag: how many fields end with the first of that tag; 0 if there is none.
     first: [u8; INDEXED_END],
     fault: Option<Fault>,
+    /// Length of the message.
+    len: usize,
 }
 
 /// Where the value of a field lies.
@@ -124,30 +125,62 @@ struct Place {
     end: u16,
 }
 
-impl<'a> Message<'a> {
-    /// Splits a message for which [`frame`] returned [`Framed::Whole`]. The first field that cannot be
-    /// read is its [`fault`](Self::fault); the others are read all the same.
-    #[must_use]
-    pub fn read(bytes: &'a [u8]) -> Self {
-        let mut message = Self {
-            bytes,
-            fields: [Place::default(); FIELDS_MAX],
+/// A whole message, split into its fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    bytes: &'a [u8],
+    fields: &'a Fields,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self {
+            places: [Place::default(); FIELDS_MAX],
             count: 0,
             first: [0; INDEXED_END],
             fault: None,
-        };
+            len: 0,
+        }
+    }
+}
+
+impl Fields {
+    /// Splits a message for which [`frame`] returned [`Framed::Whole`]. The first field that cannot be
+    /// read is its [`fault`](Message::fault); the others are read all the same.
+    pub fn read<'a>(&'a mut self, bytes: &'a [u8]) -> Message<'a> {
+        for place in &self.places[..self.count] {
+            if let Some(first) = self.first.get_mut(place.tag as usize) {
+                *first = 0;
+            }
+        }
+        (self.count, self.fault, self.len) = (0, None, bytes.len());
         let mut at = 0;
         let mut data_len = None;
         while at < bytes.len().min(MESSAGE_LEN_MAX * 2) {
-            at = message.read_field(at, &mut data_len);
+            at = self.read_field(bytes, at, &mut data_len);
         }
-        message
+        Message { bytes, fields: self }
+    }
+
+    /// The message that was read last, whose bytes may have moved.
+    ///
+    /// # Panics
+    /// It had another length.
+    #[must_use]
+    pub fn message<'a>(&'a self, bytes: &'a [u8]) -> Message<'a> {
+        assert_eq!(bytes.len(), self.len, "these are the bytes that were read");
+        Message { bytes, fields: self }
     }
 
     /// Reads the field at `at` and returns the place of the next.
-    fn read_field(&mut self, at: usize, data_len: &mut Option<(u32, usize)>) -> usize {
+    fn read_field(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        data_len: &mut Option<(u32, usize)>,
+    ) -> usize {
         use super::SessionReject::{InvalidTagNumber, NoValue, Other, WrongFormat};
-        let rest = &self.bytes[at..];
+        let rest = &bytes[at..];
         let end_from = |start: usize| start + value_len(&rest[start..]);
         let Some((tag, start)) = tag_number(rest) else {
             self.blame(0, InvalidTagNumber);
@@ -179,7 +212,7 @@ impl<'a> Message<'a> {
         if self.count == FIELDS_MAX {
             self.blame(tag, Other);
         } else {
-            self.fields[self.count] =
+            self.places[self.count] =
                 Place { tag, start: (at + start) as u16, end: (at + end) as u16 };
             self.count += 1;
             if let Some(first @ 0) = self.first.get_mut(tag as usize) {
@@ -189,14 +222,20 @@ impl<'a> Message<'a> {
         at + end + 1
     }
 
+    fn places(&self) -> &[Place] {
+        &self.places[..self.count]
+    }
+
     fn blame(&mut self, tag: u32, reason: super::SessionReject) {
         self.fault.get_or_insert(Fault { tag, reason });
     }
+}
 
+impl<'a> Message<'a> {
     /// The first field that could not be read.
     #[must_use]
     pub const fn fault(&self) -> Option<Fault> {
-        self.fault
+        self.fields.fault
     }
 
     /// All bytes of the message.
@@ -206,9 +245,10 @@ impl<'a> Message<'a> {
     }
 
     /// Tags and values, in the order of the message.
-    pub fn fields(&self) -> impl Iterator<Item = (u32, &'a [u8])> + '_ {
+    pub fn fields(&self) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a> {
         let bytes = self.bytes;
-        self.fields[..self.count]
+        self.fields
+            .places()
             .iter()
             .map(move |place| (place.tag, &bytes[usize::from(place.start)..usize::from(place.end)]))
     }
@@ -216,10 +256,10 @@ impl<'a> Message<'a> {
     /// The value of the first field with this tag.
     #[must_use]
     pub fn get(&self, tag: u32) -> Option<&'a [u8]> {
-        let fields = &self.fields[..self.count];
-        let place = match self.first.get(tag as usize) {
-            Some(first) => fields.get(usize::from(*first).checked_sub(1)?)?,
-            None => fields.iter().find(|place| place.tag == tag)?,
+        let places = self.fields.places();
+        let place = match self.fields.first.get(tag as usize) {
+            Some(first) => places.get(usize::from(*first).checked_sub(1)?)?,
+            None => places.iter().find(|place| place.tag == tag)?,
         };
         Some(&self.bytes[usize::from(place.start)..usize::from(place.end)])
     }

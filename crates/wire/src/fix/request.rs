@@ -225,7 +225,7 @@ fn query(message: &Message<'_>, counted: u32) -> Option<QueryNote> {
 
 /// A text of at most `N` printable characters; blanks at its end count.
 fn text<const N: usize>(bytes: &[u8]) -> Option<market::Text<N>> {
-    market::Text::new(str::from_utf8(bytes).ok()?)
+    market::Text::from_slice(bytes)
 }
 
 fn one(message: &Message<'_>, tag: u32) -> u8 {
@@ -460,7 +460,7 @@ mod tests {
     use market::{AccountQueried, Event, Output, Sequence};
 
     use super::{
-        super::{Builder, CompId, Directory, note::LogonNote},
+        super::{Builder, CompId, Directory, Fields, note::LogonNote},
         *,
     };
 
@@ -482,7 +482,8 @@ mod tests {
         let mut builder = Builder::new(&mut buffer);
         builder.text(35, "D").number(34, number.into()).display(11, &number);
         builder.text(55, "AAPL").number(54, 1).text(38, quantity).number(40, 2).number(44, 10);
-        let message = Message::read(builder.finish(Version::Fix44));
+        let mut fields = Fields::default();
+        let message = fields.read(builder.finish(Version::Fix44));
         let mut commands = Vec::new();
         intake.commands(&message, SESSION, Timestamp(0), reports, &mut commands);
         commands

@@ -3,13 +3,13 @@
 //! Invariant: it sends nothing of its own. A message that takes a number is first a note in the log; what is
 //! sent again is made of messages that were sent before.
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::Range;
 
 use market::{Note, SessionId, Timestamp};
 
 use super::{
-    APPL_VER_ID, BUILDER_LEN_MAX, Builder, Fault, Framed, MESSAGE_LEN_MAX, Message, SOH,
+    APPL_VER_ID, BUILDER_LEN_MAX, Builder, Fault, Fields, Framed, MESSAGE_LEN_MAX, Message, SOH,
     SessionReject, SessionSchedule, Version,
     again::Again,
     dictionary::{self, Direction},
@@ -60,6 +60,8 @@ pub struct Acceptor {
     client: CompId,
     logon: Logon,
     incoming: Vec<u8>,
+    /// Of the message that was taken last; `None` before the first.
+    fields: Option<Box<Fields>>,
     taken: usize,
     outgoing: Vec<u8>,
     written: usize,
@@ -133,8 +135,8 @@ pub enum FixHappening<'a> {
     },
     /// A note to be put into the log; its session is to be set.
     Note(Note),
-    /// A message of the application with the right number.
-    Application(&'a [u8]),
+    /// A message of the application with the right number, and fields as the dictionary wants them.
+    Application(Message<'a>),
     /// A message of the session, or garbled bytes, were taken: nothing is to be done.
     Taken,
     /// The session has ended in order: close the connection.
@@ -161,6 +163,7 @@ impl Acceptor {
             client: CompId::BLANK,
             logon: Logon::default(),
             incoming: Vec::new(),
+            fields: None,
             taken: 0,
             outgoing: Vec::new(),
             written: 0,
@@ -236,20 +239,24 @@ impl Acceptor {
         }
         self.heard_ns = self.now_ns;
         self.tested_ns = None;
-        // The buffer is lent while the message is looked at, so that the session can change.
+        // What was received is lent while it is looked at, so that the session can change.
         let incoming = core::mem::take(&mut self.incoming);
-        let message = Message::read(&incoming[whole.clone()]);
-        let is_application = self.takes(&message);
+        let mut fields = self.fields.take().unwrap_or_default();
+        let is_application = self.takes(&fields.read(&incoming[whole.clone()]));
         self.incoming = incoming;
+        let fields = self.fields.insert(fields);
         Ok(Some(match is_application {
-            true => FixHappening::Application(&self.incoming[whole]),
+            true => FixHappening::Application(fields.message(&self.incoming[whole])),
             false => self.notes.pop_front().map_or(FixHappening::Taken, FixHappening::Note),
         }))
     }
 
     /// Reads the first message.
     fn first(&mut self, whole: Range<usize>) -> Result<FixHappening<'_>, &'static str> {
-        let message = Message::read(&self.incoming[whole]);
+        let fields = self.fields.get_or_insert_default();
+        fields.read(&self.incoming[whole.clone()]);
+        let message =
+            self.fields.as_ref().expect("it was put there").message(&self.incoming[whole]);
         let version = Version::from_begin_string(message.begin_string())
             .ok_or("BeginString is none of FIX.4.2, FIX.4.4 and FIXT.1.1")?;
         if message.msg_type() != b"A" {
@@ -261,7 +268,7 @@ impl Acceptor {
         if speaks.is_some_and(|speaks| speaks != APPL_VER_ID.as_bytes()) {
             return Err("DefaultApplVerID is not 8, FIX 5.0 SP1");
         }
-        if message.get(56) != Some(self.settings.venue.as_str().as_bytes()) {
+        if message.get(56) != Some(self.settings.venue.trimmed()) {
             return Err("TargetCompID is not the venue");
         }
         if message.number(98) != Some(0) {
@@ -413,7 +420,7 @@ impl Acceptor {
             return false;
         };
         for (tag, expected) in [(49, self.client), (56, self.settings.venue)] {
-            if message.get(tag) != Some(expected.as_str().as_bytes()) {
+            if message.get(tag) != Some(expected.trimmed()) {
                 self.reject(message, Fault { tag, reason: SessionReject::CompId }, 0);
                 self.log_out(b"SenderCompID or TargetCompID is not that of the session", 0);
                 return false;
@@ -518,8 +525,7 @@ impl Acceptor {
         }
         let is_name = |tag| {
             message.get(tag).is_none_or(|name| {
-                let text = str::from_utf8(name).ok().and_then(ClOrdId::new);
-                name.last() != Some(&b' ') && text.is_some()
+                name.last() != Some(&b' ') && ClOrdId::from_slice(name).is_some()
             })
         };
         if let Some(tag) = [11, 41, 262, 320, 324, 335].into_iter().find(|tag| !is_name(*tag)) {

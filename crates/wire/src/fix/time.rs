@@ -71,8 +71,8 @@ pub fn read_time(text: &[u8]) -> Option<Timestamp> {
     let (date, time) = text.split_at_checked(8)?;
     let midnight = read_date(date)?;
     let (time, fraction) = time.split_at_checked(9)?;
-    let [b'-', hour @ .., b':', m1, m2, b':', s1, s2] = time else { return None };
-    let (hour, minute, second) = (digits(hour)?, digits(&[*m1, *m2])?, digits(&[*s1, *s2])?);
+    let [b'-', h1, h2, b':', m1, m2, b':', s1, s2] = *time else { return None };
+    let (hour, minute, second) = (two_digits(h1, h2)?, two_digits(m1, m2)?, two_digits(s1, s2)?);
     let nanoseconds = match fraction {
         [] => 0,
         [b'.', decimals @ ..] if matches!(decimals.len(), 3 | 6 | 9) => {
@@ -90,12 +90,20 @@ pub fn read_time(text: &[u8]) -> Option<Timestamp> {
 /// Reads `YYYYMMDD`, from 1970 on, as its midnight.
 #[must_use]
 pub fn read_date(text: &[u8]) -> Option<Timestamp> {
-    let [_, _, _, _, m1, m2, d1, d2] = text else { return None };
-    let (year, month, day) = (digits(&text[..4])?, digits(&[*m1, *m2])?, digits(&[*d1, *d2])?);
+    let [c1, c2, y1, y2, m1, m2, d1, d2] = *text else { return None };
+    let year = two_digits(c1, c2)? * 100 + two_digits(y1, y2)?;
+    let (month, day) = (two_digits(m1, m2)?, two_digits(d1, d2)?);
     if !(1970..=2500).contains(&year) || day == 0 || days_of_month(year, month)? < day {
         return None;
     }
     Some(Timestamp(days_since_epoch(year, month, day) * NANOS_PER_DAY))
+}
+
+/// The number that two digits are.
+#[inline]
+fn two_digits(tens: u8, ones: u8) -> Option<u64> {
+    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
+    (tens < 10 && ones < 10).then(|| u64::from(tens) * 10 + u64::from(ones))
 }
 
 fn digits(text: &[u8]) -> Option<u64> {

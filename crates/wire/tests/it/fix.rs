@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 use market::Timestamp;
 use serde_json::Value;
 use wire::fix::{
-    Builder, Framed, MESSAGE_LEN_MAX, Message, SessionReject, Version,
+    Builder, Fields, Framed, MESSAGE_LEN_MAX, SessionReject, Version,
     dictionary::{self, Direction, FIELDS, MESSAGES},
     frame, read_time,
 };
@@ -27,7 +27,8 @@ pub fn framed(version: Version, body: &str) -> Vec<u8> {
 
 fn checked(message: &[u8]) -> Result<(), (u32, SessionReject)> {
     assert_eq!(frame(message), Framed::Whole(message.len()));
-    let read = Message::read(message);
+    let mut fields = Fields::default();
+    let read = fields.read(message);
     let version = Version::from_begin_string(read.begin_string()).unwrap();
     let row = dictionary::message(read.msg_type(), version).unwrap();
     dictionary::check(&read, row, version).map_err(|fault| (fault.tag, fault.reason))
@@ -43,7 +44,8 @@ fn golden_messages_are_read_and_written() {
         let id = vector["id"].as_str().unwrap();
         let message = bytes(vector["fix"].as_str().unwrap());
         assert_eq!(checked(&message), Ok(()), "{id}");
-        let read = Message::read(&message);
+        let mut fields = Fields::default();
+        let read = fields.read(&message);
         let mut buffer = [0; 1024];
         let mut builder = Builder::new(&mut buffer);
         for (tag, value) in read.fields().filter(|(tag, _)| !matches!(tag, 8..=10)) {
@@ -118,7 +120,8 @@ fn data_contains_soh() {
     let logon = "35=A|34=1|49=C|52=20261121-14:30:00|56=E|98=0|108=30|95=9|96=ab|10=c|d|";
     let message = framed(Version::Fix42, logon);
     assert_eq!(checked(&message), Ok(()));
-    let read = Message::read(&message);
+    let mut fields = Fields::default();
+    let read = fields.read(&message);
     assert_eq!(read.get(96), Some(&b"ab\x0110=c\x01d"[..]));
     assert_eq!(read.fields().filter(|(tag, _)| *tag == 10).count(), 1);
     for wrong in ["95=8|", "95=10|", "95=9999|", "95=0|"] {
@@ -179,7 +182,8 @@ fn random_bytes_are_read() {
                 Framed::Partial => break,
                 Framed::Garbled(len) => rest = &rest[len..],
                 Framed::Whole(len) => {
-                    let read = Message::read(&rest[..len]);
+                    let mut fields = Fields::default();
+                    let read = fields.read(&rest[..len]);
                     for version in Version::ALL {
                         for row in MESSAGES {
                             let _ = dictionary::check(&read, row, version);
@@ -214,7 +218,8 @@ fn values_go_both_ways() {
         builder.time(60, Timestamp(seeded.next() >> 2));
         let message = builder.finish(Version::Fix44);
         assert_eq!(frame(message), Framed::Whole(message.len()));
-        let read = Message::read(message);
+        let mut fields = Fields::default();
+        let read = fields.read(message);
         let price = str::from_utf8(read.get(44).unwrap()).unwrap();
         assert_eq!(market::parse_decimal(price, 4), Ok(units));
         assert!(!price.contains('.') || !price.ends_with('0'), "{price}");
@@ -296,7 +301,8 @@ fn numbers_are_written_as_by_the_standard_library() {
             let mut builder = Builder::new(&mut buffer);
             builder.text(35, "8").number(34, number).decimal(44, units, decimals);
             let message = builder.finish(Version::Fix44);
-            let read = Message::read(message);
+            let mut fields = Fields::default();
+            let read = fields.read(message);
             assert_eq!(read.get(34).unwrap(), number.to_string().as_bytes());
             let one = 10_u128.pow(decimals.into());
             let mut price =
@@ -327,7 +333,8 @@ fn tags_are_numbers() {
         ("", None),
     ] {
         let message = bytes(&format!("8=FIX.4.4|9=5|35=0|{field}|58=b|"));
-        let read = Message::read(&message);
+        let mut fields = Fields::default();
+        let read = fields.read(&message);
         let tags: Vec<_> = read.fields().map(|(tag, _)| tag).collect();
         let expected: Vec<_> = [8, 9, 35].into_iter().chain(tag).chain([58]).collect();
         assert_eq!(tags, expected, "{field}");
@@ -352,11 +359,16 @@ fn values_of_any_length_are_read() {
             let mut message = bytes("8=FIX.4.4|9=5|35=0|58=");
             message.extend_from_slice(&value);
             message.extend_from_slice(b"\x01112=");
-            let read = Message::read(&message);
+            let mut fields = Fields::default();
+            let read = fields.read(&message);
             assert_eq!(read.get(58), Some(&value[..]));
             assert_eq!(read.get(112), Some(&b""[..]));
             message.extend_from_slice(&value);
-            assert_eq!(Message::read(&message).get(112), Some(&value[..]), "without an end");
+            assert_eq!(
+                Fields::default().read(&message).get(112),
+                Some(&value[..]),
+                "without an end"
+            );
         }
     });
 }

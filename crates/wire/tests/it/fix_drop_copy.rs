@@ -6,7 +6,7 @@ use market::{
     SessionId, Shown, Side, Symbol, Ticks, TimeInForce, TradeId, Traded,
 };
 use wire::fix::{
-    ClOrdId, CompId, Directory, DropCopyNote, FixNote, Message, Reports, RequestNote, Version,
+    ClOrdId, CompId, Directory, DropCopyNote, Fields, FixNote, Reports, RequestNote, Version,
 };
 
 use crate::{
@@ -113,7 +113,8 @@ impl Copy {
     fn take(&mut self, event: Event) -> Vec<String> {
         let mut said = Vec::new();
         self.reports.copy(&output(START, event), &self.directory, &mut |it| {
-            let read = Message::read(it);
+            let mut fields = Fields::default();
+            let read = fields.read(it);
             let fields = read.fields().filter(|(tag, _)| {
                 matches!(tag, 34 | 115 | 17 | 150 | 39 | 11 | 41 | 40 | 54 | 38 | 151 | 14)
             });

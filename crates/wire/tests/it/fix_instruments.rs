@@ -4,7 +4,7 @@ use market::{
     Event, Instrument, InstrumentChange, InstrumentChanged, InstrumentId, Phase, PhaseCause,
     PhaseChanged, Price, Quantity, Symbol, SystemEvent, Text, VenueEvent,
 };
-use wire::fix::{ClOrdId, FixNote, Message, QueryNote, Reports, Version, dictionary};
+use wire::fix::{ClOrdId, Fields, FixNote, QueryNote, Reports, Version, dictionary};
 
 use crate::{
     fix::framed,
@@ -50,7 +50,8 @@ impl Client {
 
     fn answers(&mut self) -> Vec<String> {
         let show = |sent: Vec<u8>| {
-            let read = Message::read(&sent);
+            let mut fields = Fields::default();
+            let read = fields.read(&sent);
             let row = dictionary::message(read.msg_type(), self.version).unwrap();
             let checked = dictionary::check(&read, row, self.version);
             assert_eq!(checked, Ok(()), "{}", sent.escape_ascii());

@@ -7,7 +7,7 @@ use market::{
     TradeCorrected, TradeId, Traded, VenueEvent,
 };
 use wire::fix::{
-    ClOrdId, CompId, Directory, DropCopyNote, FixHappening, FixNote, LogonNote, Message, PageNote,
+    ClOrdId, CompId, Directory, DropCopyNote, Fields, FixHappening, FixNote, LogonNote, PageNote,
     QueryNote, Reports, RequestNote, Version, dictionary,
 };
 
@@ -38,7 +38,8 @@ fn silence_is_asked_about_and_ended() {
         }
         world.run();
         for sent in world.sent() {
-            let msg_type = String::from_utf8(Message::read(&sent).msg_type().to_vec()).unwrap();
+            let msg_type =
+                String::from_utf8(Fields::default().read(&sent).msg_type().to_vec()).unwrap();
             seen.push((second, format!("35={msg_type}")));
         }
     }
@@ -93,13 +94,14 @@ fn any_order_of_messages_is_survived() {
             world.acceptor.tick(world.now_ns).ok();
         }
         for sent in world.sent() {
-            let read = Message::read(&sent);
+            let mut fields = Fields::default();
+            let read = fields.read(&sent);
             let row = dictionary::message(read.msg_type(), Version::Fix42).unwrap();
             let checked = dictionary::check(&read, row, Version::Fix42);
             assert_eq!(checked, Ok(()), "{}", sent.escape_ascii());
         }
         for (index, message) in world.stream.iter().enumerate() {
-            assert_eq!(Message::read(message).number(34), Some(index as u64 + 1));
+            assert_eq!(Fields::default().read(message).number(34), Some(index as u64 + 1));
         }
         assert!(world.applications.is_sorted_by(|one, other| one < other));
     });

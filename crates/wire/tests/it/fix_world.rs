@@ -3,8 +3,8 @@
 
 use market::{Command, Event, Note, Output, Sequence, SessionId, Timestamp};
 use wire::fix::{
-    Acceptor, CompId, Directory, FixHappening, FixNote, FixService, FixTimers, Framed, Intake,
-    Message, PageNote, Reports, frame,
+    Acceptor, CompId, Directory, Fields, FixHappening, FixNote, FixService, FixTimers, Framed,
+    Intake, Message, PageNote, Reports, frame,
 };
 
 pub const SECOND: u64 = 1_000_000_000;
@@ -93,8 +93,9 @@ impl World {
             }
             FixHappening::Note(note) => self.take(note),
             FixHappening::Application(message) => {
-                let bytes = message.to_vec();
-                let message = Message::read(&bytes);
+                let bytes = message.bytes().to_vec();
+                let mut fields = Fields::default();
+                let message = fields.read(&bytes);
                 let number = message.number(34).unwrap();
                 self.applications.push(number);
                 let mut notes = vec![FixNote::End { counted: number as u32 }.note(SESSION)];

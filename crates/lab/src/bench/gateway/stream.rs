@@ -11,7 +11,7 @@ use std::{
 
 use venue::clock::SystemClock;
 use wire::{
-    fix::{Framed, Message, SOH, frame},
+    fix::{Fields, Framed, SOH, frame},
     soupbintcp::{Client, ClientHappening, HEADER_LEN, LoginRequest, Timers},
 };
 
@@ -62,7 +62,8 @@ impl Framing {
                 _ => Err(format!("{message:?}")),
             },
             Self::Fix => {
-                let read = Message::read(message);
+                let mut fields = Fields::default();
+                let read = fields.read(message);
                 match (read.msg_type(), read.get(150)) {
                     // ExecType New or Canceled.
                     (b"8", Some(b"0" | b"4")) => Ok(true),
@@ -140,7 +141,7 @@ impl StreamDrive {
                 let mut drive = Self::connect(server, framing, clock)?;
                 drive.stream.write_all(&prepared.logon())?;
                 let reply = drive.first_message()?;
-                if Message::read(&reply).msg_type() != b"A" {
+                if Fields::default().read(&reply).msg_type() != b"A" {
                     let found = String::from_utf8_lossy(&reply).into_owned();
                     return Err(DriveError::Answer { number: 0, found });
                 }

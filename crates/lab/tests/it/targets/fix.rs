@@ -6,7 +6,7 @@
 use gateway::ConnectionId;
 use market::{Instrument, InstrumentId, Price, Quantity, Symbol, Timestamp};
 use venue::config::{Bytes, DropCopyConfig, OrderEntryFixConfig, ParticipantConfig, ProtocolName};
-use wire::fix::{Builder, Framed, MESSAGE_LEN_MAX, Message, Version, dictionary, frame};
+use wire::fix::{Builder, Fields, Framed, MESSAGE_LEN_MAX, Version, dictionary, frame};
 
 use super::{
     gateways::{Small, address},
@@ -128,13 +128,14 @@ fn message(script: &mut Script<'_>, writer: &Writer<'_>) -> Vec<u8> {
 }
 
 /// The type and the number of a message of the venue, which is sound.
-fn checked(message: &[u8]) -> (&[u8], u64) {
-    let read = Message::read(message);
+fn checked(message: &[u8]) -> (Vec<u8>, u64) {
+    let mut fields = Fields::default();
+    let read = fields.read(message);
     let version = Version::from_begin_string(read.begin_string()).expect("a version");
     let row = dictionary::message(read.msg_type(), version).expect("a known type");
     let checked = dictionary::check(&read, row, version);
     assert_eq!(checked, Ok(()), "{}", message.escape_ascii());
-    (read.msg_type(), read.number(34).expect("it has a number"))
+    (read.msg_type().to_vec(), read.number(34).expect("it has a number"))
 }
 
 /// Whatever a client sends and whenever, the venue's side stays in order, and how TCP cut it changes nothing.
@@ -200,7 +201,8 @@ fn speak(bytes: &[u8], cut_len: usize) -> (Vec<Vec<u8>>, Vec<u64>, Vec<Vec<u8>>)
         next = number + 1;
     }
     let now_ns = world.now_ns + 5 * 1_000_000_000;
-    let is_logged_on = world.stream.iter().any(|message| Message::read(message).msg_type() == b"A");
+    let is_logged_on =
+        world.stream.iter().any(|message| Fields::default().read(message).msg_type() == b"A");
     assert!(is_logged_on || world.is_over || world.acceptor.tick(now_ns).is_err(), "silence");
     (sent, ends, world.stream)
 }
@@ -221,7 +223,7 @@ impl Client {
         while let Framed::Whole(len) = frame(&self.bytes) {
             let message: Vec<u8> = self.bytes.drain(..len).collect();
             let (_, number) = checked(&message);
-            if !Message::read(&message).is_yes(43) {
+            if !Fields::default().read(&message).is_yes(43) {
                 assert!(self.next.is_none_or(|next| next == number), "{number}: {:?}", self.next);
                 self.next = Some(number + 1);
             }
@@ -297,7 +299,7 @@ pub fn fix_port(bytes: &[u8]) {
                 };
                 let message = message(&mut script, &writer);
                 if script.byte() % 16 > 0 {
-                    numbers[name] = Message::read(&message).number(34).unwrap_or(0) + 1;
+                    numbers[name] = Fields::default().read(&message).number(34).unwrap_or(0) + 1;
                 }
                 // Whole, again and again, or cut in two.
                 match kind {
