@@ -87,6 +87,7 @@ pub struct Example {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Noted {
     pub messages: u64,
+    /// 2^64 - 1 if they are more.
     pub shares: u64,
     /// The first ones.
     pub examples: Vec<Example>,
@@ -124,7 +125,8 @@ impl Divergences {
     ) {
         let noted = self.by_reason.entry(reason).or_default();
         noted.messages += 1;
-        noted.shares += shares;
+        // One cross may have 2^64 - 1 of them.
+        noted.shares = noted.shares.saturating_add(shares);
         if noted.examples.len() < EXAMPLES {
             noted.examples.push(example());
         }

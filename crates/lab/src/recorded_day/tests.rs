@@ -293,6 +293,13 @@ fn each_message_becomes_its_request() {
     assert_eq!((comparison.agreed(), comparison.trades_missing()), (10, (0, 0)));
 }
 
+/// Shares of crosses that 64 bits cannot sum up are the most that 64 bits say.
+#[test]
+fn shares_of_crosses_have_a_highest_sum() {
+    let day = [listed(), cross(u64::MAX), cross(900)];
+    assert_eq!(reasons(&orders_of(&day, 1)), [(Divergence::Cross, 2, u64::MAX)]);
+}
+
 /// What a venue cannot repeat is named, with its shares and its first messages; the books follow all the same.
 #[test]
 fn what_cannot_be_repeated_is_named() {
