@@ -168,12 +168,9 @@ impl<S: MessageStore> ReplyStreams<S> {
             *count += 1;
         };
         let [one, other] = owners(&output.event);
-        // What nobody gets in OUCH is not encoded in it.
         let takes_ouch = |session_id| routes.stream(session_id).is_some_and(|it| !is_fix(it));
-        let is_for_fix = !reports.is_empty()
-            && one.is_some_and(|one| !takes_ouch(one))
-            && other.is_none_or(|other| !takes_ouch(other));
-        if !is_for_fix {
+        // An event without an owner is for all, or tells the encoder something.
+        if one.is_none() || [one, other].into_iter().flatten().any(takes_ouch) {
             encoder.encode(output, &mut |recipient, message| match recipient {
                 Recipient::One(session_id) => {
                     if let Some(stream) = routes.stream(session_id).filter(|it| !is_fix(*it)) {

@@ -80,11 +80,21 @@ pub fn run(
     folder: &Path,
     clock: SystemClock,
 ) -> Result<AttackOutcome, Failure> {
-    let cores = Cores::of(&os::allowed_cores().unwrap_or_default());
+    let refused = |what: &str, error| Failure::environment(format!("cannot {what}: {error}"));
+    let allowed = os::allowed_cores().map_err(|error| refused("list the cores", error))?;
+    let cores = Cores::of(&allowed);
+    if options.attackers_yield {
+        // Without it the figures would be of the scheduler, so it is tried first.
+        let tried = thread::spawn(os::run_in_idle_time).join().expect("it does not panic");
+        tried.map_err(|error| {
+            refused("have attackers yield to the venue", error).hint("`--short` does without")
+        })?;
+    }
     // The venue and the clients inherit the cores of this thread.
     let runs = thread::scope(|scope| {
         let runs = scope.spawn(|| {
-            let _ = os::pin_to_cores(&cores.of_venue);
+            os::pin_to_cores(&cores.of_venue)
+                .map_err(|error| refused("give the venue cores of its own", error))?;
             (0..options.runs)
                 .map(|_| one_run(attack, options, &cores, folder, clock))
                 .collect::<Result<Vec<_>, _>>()
@@ -94,7 +104,7 @@ pub fn run(
     Ok(AttackOutcome::of_runs(&runs).expect("there is a run"))
 }
 
-/// Which cores of the machine have which part. Attackers have machines of their own, so they take no core from the venue.
+/// The cores of each side. Attackers have machines of their own, so they take no core from the venue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cores {
     /// Those of the venue, the honest clients and the newcomers.
@@ -383,7 +393,7 @@ fn journal_bytes(folder: &Path) -> Result<u64, Failure> {
 mod tests {
     use super::*;
 
-    /// Venue and attackers share no core from four on; nobody is without one.
+    /// Venue and attackers share no core from four on; neither is without one.
     #[test]
     fn cores_are_parted_from_four_on() {
         let cores = |count: usize| Cores::of(&(0..count).collect::<Vec<_>>());

@@ -124,6 +124,12 @@ mod tests {
         assert_eq!(read("7.0", 0), 7);
         assert_eq!(read("184467440737095516.15", 2), u64::MAX);
         assert_eq!(parse_decimal("340282366920938463463374607431768211455", 0), Ok(u128::MAX));
+        // About as many digits as 64 bits hold.
+        for count in 18..22_u32 {
+            let (nines, units) = ("9".repeat(count as usize), 10_u128.pow(count) - 1);
+            assert_eq!(parse_decimal(&nines, 0), Ok(units));
+            assert_eq!(parse_decimal(&nines, 3), Ok(units * 1_000));
+        }
     }
 
     /// Any other text is an error that quotes it.

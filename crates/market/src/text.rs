@@ -121,4 +121,18 @@ mod tests {
         assert_eq!(Symbol::from_bytes(*b"A\0PL    "), None);
         assert!(Symbol::BLANK.is_blank());
     }
+
+    /// Padding is what is blank at the end, however much of it there is, and nothing before.
+    #[test]
+    fn blanks_inside_are_no_padding() {
+        for len in 1..=36 {
+            for inside in 0..len {
+                let mut bytes = [b' '; 36];
+                bytes[..len - inside].fill(b'A');
+                bytes[len - 1] = b'Z';
+                let text = Text::<36>::from_bytes(bytes).unwrap();
+                assert_eq!(text.trimmed(), &bytes[..len]);
+            }
+        }
+    }
 }

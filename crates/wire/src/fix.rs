@@ -1,7 +1,7 @@
 //! FIX 4.2, 4.4 and 5.0 SP1: messages of `tag=value` fields, their dictionary, and sessions.
 //!
-//! Start at [`frame`], which finds a message in a stream of bytes, and [`Message`], which splits it into
-//! fields; [`dictionary::check`] compares it with the dictionary. [`Builder`] writes messages.
+//! Start at [`frame`], which finds a message in a stream of bytes, and [`Fields`], which splits it into a
+//! [`Message`]; [`dictionary::check`] compares it with the dictionary. [`Builder`] writes messages.
 //!
 //! Invariant: reading and writing a message allocates nothing, and no bytes make this module panic.
 

@@ -124,9 +124,9 @@ impl<T: Queued> InstrumentQueue<T> {
         if self.items.is_empty() {
             self.first = first;
         }
-        // Room for a place for each instrument, and for those after them.
-        let is_possible = first <= u64::MAX / 2 && first == self.first;
-        if is_possible { Ok(()) } else { Err("place") }
+        // Far from the end of 64 bits, which no later place reaches then.
+        let is_place = first <= u64::MAX / 2 && first == self.first;
+        if is_place { Ok(()) } else { Err("place") }
     }
 
     /// Adds the elements of the state hash.

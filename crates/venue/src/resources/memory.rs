@@ -12,6 +12,7 @@ use gateway::{
 };
 use market::{Input, Output};
 use os::SystemFiles;
+use wire::fix::Reports;
 
 use super::{ResourceFinding, ResourceState};
 use crate::{
@@ -30,7 +31,7 @@ const STREAM_BYTES_MIN: u64 = 160 << 10;
 const UDP_SESSION_BYTES: u64 = 2 << 20;
 
 /// ClOrdIDs, trades and orders that are kept of a session by FIX, once in its gateway and once for snapshots.
-const FIX_SESSION_BYTES: u64 = 32 << 20;
+const FIX_SESSION_BYTES: u64 = 2 * Reports::BYTES_MAX as u64;
 
 /// Tokens that are kept of a session by OUCH 4.2, once in its gateway and once for snapshots.
 const OUCH42_SESSION_BYTES: u64 = 8 << 20;

@@ -72,6 +72,11 @@ impl<K: Key, V> Set<K, V> {
 }
 
 impl<K: Key, V: Copy + Default> LinearMap<K, V> {
+    /// Memory of a key and its value in a map that has grown, on average, in bytes: its part of a set, of the list of
+    /// sets, which doubles, and of what the allocator adds; and an eighth for those that are spilled.
+    pub(super) const KEY_BYTES: usize =
+        (size_of::<Set<K, V>>() + 2 * size_of::<usize>() + 16) * 9 / 8 / KEYS_PER_SET;
+
     /// The value of a key.
     pub(super) fn get(&self, key: &K) -> Option<&V> {
         let hash = key.hash();
@@ -85,7 +90,10 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
 
     /// The same, to change it.
     pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        let hash = key.hash();
+        self.find_mut(key, key.hash())
+    }
+
+    fn find_mut(&mut self, key: &K, hash: u64) -> Option<&mut V> {
         let index = self.index(hash);
         let set = self.sets.get_mut(index)?;
         match set.place(mark(hash), key) {
@@ -101,14 +109,14 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
 
     /// Gives a key a value, and returns the one it had.
     pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        if let Some(place) = self.get_mut(&key) {
+        let hash = key.hash();
+        if let Some(place) = self.find_mut(&key, hash) {
             return Some(core::mem::replace(place, value));
         }
         self.len += 1;
         if self.sets.len() * KEYS_PER_SET < self.len {
             self.grow();
         }
-        let hash = key.hash();
         let index = self.index(hash);
         let set = &mut self.sets[index];
         if !set.put(mark(hash), key, value) {
@@ -145,6 +153,15 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         let mut keys: Vec<K> = self.iter().map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys
+    }
+
+    /// Bytes that it holds, those of the allocator not counted.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        // Nodes of a sorted map are half full at least.
+        self.sets.len() * size_of::<Set<K, V>>()
+            + self.sets.capacity() * size_of::<usize>()
+            + self.spilled.len() * 2 * size_of::<(K, V)>()
     }
 
     /// How many keys have a value.

@@ -128,9 +128,9 @@ pub struct Reports {
     /// When its numbers began, in nanoseconds since the Unix epoch; 0 is long ago.
     begun_ns: u64,
     /// By UserRefNum.
-    orders: LinearMap<u32, ReportedOrder>,
+    orders: Orders,
     /// UserRefNum by ClOrdID; 0 for a request that is no order.
-    ids: LinearMap<ClOrdId, u32>,
+    ids: Ids,
     /// All ids, oldest first.
     history: VecDeque<ClOrdId>,
     /// Requests whose commands have not had their effect yet.
@@ -175,7 +175,15 @@ encoded! {
 /// Where messages go.
 pub type SendMessage<'a> = &'a mut dyn FnMut(&[u8]);
 
+type Orders = LinearMap<u32, ReportedOrder>;
+type Ids = LinearMap<ClOrdId, u32>;
+
 impl Reports {
+    /// Memory that its ids, orders and trades take, in bytes, while 65,536 orders are live at most; queues double.
+    pub const BYTES_MAX: usize = IDS_MAX
+        * (Orders::KEY_BYTES + Ids::KEY_BYTES + 2 * size_of::<ClOrdId>())
+        + TRADES_MAX * 2 * size_of::<KeptTrade>();
+
     /// A session that logs on for the first time; the note is to be taken next.
     #[must_use]
     pub fn new(logon: &LogonNote) -> Self {
@@ -810,6 +818,23 @@ mod tests {
         assert_eq!(reports.history.len(), IDS_MAX);
         assert_eq!(reports.ids.len(), IDS_MAX);
         assert_eq!(reports.number(&numbered_id(live_count + 1)), Some(0));
+    }
+
+    /// What is kept takes no more memory than the venue reckons with.
+    #[test]
+    fn what_is_kept_has_a_bound() {
+        let mut reports = session();
+        for number in 1..=2 * IDS_MAX as u32 {
+            reports.orders.insert(number, ReportedOrder { end: b'2', ..Default::default() });
+            reports.remember(numbered_id(number), number);
+            reports.keep_trade(TradeId(number.into()), 1, Quantity(1));
+        }
+        let Reports { orders, ids, history, trades, .. } = &reports;
+        assert_eq!((orders.len(), ids.len(), trades.len()), (IDS_MAX, IDS_MAX, TRADES_MAX));
+        let queues =
+            history.capacity() * size_of::<ClOrdId>() + trades.capacity() * size_of::<KeptTrade>();
+        let held = orders.held() + ids.held() + queues;
+        assert!(held <= Reports::BYTES_MAX, "{held} of {}", Reports::BYTES_MAX);
     }
 
     /// A trade is found while it is kept; the same trade again replaces itself.
