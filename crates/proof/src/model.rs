@@ -34,8 +34,8 @@ use market::{
     Command, CommandKind, Conditions, Display, EntrySwitch, EntrySwitched, Event, Fill, Firm,
     Handling, Input, Instructions, Instrument, InstrumentId, Lots, MassCancel, MassCanceled,
     Modified, ModifyOrder, OperatorCommand, OperatorName, OperatorResult, OrderAttributes, OrderId,
-    OrderKey, OrderType, Price, Quantity, RejectReason, Rejected, RestateReason, Restated, Scope,
-    SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, Symbol, SystemEvent, Text,
+    OrderKey, OrderType, Phase, Price, Quantity, RejectReason, Rejected, RestateReason, Restated,
+    Scope, SelfMatchPrevention, SessionAdded, SessionId, Shown, Side, Symbol, SystemEvent, Text,
     TimeInForce, TradeId,
 };
 
@@ -106,8 +106,8 @@ pub struct Model {
     halves: VecDeque<Half>,
     /// Is this a copy, in which an order comes in to see what happens?
     is_rehearsal: bool,
-    /// Orders that are canceled when none does any more. (27.16)
-    stuck: VecDeque<(OrderKey, CancelReason)>,
+    /// What is canceled when none does any more. (27.16)
+    stuck: VecDeque<Pending>,
     /// Are there triggered orders that an earlier command left? (20.12)
     is_line_left: bool,
     /// Are there pegged orders that an earlier command left? (36.12)
@@ -197,6 +197,15 @@ impl ModelOrder {
     fn is_beside(&self) -> bool {
         self.place == Place::Book
             && (self.time_in_force.is_for_auction() || self.order_type == OrderType::Market)
+    }
+
+    /// Of one beside the book: is it over when its instrument enters this phase? (26.4)
+    fn is_over_in(&self, phase: Phase) -> bool {
+        match phase {
+            Phase::Continuous => self.time_in_force != TimeInForce::AtTheClose,
+            Phase::Closed => true,
+            _ => false,
+        }
     }
 
     /// Can the continuous market trade with it?

@@ -59,6 +59,16 @@ impl Looks {
     }
 }
 
+/// The queues of auction-only orders in which they end: the side and the auction.
+pub(crate) const QUEUES: [(Side, ForAuction); 6] = [
+    (Side::Buy, ForAuction::Open),
+    (Side::Buy, ForAuction::Close),
+    (Side::Buy, ForAuction::Next),
+    (Side::Sell, ForAuction::Open),
+    (Side::Sell, ForAuction::Close),
+    (Side::Sell, ForAuction::Next),
+];
+
 /// Indications are computed when a second of the clock begins.
 const INDICATION_NS: u64 = 1_000_000_000;
 
@@ -139,6 +149,16 @@ impl Book {
                 .map(|waits| orders.ladder(waits))
         });
         ladders.flat_map(|ladder| levels(ladder, NO_RANK).map(|(_, oldest)| oldest))
+    }
+
+    /// The first level of a queue at or after a rank: its rank and its oldest order.
+    pub(crate) fn auction_level(
+        &self,
+        (side, waits): (Side, ForAuction),
+        rank: u32,
+    ) -> Option<(u32, Slot)> {
+        let (at, level) = self.auction(side)?.ladder(waits).at_or_after(rank)?;
+        Some((at, level.oldest))
     }
 
     /// Checks the invariants of the ladders.

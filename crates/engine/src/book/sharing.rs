@@ -2,8 +2,8 @@
 //! their offered lots.
 //!
 //! The time share goes to the oldest orders first, and so does the rounding rest. Hidden orders
-//! trade last, by time. Sharing out a level walks it
-//! three times, and taking it by time once.
+//! trade last, by time. Sharing out a level walks its oldest orders three times, and taking it by time
+//! once; a step looks at no others.
 //!
 //! Invariant: all lots are shared out, and no order gets more than it offers.
 
@@ -15,9 +15,16 @@ use super::{
     ladder::NO_RANK,
     pool::Pool,
 };
+use crate::order::QUANTITY_LIMIT;
 
 /// All, in ppm.
 const ALL_PPM: u32 = 1_000_000;
+
+/// The most orders among which a price is shared, but for those that are the incoming order's own.
+const SHARED_MAX: usize = 256;
+
+// What they offer fits in 64 bits, with the parts that icebergs show in a step.
+const _: () = assert!(QUANTITY_LIMIT.0 < u64::MAX / (4 * SHARED_MAX as u64));
 
 /// The allocation at a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +60,8 @@ pub(crate) struct Shares {
     time: u64,
     /// For all orders in proportion.
     pro_rata: u64,
-    /// Lots that the level offers beyond the time share; they may be more than 64 bits say.
-    offered_behind: u128,
+    /// Lots that they offer beyond the time share.
+    offered_behind: u64,
     /// The rounding rest, for the oldest orders first.
     left: u64,
 }
@@ -67,21 +74,21 @@ impl Shares {
     /// True if an order with so many open lots can have them.
     pub(crate) fn may_be_of(&self, leaves: Quantity) -> bool {
         let Self { time, pro_rata, offered_behind, left } = *self;
-        offered_behind != 0 && time.max(left) <= leaves.0 && u128::from(pro_rata) <= offered_behind
+        offered_behind != 0 && time.max(left) <= leaves.0 && pro_rata <= offered_behind
     }
 
     /// What decides all later shares.
-    pub(crate) fn words(&self) -> [u64; 5] {
+    pub(crate) fn words(&self) -> [u64; 4] {
         let Self { time, pro_rata, offered_behind, left } = *self;
-        [time, pro_rata, offered_behind as u64, (offered_behind >> 64) as u64, left]
+        [time, pro_rata, offered_behind, left]
     }
 
     /// Splits a quantity below the total offered.
-    fn new(quantity: u64, offered: u128, sharing: Sharing) -> Self {
-        assert!(u128::from(quantity) < offered, "a level that is taken whole is not shared out");
+    fn new(quantity: u64, offered: u64, sharing: Sharing) -> Self {
+        assert!(quantity < offered, "orders that are taken whole share nothing");
         let time = u128::from(quantity) * u128::from(sharing.time_ppm) / u128::from(ALL_PPM);
         let time = time as u64;
-        let offered_behind = offered - u128::from(time);
+        let offered_behind = offered - time;
         Self { time, pro_rata: quantity - time, offered_behind, left: 0 }
     }
 
@@ -91,7 +98,7 @@ impl Shares {
         self.time -= time;
         let behind = offered - time;
         let pro_rata = u128::from(self.pro_rata) * u128::from(behind);
-        let pro_rata = (pro_rata / self.offered_behind) as u64;
+        let pro_rata = (pro_rata / u128::from(self.offered_behind)) as u64;
         let left = self.left.min(behind - pro_rata);
         self.left -= left;
         (time + pro_rata + left, pro_rata)
@@ -109,8 +116,9 @@ impl BookSide {
         rank_worst: u32,
         sharing: Sharing,
     ) {
-        // The rank of a level that it takes by time, and the lots that this offers.
-        let mut by_time = (NO_RANK, 0_u128);
+        // The rank of a level that it takes by time, and the lots that its oldest orders offer: more
+        // orders than meet one in a step.
+        let mut by_time = (NO_RANK, 0);
         while self.best_rank() <= rank_worst
             && !crossing.taker.is_done()
             && crossing.effects.has_left()
@@ -120,7 +128,7 @@ impl BookSide {
                 self.trade_shares(pool, crossing);
                 continue;
             }
-            let is_sharing = by_time.0 != self.best_rank() || u128::from(taker_leaves) < by_time.1;
+            let is_sharing = by_time.0 != self.best_rank() || taker_leaves < by_time.1;
             // Rounds that an earlier step left are taken first.
             if is_sharing && !crossing.effects.rounds(crossing.taker).are_open() {
                 let rank = self.best_rank();
@@ -133,25 +141,25 @@ impl BookSide {
             let taker_leaves = crossing.taker.leaves().0;
             let shown = self.cross_level(pool, crossing);
             let traded = taker_leaves - crossing.taker.leaves().0;
-            by_time.1 = (by_time.1 + u128::from(shown.0)).saturating_sub(traded.into());
+            by_time.1 = (by_time.1 + shown.0).saturating_sub(traded);
         }
     }
 
-    /// Shares the open lots of an incoming order among the displayed orders of the best price, after
-    /// it has met its own. Where price-time gives the same, returns the lots that the level offers,
+    /// Shares the open lots of an incoming order among the oldest displayed orders of the best price,
+    /// after it has met its own. Where price-time gives the same, returns the lots that these offer,
     /// or 0 for hidden orders.
     fn share_out(
         &mut self,
         pool: &mut Pool,
         crossing: &mut Crossing<'_, impl OnMatch>,
         sharing: Sharing,
-    ) -> Option<u128> {
+    ) -> Option<u64> {
         if !pool[self.best_oldest()].order.display().is_displayed() {
             return Some(0);
         }
-        let mut offered = 0_u128;
+        let (mut offered, mut count) = (0, 0);
         let mut slot = self.best_oldest();
-        while !slot.is_none() {
+        while !slot.is_none() && count < SHARED_MAX {
             let maker = &pool[slot].order;
             let younger = pool[slot].younger;
             if crossing.effects.prevention(crossing.taker, maker).is_some() {
@@ -163,7 +171,8 @@ impl BookSide {
                     return None;
                 }
             } else {
-                offered += u128::from(crossing.effects.offered(slot, maker).0);
+                offered += crossing.effects.offered(slot, maker).0;
+                count += 1;
             }
             slot = younger;
         }
@@ -171,7 +180,7 @@ impl BookSide {
         if offered == 0 {
             return None;
         }
-        if offered <= u128::from(quantity) {
+        if offered <= quantity {
             return Some(offered);
         }
 
@@ -180,7 +189,7 @@ impl BookSide {
         let mut rehearsal = shares;
         let mut in_proportion = 0;
         let mut slot = oldest;
-        while !slot.is_none() {
+        for _ in 0..count {
             let offered = crossing.effects.offered(slot, &pool[slot].order).0;
             in_proportion += rehearsal.take(offered).1;
             slot = pool[slot].younger;
@@ -216,7 +225,7 @@ mod tests {
     use super::*;
 
     fn shares(quantity: u64, time_ppm: u32, offers: &[u64]) -> Vec<u64> {
-        let offered = offers.iter().map(|offered| u128::from(*offered)).sum();
+        let offered = offers.iter().sum();
         let mut shares = Shares::new(quantity, offered, Sharing::pro_rata(time_ppm));
         let mut rehearsal = shares;
         let in_proportion: u64 = offers.iter().map(|&offered| rehearsal.take(offered).1).sum();
@@ -234,7 +243,7 @@ mod tests {
         assert_eq!(shares(50, 999_999, &[10, 30, 60]), [10, 30, 10]);
         let most = (1 << 48) - 1;
         assert_eq!(shares(most, 0, &[most; 3]), [most / 3; 3]);
-        assert_eq!(shares(1 << 47, 0, &vec![most; 1 << 17])[..2], [1 << 30, 1 << 30]);
+        assert_eq!(shares(1 << 47, 0, &vec![most; SHARED_MAX]), [1 << 39; SHARED_MAX]);
     }
 
     /// For any offers, all lots are shared out, and no order trades more than it offers.

@@ -1,14 +1,13 @@
-//! The line of what waits to be canceled: orders that were found, and sweeps, which find those of a
-//! channel at their turn.
+//! The line of what waits to be canceled: orders that were found; sweeps, which find those of a
+//! channel at their turn; and the ends of auctions, which find the orders for them alone.
 //!
 //! Invariant: the line is sorted by round, and in a round by arrival.
 
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeMap;
 
 use market::{
-    CancelReason, DecodeError, Firm, InstrumentId, OrderKey, SessionId, Side, TimeInForce,
-    bytes::{ByteReader, Encoded},
-    encoded, kinds,
+    CancelReason, DecodeError, Firm, InstrumentId, OrderId, OrderKey, SessionId, Side, TimeInForce,
+    bytes::ByteReader, encoded, kinds,
 };
 
 use crate::{
@@ -75,15 +74,32 @@ impl Selection {
     }
 }
 
+/// The orders for an auction only that are over in an instrument, which are found at their turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuctionEnd {
+    pub(crate) instrument_id: InstrumentId,
+    /// Those at the close are over, too.
+    pub(crate) is_closed: bool,
+    /// Orders with higher ids are newer than the end.
+    pub(crate) last: OrderId,
+    /// The first queue that it has not looked at to its end, of
+    /// [`QUEUES`](crate::auction::uncross::QUEUES).
+    pub(crate) queue: u8,
+    /// The first rank of that queue that it has not looked at.
+    pub(crate) rank: u32,
+}
+
 /// What waits in line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pending {
     Order(PendingCancel),
     Sweep(Sweep),
+    AuctionEnd(AuctionEnd),
 }
 
 encoded! {
     PendingCancel { key, reason }
+    AuctionEnd { instrument_id, is_closed, last, queue, rank }
     Sweep { session_id, channel, last, selection, reason, from }
     Selection { firm, instrument_id, side, group_id, of_the_day }
 }
@@ -92,6 +108,7 @@ kinds! {
     Pending {
         1 => Order(order),
         2 => Sweep(sweep),
+        3 => AuctionEnd(end),
     }
 }
 
@@ -110,6 +127,11 @@ impl Pending {
                 let name = names | u64::from(reason.code()) << 32 | u64::from(*last);
                 hash::mix([hash::SWEEP, line, place, name, selection.hash(), *from])
             }
+            Self::AuctionEnd(AuctionEnd { instrument_id, is_closed, last, queue, rank }) => {
+                let at = u64::from(*rank) | u64::from(*queue) << 32;
+                let name = u64::from(instrument_id.0) | u64::from(*is_closed) << 16;
+                hash::mix([hash::AUCTION_END, line, place, name, last.0, at])
+            }
         }
     }
 
@@ -117,51 +139,34 @@ impl Pending {
     pub(crate) fn order(&self) -> Option<PendingCancel> {
         match self {
             Self::Order(order) => Some(*order),
-            Self::Sweep(_) => None,
+            Self::Sweep(_) | Self::AuctionEnd(_) => None,
         }
     }
 }
 
-/// A place in line.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    pub(super) round: u64,
-    /// How many were put in line before since it was last empty.
-    arrival: u64,
-    pub(super) pending: Pending,
-}
-
-encoded! {
-    Waiting { round, arrival, pending }
-}
-
-impl Waiting {
-    /// Its element of the state hash.
-    fn hash(&self, factor: u64) -> u64 {
-        self.pending.hash(factor, self.arrival.wrapping_add(self.round << 40))
-    }
-}
+/// A place in line: the round, and how many were put in line before since it was last empty.
+type Place = (u64, u64);
 
 /// A line of what waits to be canceled, by round and then by arrival.
 #[derive(Debug)]
 pub(crate) struct PendingCancels {
     /// The factor of its elements of the state hash.
     factor: u64,
-    pub(super) line: VecDeque<Waiting>,
+    line: BTreeMap<Place, Pending>,
     /// The arrival of the next.
     next: u64,
-    /// How many of them are sweeps.
-    pub(super) sweeps: usize,
+    /// How many of them are orders.
+    order_count: usize,
 }
 
 impl PendingCancels {
     pub(crate) const fn new(factor: u64) -> Self {
-        Self { factor, line: VecDeque::new(), next: 0, sweeps: 0 }
+        Self { factor, line: BTreeMap::new(), next: 0, order_count: 0 }
     }
 
-    /// How many orders are in line, but for those of sweeps.
+    /// How many orders are in line, but for those that are found at their turn.
     pub(crate) fn order_count(&self) -> usize {
-        self.line.len() - self.sweeps
+        self.order_count
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -170,14 +175,24 @@ impl PendingCancels {
 
     /// The round whose turn it is.
     pub(super) fn round(&self) -> u64 {
-        self.line.front().map_or(0, |first| first.round)
+        self.line.first_key_value().map_or(0, |((round, _), _)| *round)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Pending> {
-        self.line.iter().map(|waiting| &waiting.pending)
+    /// The first in line.
+    pub(super) fn first(&self) -> Option<Pending> {
+        self.line.first_key_value().map(|(_, pending)| *pending)
     }
 
-    /// The orders in line, but for those of sweeps.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.line.values()
+    }
+
+    /// All in line, each with its round.
+    pub(super) fn rounds(&self) -> impl Iterator<Item = (u64, &Pending)> {
+        self.line.iter().map(|((round, _), pending)| (*round, pending))
+    }
+
+    /// The orders in line, but for those that are found at their turn.
     pub(crate) fn orders(&self) -> impl Iterator<Item = PendingCancel> {
         self.iter().filter_map(Pending::order)
     }
@@ -187,43 +202,46 @@ impl PendingCancels {
         self.push(self.round(), Pending::Order(order), hash);
     }
 
-    /// Adds an order or a sweep behind the others of its round.
+    /// Adds one behind the others of its round.
     pub(super) fn push(&mut self, round: u64, pending: Pending, hash: &mut StateHash) {
-        let waiting = Waiting { round, arrival: self.next, pending };
+        let place = (round, self.next);
         self.next += 1;
-        hash.add(waiting.hash(self.factor));
-        self.sweeps += usize::from(pending.order().is_none());
-        let index = self.line.partition_point(|other| other.round <= round);
-        self.line.insert(index, waiting);
+        hash.add(self.hash(place, &pending));
+        self.order_count += usize::from(pending.order().is_some());
+        self.line.insert(place, pending);
     }
 
     /// Takes the first.
     pub(crate) fn pop(&mut self, hash: &mut StateHash) -> Option<Pending> {
-        let waiting = self.line.pop_front()?;
-        hash.remove(waiting.hash(self.factor));
-        self.sweeps -= usize::from(waiting.pending.order().is_none());
+        let (place, pending) = self.line.pop_first()?;
+        hash.remove(self.hash(place, &pending));
+        self.order_count -= usize::from(pending.order().is_some());
         if self.line.is_empty() {
             self.next = 0;
         }
-        Some(waiting.pending)
+        Some(pending)
     }
 
-    /// The sweep that is first in line goes on from this turn.
-    pub(super) fn go_on(&mut self, sweep: Sweep, from: u64, hash: &mut StateHash) {
-        let first = self.line.front_mut().expect("it is first in line");
-        let before = first.hash(self.factor);
-        first.pending = Pending::Sweep(Sweep { from, ..sweep });
-        hash.change(before, first.hash(self.factor));
+    /// The first in line goes on from elsewhere.
+    pub(super) fn go_on(&mut self, pending: Pending, hash: &mut StateHash) {
+        let (place, before) = self.line.pop_first().expect("it is first in line");
+        hash.change(self.hash(place, &before), self.hash(place, &pending));
+        self.line.insert(place, pending);
+    }
+
+    /// The element of the state hash of one in line.
+    fn hash(&self, (round, arrival): Place, pending: &Pending) -> u64 {
+        pending.hash(self.factor, arrival.wrapping_add(round << 40))
     }
 
     /// Adds the elements of the state hash.
     pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
-        self.line.iter().for_each(|waiting| hash.add(waiting.hash(self.factor)));
+        self.line.iter().for_each(|(place, pending)| hash.add(self.hash(*place, pending)));
     }
 
-    /// The records of a snapshot, each with the arrival of the next.
-    pub(crate) fn records(&self) -> impl Iterator<Item = (u64, impl Encoded)> {
-        self.line.iter().map(|waiting| (self.next, *waiting))
+    /// The records of a snapshot: the arrival of the next, round, arrival, and what waits.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u64, u64, u64, Pending)> {
+        self.line.iter().map(|((round, arrival), it)| (self.next, *round, *arrival, *it))
     }
 
     /// Restores one of the line; the error is the field that cannot be.
@@ -232,15 +250,15 @@ impl PendingCancels {
         from: &mut ByteReader<'_>,
         hash: &mut StateHash,
     ) -> Result<(), DecodeError> {
-        let (next, waiting): (u64, Waiting) = (from.read("next place")?, from.read("pending")?);
-        let Waiting { round, arrival, pending } = waiting;
-        let last = self.line.back().map(|last| (last.round, last.arrival));
-        let is_in_order = last.is_none_or(|last| last < (round, arrival));
-        if !is_in_order || next <= arrival || (!self.is_empty() && next != self.next) {
+        let next: u64 = from.read("next place")?;
+        let place: Place = (from.read("round")?, from.read("arrival")?);
+        let pending = from.read("pending")?;
+        let is_in_order = self.line.last_key_value().is_none_or(|(last, _)| *last < place);
+        if !is_in_order || next <= place.1 || (!self.is_empty() && next != self.next) {
             return Err(DecodeError::Field("place"));
         }
-        self.next = arrival;
-        self.push(round, pending, hash);
+        self.next = place.1;
+        self.push(place.0, pending, hash);
         self.next = next;
         Ok(())
     }

@@ -13,15 +13,16 @@
 //! session's size class; so a step passes a bounded number of places, dead ones too.
 //!
 //! Invariant: an order waits at most once, but one that waited already when its time was over, and
-//! those of a sweep. One that is entered later, as a replacement too, does not wait.
+//! those that are found at their turn. One that is entered later, as a replacement too, does not wait.
 
 use alloc::vec::Vec;
 use core::mem;
 
-use market::{AccountId, CancelReason, Event, OrderKey, SessionId};
+use market::{AccountId, CancelReason, Event, InstrumentId, OrderKey, Phase, SessionId};
 
 use crate::{
     Engine,
+    auction::{phases, steps::AuctionLine, uncross::QUEUES},
     book::pool::Slot,
     contingent::{
         expiry::Expiries,
@@ -31,9 +32,10 @@ use crate::{
         pegs::MOVES_MAX,
     },
     intake::{
-        cancel_line::{Pending, PendingCancel, PendingCancels, Selection, Sweep, Waiting},
+        cancel_line::{AuctionEnd, Pending, PendingCancel, PendingCancels, Selection, Sweep},
         session::Session,
     },
+    order::Order,
 };
 
 /// The most orders that a command cancels at once, and as many again before each later input.
@@ -43,11 +45,12 @@ pub(crate) const CANCELS_MAX: usize = 32;
 /// expiries go, too.
 const EXPIRY_COST: usize = 2;
 
-/// The most live orders that sweeps look at for that.
+/// The most live orders that sweeps look at for that; each price at which no order for an auction
+/// only ends counts as one.
 const LOOKS_MAX: usize = 96;
 
 /// The most parts of turns that sweeps end for that; a part is 1,024 places of the longest table
-/// that the session can have.
+/// that the session can have. An end of an auction is one part.
 const PARTS_MAX: usize = 4;
 
 /// A command finds its orders at once if they are on at most so many channels.
@@ -189,6 +192,26 @@ impl Engine {
         self.begin_cancels(was_empty, emit);
     }
 
+    /// An instrument enters a phase in which orders for an auction only are over: they end at their
+    /// turn, the first of them now, if nothing else waits.
+    pub(crate) fn end_auction_orders(
+        &mut self,
+        instrument_id: InstrumentId,
+        phase: Phase,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        let (is_closed, last) = (phase == Phase::Closed, self.order_id_last);
+        let end = AuctionEnd { instrument_id, is_closed, last, queue: 0, rank: 0 };
+        let book = self.book_at(instrument_id);
+        let ended = QUEUES.into_iter().filter(|(_, waits)| phases::is_over(*waits, phase));
+        if ended.clone().any(|queue| book.auction_level(queue, 0).is_some()) {
+            let was_empty = !self.has_cancels_left();
+            let Self { pending_cancels, hash, .. } = self;
+            pending_cancels.push(pending_cancels.round(), Pending::AuctionEnd(end), hash);
+            self.begin_cancels(was_empty, emit);
+        }
+    }
+
     /// Cancels the first orders that wait for it, if none waited before.
     pub(crate) fn begin_cancels(&mut self, was_empty: bool, emit: &mut dyn FnMut(Event)) {
         if was_empty {
@@ -201,30 +224,104 @@ impl Engine {
     fn cancel_portion(&mut self, emit: &mut dyn FnMut(Event)) {
         let mut left = Budget { cancels: CANCELS_MAX, looks: LOOKS_MAX, parts: PARTS_MAX };
         while !left.is_used_up() {
-            let held = self.next_held_cancel();
-            if held.is_none()
-                && let Some(id) = self.contingents.expiries.first_begun()
-            {
+            let is_held = self.may_cancel_held();
+            if !is_held && let Some(id) = self.contingents.expiries.first_begun() {
                 let Contingent { slot, key, .. } = self.contingents[id];
                 let expired = PendingCancel { key, reason: CancelReason::Expired };
                 self.cancel_or_hold(slot, expired, emit);
                 left.cancels = left.cancels.saturating_sub(EXPIRY_COST);
                 continue;
             }
-            let first = self.pending_cancels.iter().next().copied();
-            if held.is_none()
-                && let Some(Pending::Sweep(sweep)) = first
-            {
-                self.go_on_with(sweep, &mut left, emit);
-                continue;
+            let Some(first) = self.line_of(is_held).first() else { return };
+            match first {
+                Pending::Order(pending) => {
+                    self.pop_pending(is_held);
+                    if let Some(slot) = self.find(pending.key) {
+                        self.cancel_or_hold(slot, pending, emit);
+                    }
+                    left.cancels -= 1;
+                }
+                Pending::Sweep(sweep) => self.go_on_with(sweep, &mut left, emit),
+                Pending::AuctionEnd(end) => self.go_on_ending(end, is_held, &mut left, emit),
             }
-            let next = held.or_else(|| self.pending_cancels.pop(&mut self.hash)?.order());
-            let Some(pending) = next else { return };
-            if let Some(slot) = self.find(pending.key) {
-                self.cancel_or_hold(slot, pending, emit);
-            }
+        }
+    }
+
+    /// Once no auction and no half-matched order is left, what waited for that has its turn.
+    fn may_cancel_held(&self) -> bool {
+        let AuctionLine { line, held, .. } = &self.auction_line;
+        !held.is_empty() && line.is_empty() && self.half_matched.is_empty()
+    }
+
+    /// What waits for the end of all auctions, or else what has its turn.
+    fn line_of(&self, is_held: bool) -> &PendingCancels {
+        if is_held { &self.auction_line.held } else { &self.pending_cancels }
+    }
+
+    fn pop_pending(&mut self, is_held: bool) {
+        let Self { auction_line, pending_cancels, hash, .. } = self;
+        let line = if is_held { &mut auction_line.held } else { pending_cancels };
+        line.pop(hash);
+    }
+
+    /// Cancels the next order of the end of an auction that is first in line, looks at the next
+    /// price, or takes the end out of the line: if it is over, or until an auction is.
+    fn go_on_ending(
+        &mut self,
+        mut end: AuctionEnd,
+        is_held: bool,
+        left: &mut Budget,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        if self.trading(end.instrument_id).is_uncrossing {
+            self.pop_pending(is_held);
+            let Self { auction_line, hash, .. } = self;
+            auction_line.held.push(0, Pending::AuctionEnd(end), hash);
+            left.cancels -= 1;
+            return;
+        }
+        let Some((rank, oldest)) = self.first_ended(&mut end) else {
+            self.pop_pending(is_held);
+            left.parts -= 1;
+            return;
+        };
+        left.looks -= 1;
+        let is_over = self.pool[oldest].order.order_id() <= end.last;
+        end.rank = if is_over { rank } else { rank + 1 };
+        let Self { auction_line, pending_cancels, hash, .. } = self;
+        let line = if is_held { &mut auction_line.held } else { pending_cancels };
+        line.go_on(Pending::AuctionEnd(end), hash);
+        if is_over {
+            self.cancel_all(oldest, CancelReason::Expired, emit);
             left.cancels -= 1;
         }
+    }
+
+    /// The first price of the queues of an end that it has not looked at, and the oldest order there.
+    fn first_ended(&self, end: &mut AuctionEnd) -> Option<(u32, Slot)> {
+        let phase = if end.is_closed { Phase::Closed } else { Phase::Continuous };
+        let book = self.book_at(end.instrument_id);
+        while let Some(queue) = QUEUES.get(usize::from(end.queue)) {
+            if phases::is_over(queue.1, phase)
+                && let Some(found) = book.auction_level(*queue, end.rank)
+            {
+                return Some(found);
+            }
+            (end.queue, end.rank) = (end.queue + 1, 0);
+        }
+        None
+    }
+
+    /// True if an order for an auction only is over, and an end of its auction finds it at its turn.
+    pub(crate) fn is_ending(&self, order: &Order) -> bool {
+        let waiting = self.pending_cancels.iter().chain(self.auction_line.held.iter());
+        waiting.into_iter().any(|pending| {
+            let Pending::AuctionEnd(end) = pending else { return false };
+            let phase = if end.is_closed { Phase::Closed } else { Phase::Continuous };
+            end.instrument_id == order.instrument_id
+                && order.order_id() <= end.last
+                && phases::is_over(order.for_auction(), phase)
+        })
     }
 
     /// Cancels the next orders of the sweep that is first in line, all of one part of its turns, and
@@ -261,7 +358,10 @@ impl Engine {
             left.parts -= 1;
         }
         match from <= u64::from(u32::MAX) {
-            true => self.pending_cancels.go_on(sweep, from, &mut self.hash),
+            true => {
+                let sweep = Pending::Sweep(Sweep { from, ..sweep });
+                self.pending_cancels.go_on(sweep, &mut self.hash);
+            }
             false => {
                 self.pending_cancels.pop(&mut self.hash);
                 self.sessions.get_mut(session_id).expect("a sweep is of a session").end_sweep();
@@ -316,14 +416,8 @@ impl Engine {
             || self.contingents.expiries.first_begun().is_some()
     }
 
-    /// Once no auction and no half-matched order is left, the next cancel that waited for one.
-    fn next_held_cancel(&mut self) -> Option<PendingCancel> {
-        let Self { auction_line, half_matched, hash, .. } = self;
-        let are_free = auction_line.line.is_empty() && half_matched.is_empty();
-        if are_free { auction_line.held.pop(hash)?.order() } else { None }
-    }
-
-    /// How many orders wait to be canceled, but for those whose time is over and those of sweeps.
+    /// How many orders wait to be canceled, but for those whose time is over and those that
+    /// are found at their turn.
     pub(crate) fn pending_cancel_count(&self) -> usize {
         self.pending_cancels.order_count() + self.auction_line.held.order_count()
     }
@@ -346,28 +440,28 @@ impl Engine {
     /// Marks the restored orders that wait to be canceled; the error is the field that is invalid.
     pub(crate) fn restore_pending_cancels(&mut self) -> Result<(), &'static str> {
         self.contingents.expiries.begin(self.timestamp.0);
-        let is_known = |pending: &Pending| match pending {
-            Pending::Order(_) => true,
-            Pending::Sweep(sweep) => self.sessions.get(sweep.session_id).is_some(),
-        };
-        if !self.pending_cancels.iter().all(is_known) {
-            return Err("session");
-        }
-        let has_turns = |pending: &Pending| match pending {
-            Pending::Order(_) => true,
-            Pending::Sweep(sweep) => sweep.from <= u64::from(u32::MAX),
-        };
-        if !self.pending_cancels.iter().all(has_turns) {
-            return Err("from");
-        }
-        for Waiting { round, pending, .. } in &self.pending_cancels.line {
-            if let Pending::Sweep(sweep) = pending {
-                let session = self.sessions.get_mut(sweep.session_id);
-                session.expect("it is known").begin_sweep(*round);
+        let Self { pending_cancels, auction_line, sessions, books, .. } = self;
+        for pending in pending_cancels.iter().chain(auction_line.held.iter()) {
+            match pending {
+                Pending::Order(_) => {}
+                Pending::Sweep(Sweep { session_id, from, .. }) => {
+                    sessions.get(*session_id).ok_or("session")?;
+                    u32::try_from(*from).map_err(|_| "from")?;
+                }
+                Pending::AuctionEnd(AuctionEnd { instrument_id, queue, .. }) => {
+                    let number = usize::from(instrument_id.0).checked_sub(1);
+                    number.and_then(|it| books.get(it)).ok_or("instrument")?;
+                    QUEUES.get(usize::from(*queue)).ok_or("queue")?;
+                }
             }
         }
-        if self.auction_line.held.sweeps != 0 {
+        if auction_line.held.iter().any(|it| matches!(it, Pending::Sweep(_))) {
             return Err("pending");
+        }
+        for (round, pending) in pending_cancels.rounds() {
+            if let Pending::Sweep(sweep) = pending {
+                sessions.get_mut(sweep.session_id).expect("it is known").begin_sweep(round);
+            }
         }
         let in_line = |line: &PendingCancels| -> Vec<_> {
             line.orders().filter_map(|pending| self.find(pending.key)).collect()
@@ -404,29 +498,20 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use market::{
-        AddInstrument, AddSession, CancelOnDisconnect, Command, EnterOrder, Firm, Input, Price,
-        Quantity, SelfMatchPrevention, Side, Symbol, SystemEvent, Text, Timestamp,
+        AddInstrument, AddSession, CancelOnDisconnect, Command, EnterOrder, Firm, Input, Phase,
+        Price, Quantity, SelfMatchPrevention, SetPhase, Side, Symbol, SystemEvent, Text,
+        TimeInForce, Timestamp, VenueCommand,
     };
 
     use super::*;
 
-    /// A cut of a session with 10,000 orders lists none of them: one sweep waits, and goes on.
-    #[test]
-    fn many_orders_are_not_looked_for() {
+    /// An open market with one session.
+    fn market() -> Engine {
         let mut engine = Engine::new();
-        let apply = |engine: &mut Engine, command| {
-            let (sequence, mut canceled) = (engine.sequence().next(), 0);
-            let input = Input { sequence, timestamp: Timestamp(sequence.0), command };
-            engine.apply(&input, &mut |event| {
-                canceled += usize::from(matches!(event, Event::Canceled(_)));
-            });
-            canceled
-        };
-        let symbol = Symbol::new("AAPL").unwrap();
         let (price_increment, round_lot) = (Price(1), Quantity(1));
         for command in [
             Command::System(SystemEvent::StartOfMessages),
-            Command::AddInstrument(AddInstrument { symbol, price_increment, round_lot }),
+            Command::AddInstrument(AddInstrument { symbol: symbol(), price_increment, round_lot }),
             Command::AddSession(AddSession {
                 username: Text::new("A").unwrap(),
                 firm: Firm::new("ACME").unwrap(),
@@ -437,21 +522,97 @@ mod tests {
         ] {
             apply(&mut engine, command);
         }
+        engine
+    }
+
+    fn symbol() -> Symbol {
+        Symbol::new("AAPL").unwrap()
+    }
+
+    /// Applies a command a nanosecond later, and returns how many orders it cancels.
+    fn apply(engine: &mut Engine, command: Command) -> usize {
+        let timestamp = Timestamp(engine.timestamp.0 + 1);
+        apply_at(engine, timestamp, command)
+    }
+
+    fn apply_at(engine: &mut Engine, timestamp: Timestamp, command: Command) -> usize {
+        let (sequence, mut canceled) = (engine.sequence().next(), 0);
+        let input = Input { sequence, timestamp, command };
+        engine.apply(&input, &mut |event| {
+            canceled += usize::from(matches!(event, Event::Canceled(_)));
+        });
+        canceled
+    }
+
+    fn order(user_ref_num: u32, time_in_force: TimeInForce, price: u64) -> Command {
+        let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };
+        let order = EnterOrder::limit(key, Side::Buy, symbol(), Quantity(1), Price(price));
+        Command::Enter(EnterOrder { time_in_force, ..order })
+    }
+
+    /// Has it cancel all that waits; returns how many orders that were.
+    fn finish(engine: &mut Engine) -> usize {
+        let mut canceled = 0;
+        while engine.due().is_some() {
+            let step = apply(engine, Command::Time);
+            assert!(step <= CANCELS_MAX);
+            canceled += step;
+        }
+        canceled
+    }
+
+    fn waiting(engine: &Engine) -> (usize, usize) {
+        (engine.pending_cancels.iter().count(), engine.pending_cancels.order_count())
+    }
+
+    /// A cut of a session with 10,000 orders lists none of them: one sweep waits, and goes on.
+    #[test]
+    fn many_orders_are_not_looked_for() {
+        let mut engine = market();
         for user_ref_num in 1..=10_000 {
-            let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };
-            let order = EnterOrder::limit(key, Side::Buy, symbol, Quantity(1), Price(100));
-            apply(&mut engine, Command::Enter(order));
+            apply(&mut engine, order(user_ref_num, TimeInForce::Day, 100));
         }
         let cut = Command::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(1) });
         assert_eq!(apply(&mut engine, cut), CANCELS_MAX);
         let looked_for = (engine.found.capacity(), engine.turns.capacity() <= 512);
-        assert_eq!((engine.pending_cancels.sweeps, looked_for), (1, (0, true)));
-        let mut canceled = CANCELS_MAX;
-        while engine.due().is_some() {
-            let step = apply(&mut engine, Command::Time);
-            assert!(step <= CANCELS_MAX);
-            canceled += step;
+        assert_eq!((waiting(&engine), looked_for), ((1, 0), (0, true)));
+        assert_eq!(CANCELS_MAX + finish(&mut engine), 10_000);
+        assert_eq!(engine.counters().orders_live, 0);
+    }
+
+    /// The end of 5,000 orders at the open lists none of them either, and passes by those that come
+    /// later, a bounded number of prices at a time.
+    #[test]
+    fn orders_at_the_open_are_not_looked_for() {
+        let mut engine = market();
+        let set_phase =
+            |phase| Command::Venue(VenueCommand::SetPhase(SetPhase::new(symbol(), phase)));
+        apply(&mut engine, set_phase(Phase::PreOpen));
+        for user_ref_num in 1..=10_000 {
+            let times = [TimeInForce::AtTheOpen, TimeInForce::AtTheClose];
+            apply(&mut engine, order(user_ref_num, times[user_ref_num as usize % 2], 100));
         }
-        assert_eq!((canceled, engine.counters().orders_live), (10_000, 0));
+        apply(&mut engine, set_phase(Phase::Halted));
+        let mut canceled = apply(&mut engine, set_phase(Phase::Continuous));
+        // The auction is counted first.
+        while engine.pending_cancels.is_empty() {
+            canceled += apply(&mut engine, Command::Time);
+        }
+        assert!(canceled <= CANCELS_MAX, "{canceled}");
+        assert_eq!((waiting(&engine), engine.found.capacity()), ((1, 0), 0));
+        // No step begins within a nanosecond. What is for the next auction stays.
+        let timestamp = engine.timestamp;
+        for user_ref_num in 10_001..=11_000 {
+            let later = order(user_ref_num, TimeInForce::GoodForAuction, user_ref_num.into());
+            assert_eq!(apply_at(&mut engine, timestamp, later), 0);
+        }
+        engine.check_invariants();
+        let begin = engine.sequence().0;
+        canceled += finish(&mut engine);
+        let steps = (engine.sequence().0 - begin) as usize;
+        assert_eq!((canceled, engine.counters().orders_live), (5_000, 6_000));
+        let fewest = 5_000 / CANCELS_MAX - 1 + 1_000 / LOOKS_MAX;
+        assert!((fewest..fewest + 4).contains(&steps), "{steps} steps, {fewest} at least");
+        engine.check_invariants();
     }
 }

@@ -1,8 +1,6 @@
 //! Commands of the venue: on instruments, orders and past trades. Invariant: a declined command
 //! changes nothing.
 
-use core::mem;
-
 use market::{
     AccountId, BlockEntry, BustTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event, Firm,
     InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, LiveOrdersMax, OrderKey,
@@ -137,20 +135,9 @@ impl Engine {
         step: &PhaseStep,
         emit: &mut dyn FnMut(Event),
     ) {
-        let to = step.to;
-        let mut found = mem::take(&mut self.found);
-        let book = self.book_at(instrument_id);
-        for side in [Side::Buy, Side::Sell] {
-            for oldest in book.auction_levels(side) {
-                if phases::is_over(self.pool[oldest].order.for_auction(), to) {
-                    found.extend(crate::state::view::queue(self, oldest));
-                }
-            }
-        }
-        found.sort_unstable_by_key(|slot| self.pool[*slot].order.key);
-        self.cancel_in_steps(found, CancelReason::Expired, emit);
+        self.end_auction_orders(instrument_id, step.to, emit);
         self.enter_phase(instrument_id, step, emit);
-        if to.is_auction() {
+        if step.to.is_auction() {
             self.indicate(instrument_id, true, emit);
         }
     }

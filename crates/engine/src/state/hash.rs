@@ -57,6 +57,7 @@ pub(crate) const UNCROSSING: u64 = 25;
 pub(crate) const SWEEP: u64 = 26;
 pub(crate) const HALF_MATCHED: u64 = 27;
 pub(crate) const COUNTED: u64 = 28;
+pub(crate) const AUCTION_END: u64 = 29;
 pub(crate) const CONTINGENT: u64 = 40;
 pub(crate) const LAST_TRADE: u64 = 41;
 pub(crate) const TRAILING_LEVEL: u64 = 42;

@@ -182,8 +182,8 @@ impl Engine {
                     let order = &self.pool[slot].order;
                     order.check();
                     assert!(!order.is_done() && order.for_auction() != ForAuction::No, "{order:?}");
-                    let is_going = order.is_leaving() || trading.is_removed;
-                    assert!(may_wait || is_going, "{order:?}");
+                    let is_going = || order.is_leaving() || self.is_ending(order);
+                    assert!(may_wait || trading.is_removed || is_going(), "{order:?}");
                     assert!(!order.is_iceberg() && self.shown(slot).is_zero(), "{order:?}");
                     assert_eq!(
                         (order.instrument_id, order.price()),

@@ -238,8 +238,8 @@ impl Engine {
             out.write(&contingent.turn);
         });
         let pending = self.pending_cancels.records();
-        out.section(Section::PendingCancels, pending, |out, (next, waiting)| {
-            out.write(&next);
+        out.section(Section::PendingCancels, pending, |out, (next, round, arrival, waiting)| {
+            [next, round, arrival].iter().for_each(|it| out.write(it));
             out.write(&waiting);
         });
         out.section(
@@ -264,8 +264,8 @@ impl Engine {
             out.write(half);
         });
         let held = self.auction_line.held.records();
-        out.section(Section::HeldCancels, held, |out, (next, waiting)| {
-            out.write(&next);
+        out.section(Section::HeldCancels, held, |out, (next, round, arrival, waiting)| {
+            [next, round, arrival].iter().for_each(|it| out.write(it));
             out.write(&waiting);
         });
         let quantity = &self.contingents.minimum_quantity_orders;

@@ -82,14 +82,12 @@ impl Queued for HalfMatched {
     fn hash(&self, place: u64) -> u64 {
         let Self { key, instrument_id, limit, price_last, reserved, taken, next, .. } = self;
         let price = |price: &Option<Price>| price.map_or(u64::MAX, |price| price.0);
-        let [time, pro_rata, behind, behind_high, left] =
-            taken.shares.map_or([u64::MAX; 5], |it| it.words());
+        let [time, pro_rata, behind, left] = taken.shares.map_or([u64::MAX; 4], |it| it.words());
         hash::mix([
             hash::HALF_MATCHED,
             time,
             pro_rata,
             behind,
-            behind_high,
             left,
             place,
             key_word(key),

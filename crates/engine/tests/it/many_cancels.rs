@@ -336,3 +336,42 @@ fn commands_wait_by_rounds() {
     ));
     assert!(world.engine().due().is_some(), "the last command of A waits");
 }
+
+/// Rules 26.4, 26.8: orders for an auction only that are over go by side, auction, price and age, 32 at
+/// a time; one that is accepted later stays.
+#[test]
+fn orders_for_an_auction_end_in_steps() {
+    let mut world = World::in_open_market();
+    world.play("phase AAPL pre-open => phase AAPL pre-open");
+    for number in 1..=66 {
+        let price = 33 + number;
+        world.play(&format!(
+            "buy A{number} 2 @ {price} at-the-open => accepted, booked 2 for auction"
+        ));
+    }
+    world.play(
+        "
+        sell B1 2 @ 102 for-auction     => accepted, booked 2 for auction
+        sell B2 2 @ 101 for-auction     => accepted, booked 2 for auction
+        sell B3 2 @ 103 at-the-open     => accepted, booked 2 for auction
+        buy B4 2 @ 70 for-auction       => accepted, booked 2 for auction
+        buy B5 2 @ 70 at-the-close      => accepted, booked 2 for auction
+        buy B6 2 @ 65 at-the-open       => accepted, booked 2 for auction
+        ",
+    );
+    let expired = |range: RangeInclusive<u32>| {
+        let each = range.rev().map(|number| format!("canceled A{number} 2 expired"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let [first, second, third, last] = [35..=66, 32..=34, 4..=31, 1..=3].map(expired);
+    world.play(&format!(
+        "phase AAPL continuous => auction AAPL nothing, {first}, phase AAPL continuous"
+    ));
+    world.play(&format!(
+        "sell B7 2 @ 101 for-auction => {second}, canceled B6 2 expired, {third}, accepted, booked 2 for auction"
+    ));
+    let of_b = ["B4", "B3", "B2", "B1"].map(|order| format!("canceled {order} 2 expired"));
+    world.play(&format!("time 0 => {last}, {}", of_b.join(", ")));
+    assert_eq!(world.engine().due(), None, "none waits");
+    world.play("mass-cancel B9 BETA => mass-canceled, canceled B5 2, canceled B7 2");
+}

@@ -8,11 +8,12 @@ use std::hint::black_box;
 
 use engine::Engine;
 use market::{
-    AccountId, AddAccount, AddAsset, AssetId, AssignSession, BlockEntry, CancelOrder, Command,
-    Conditions, Deposit, Display, EnterOrder, Event, Firm, Handling, Input, Instructions, Lots,
-    MassCancel, MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey, OrderType, Phase,
-    Price, Pricing, Quantity, RemoveInstrument, Scope, SessionId, SetPhase, SetTerms, Side, Symbol,
-    SystemEvent, Text, TimeInForce, Timestamp, Units, VenueCommand,
+    AccountId, AddAccount, AddAsset, Allocation, AssetId, AssignSession, BlockEntry, CancelOrder,
+    Command, Conditions, ConfigureInstrument, Deposit, Display, EnterOrder, Event, Firm, Handling,
+    Input, Instructions, InstrumentChange, Lots, MassCancel, MoneyClass, MoneyCommand, MoneyEvent,
+    MoneyTerms, OrderKey, OrderType, Phase, Price, Pricing, Quantity, RemoveInstrument, Scope,
+    SessionId, SetPhase, SetTerms, Side, Symbol, SystemEvent, Text, TimeInForce, Timestamp, Units,
+    VenueCommand,
 };
 use serde::Serialize;
 use venue::clock::SystemClock;
@@ -76,12 +77,16 @@ enum Kind {
     AuctionOfPrices,
     /// The first indication of an auction in which each order has a price of its own.
     Indication,
+    /// The phase ends for which all orders are.
+    AuctionOrders,
     TakesAll,
+    /// Each order takes a lot of a price that is shared pro rata.
+    ProRata,
     Icebergs,
     PaidMarket,
 }
 
-const KINDS: [(&str, Kind); 17] = [
+const KINDS: [(&str, Kind); 19] = [
     ("plain orders", Kind::Plain),
     ("pegged orders", Kind::Pegs),
     ("minimum quantity", Kind::Minimum),
@@ -96,7 +101,9 @@ const KINDS: [(&str, Kind); 17] = [
     ("auction", Kind::Auction),
     ("auction, many prices", Kind::AuctionOfPrices),
     ("first indication", Kind::Indication),
+    ("orders for an auction", Kind::AuctionOrders),
     ("order that takes all", Kind::TakesAll),
+    ("pro rata", Kind::ProRata),
     ("icebergs", Kind::Icebergs),
     ("paid market order", Kind::PaidMarket),
 ];
@@ -141,6 +148,23 @@ impl Attacked {
                     let distance = if kind == Kind::Auction { 0 } else { number };
                     rest(&mut attacked, Side::Sell, MID - distance);
                     rest(&mut attacked, Side::Buy, MID + distance);
+                }
+            }
+            Kind::AuctionOrders => {
+                attacked.set_phase(Phase::PreOpen);
+                for _ in 0..orders {
+                    let order = attacked.order(1, Side::Sell, MID + 1);
+                    let time_in_force = TimeInForce::AtTheOpen;
+                    attacked.apply(Command::Enter(EnterOrder { time_in_force, ..order }));
+                }
+            }
+            Kind::ProRata => {
+                let change = InstrumentChange::Allocation(Allocation::ProRata);
+                let change = ConfigureInstrument { symbol, change };
+                attacked.apply(Command::Venue(VenueCommand::ConfigureInstrument(change)));
+                for _ in 0..orders {
+                    let order = attacked.order(1, Side::Sell, MID + 1);
+                    attacked.apply(Command::Enter(EnterOrder { quantity: Quantity(10), ..order }));
                 }
             }
             Kind::PaidMarket => {
@@ -284,6 +308,7 @@ impl Attacked {
                 side: None,
                 group_id: Some((nth % 1_000) as u16 + 1),
             }),
+            Kind::ProRata => Command::Enter(self.order(2, Side::Buy, MID + 1)),
             // More than its account can pay.
             Kind::PaidMarket => Command::Enter(EnterOrder {
                 order_type: OrderType::Market,
@@ -319,7 +344,7 @@ impl Attacked {
                 (next, Command::MassCancel(mass))
             }
             Kind::Expiry => (Timestamp(u64::from(EXPIRES_S) * 1_000_000_000), Command::Time),
-            Kind::Auction | Kind::AuctionOfPrices => {
+            Kind::Auction | Kind::AuctionOfPrices | Kind::AuctionOrders => {
                 let set = SetPhase::new(self.symbol, Phase::Continuous);
                 (next, Command::Venue(VenueCommand::SetPhase(set)))
             }

@@ -163,7 +163,7 @@ impl Model {
     fn has_expired(&self, order: &ModelOrder) -> bool {
         (1..=self.expired_ns).contains(&order.expires_ns())
             && !order.is_done()
-            && !self.stuck.iter().any(|(key, _)| *key == order.key)
+            && !self.is_held_back(order.key)
     }
 
     /// The first of the orders whose time is over. (24.1)

@@ -58,6 +58,7 @@ impl Model {
         let mut step = self.new_step();
         let mut price_last = None;
         let mut is_stopped = false;
+        let mut by_time = None;
         while !order.is_done()
             && let Some(place) = self.first_to_trade_with(&order)
         {
@@ -87,7 +88,7 @@ impl Model {
                 continue;
             }
             // 38.1, 38.4
-            let shared = self.share(&order, place);
+            let shared = self.share(&order, place, &mut by_time);
             let place = if let Some(Shared::Own(own)) = shared { own } else { place };
             let maker = &self.orders[place];
             // 13.1, 35.6

@@ -47,8 +47,8 @@ impl Model {
         let first = self.events.len();
         // 24.5
         let waiting = |model: &Self| {
-            let orders = model.pending.iter().filter(|it| matches!(it, (_, Pending::Order(..))));
-            orders.count() + model.stuck.len()
+            let in_line = model.pending.iter().map(|(_, pending)| pending);
+            in_line.chain(&model.stuck).filter(|it| matches!(it, Pending::Order(..))).count()
         };
         let waiting_before = waiting(self);
         match action {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use market::{AccountId, CancelReason, Firm, InstrumentId, OrderKey, Scope, SessionId};
+use market::{
+    AccountId, CancelReason, Firm, InstrumentId, OrderId, OrderKey, Phase, Scope, SessionId,
+    TimeInForce,
+};
 
 use super::{Model, ModelOrder};
 
@@ -33,6 +36,23 @@ const BLOCK: u32 = 128;
 pub(super) enum Pending {
     Order(OrderKey, CancelReason),
     Sweep(Sweep),
+    AuctionEnd(AuctionEnd),
+}
+
+/// A place among the orders for an auction only of an instrument: buyers first; of these those at
+/// the open, at the close, for the next; of these those without a price, then by price. (26.4)
+type AuctionPlace = (bool, u8, u64);
+
+/// The orders for an auction only that are over in an instrument. (26.4)
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AuctionEnd {
+    id: InstrumentId,
+    /// The phase in which they are over.
+    phase: Phase,
+    /// The last order id before.
+    last: OrderId,
+    /// The first place that it was not beyond.
+    from: AuctionPlace,
 }
 
 /// The orders of a channel of a session that a command means, which are found one after the other.
@@ -75,27 +95,25 @@ fn turn(number: u32) -> u64 {
     u64::from((number / BLOCK).reverse_bits()) + u64::from(number % BLOCK)
 }
 
+fn auction_place(order: &ModelOrder) -> AuctionPlace {
+    let queue = match order.time_in_force {
+        TimeInForce::AtTheOpen => 0,
+        TimeInForce::AtTheClose => 1,
+        _ => 2,
+    };
+    let is_buy = order.side.is_buy();
+    let rank = match order.price.0 {
+        0 => 0,
+        price if is_buy => u64::MAX / 2 - price,
+        price => price,
+    };
+    (!is_buy, queue, rank)
+}
+
 /// All turns.
 const TURNS: u64 = 1 << 32;
 
 impl Model {
-    /// Cancels orders, in the order of their keys. (10.2)
-    pub(super) fn cancel_each(
-        &mut self,
-        reason: CancelReason,
-        is_meant: impl Fn(&Self, &ModelOrder) -> bool,
-    ) {
-        let keys = self.keys_of(is_meant);
-        self.cancel_in_steps(keys, reason);
-    }
-
-    pub(super) fn keys_of(&self, is_meant: impl Fn(&Self, &ModelOrder) -> bool) -> Vec<OrderKey> {
-        let meant = self.orders.iter().filter(|it| is_meant(self, it));
-        let mut keys: Vec<OrderKey> = meant.map(|it| it.key).collect();
-        keys.sort();
-        keys
-    }
-
     /// Cancels orders, at most so many at once. (24.1, 24.2)
     pub(super) fn cancel_in_steps(&mut self, keys: Vec<OrderKey>, reason: CancelReason) {
         let was_empty = !self.has_cancels_left();
@@ -125,7 +143,7 @@ impl Model {
     fn round_waiting(&self, session_id: SessionId) -> Option<u64> {
         let of_session = |pending: &Pending| match pending {
             Pending::Sweep(sweep) => sweep.session_id == session_id,
-            Pending::Order(..) => false,
+            Pending::Order(..) | Pending::AuctionEnd(_) => false,
         };
         let rounds = self.pending.iter().filter(|(_, pending)| of_session(pending));
         rounds.map(|(round, _)| *round).max()
@@ -203,13 +221,61 @@ impl Model {
         }
     }
 
+    /// An instrument enters a phase: the orders for an auction only that are over wait. (26.4)
+    pub(super) fn end_auction_orders(&mut self, id: InstrumentId, phase: Phase) {
+        let (last, from) = (OrderId(self.order_count), (false, 0, 0));
+        let end = AuctionEnd { id, phase, last, from };
+        if self.first_ended(&end).is_some() {
+            let was_empty = !self.has_cancels_left();
+            self.put_in_line(self.round(), Pending::AuctionEnd(end));
+            if was_empty {
+                self.cancel_portion();
+            }
+        }
+    }
+
+    /// The first order of an end from its place on, and where that is. (26.4)
+    fn first_ended(&self, end: &AuctionEnd) -> Option<(AuctionPlace, ModelOrder)> {
+        let is_meant = |it: &&ModelOrder| {
+            it.instrument_id == end.id
+                && it.is_beside()
+                && it.is_over_in(end.phase)
+                && !it.is_done()
+        };
+        let places = self.orders.iter().filter(is_meant).map(|it| (auction_place(it), *it));
+        let later = places.filter(|(place, _)| *place >= end.from);
+        later.min_by_key(|(place, it)| (*place, it.order_id))
+    }
+
+    /// Goes on with the end of an auction: whether it canceled an order, looked at one, was over, and
+    /// what is left of it. (24.7, 26.4)
+    fn go_on_ending(&mut self, end: AuctionEnd) -> ([usize; 3], Option<AuctionEnd>) {
+        let Some((from, order)) = self.first_ended(&end) else { return ([0, 0, 1], None) };
+        if order.order_id > end.last {
+            let (is_sell, queue, rank) = from;
+            return ([0, 1, 0], Some(AuctionEnd { from: (is_sell, queue, rank + 1), ..end }));
+        }
+        self.cancel_all_of(order.key, CancelReason::Expired);
+        ([1, 1, 0], Some(AuctionEnd { from, ..end }))
+    }
+
     /// The orders whose turn it is; one may be done by now. (24.1, 24.4, 24.7)
     pub(super) fn cancel_portion(&mut self) {
         let (mut canceled, mut looked_at, mut parts) = (0, 0, 0);
         while canceled < CANCELS_MAX && looked_at < LOOKS_MAX && parts < PARTS_MAX {
             let are_over = self.auctions.is_empty() && self.halves.is_empty();
             let stuck = if are_over { self.stuck.pop_front() } else { None };
-            let stuck = stuck.map(|(key, reason)| (key, reason, 1));
+            let stuck = match stuck {
+                Some(Pending::AuctionEnd(end)) => {
+                    let ([more, looks, ends], left) = self.go_on_ending(end);
+                    (canceled, looked_at, parts) =
+                        (canceled + more, looked_at + looks, parts + ends);
+                    left.into_iter().for_each(|it| self.stuck.push_front(Pending::AuctionEnd(it)));
+                    continue;
+                }
+                Some(Pending::Order(key, reason)) => Some((key, reason, 1)),
+                Some(Pending::Sweep(_)) | None => None,
+            };
             let expired = || Some((self.first_expired()?, CancelReason::Expired, EXPIRY_COST));
             let next = match (stuck.or_else(expired), self.pending.pop_front()) {
                 (Some(next), pending) => {
@@ -219,6 +285,20 @@ impl Model {
                 }
                 (None, None) => return,
                 (None, Some((_, Pending::Order(key, reason)))) => (key, reason, 1),
+                // 27.16
+                (None, Some((_, Pending::AuctionEnd(end)))) if self.is_trading_in_steps(end.id) => {
+                    self.stuck.push_back(Pending::AuctionEnd(end));
+                    canceled += 1;
+                    continue;
+                }
+                (None, Some((round, Pending::AuctionEnd(end)))) => {
+                    let ([more, looks, ends], left) = self.go_on_ending(end);
+                    (canceled, looked_at, parts) =
+                        (canceled + more, looked_at + looks, parts + ends);
+                    let left = left.map(|it| (round, Pending::AuctionEnd(it)));
+                    left.into_iter().for_each(|it| self.pending.push_front(it));
+                    continue;
+                }
                 (None, Some((round, Pending::Sweep(sweep)))) => {
                     let part_len = TURNS >> self.session(sweep.session_id).unwrap().size_class;
                     let part_end = (sweep.from / part_len + 1) * part_len;
@@ -275,12 +355,17 @@ impl Model {
         }
     }
 
+    /// Does an order wait until no auction is left? (27.16)
+    pub(super) fn is_held_back(&self, key: OrderKey) -> bool {
+        self.stuck.iter().any(|it| matches!(it, Pending::Order(other, _) if *other == key))
+    }
+
     /// An order waits until its auction is over, once. (27.16)
     pub(super) fn hold_back(&mut self, place: usize, reason: CancelReason) {
         let key = self.orders[place].key;
-        if !self.stuck.iter().any(|(it, _)| *it == key) {
+        if !self.is_held_back(key) {
             self.orders[place].leaving = true;
-            self.stuck.push_back((key, reason));
+            self.stuck.push_back(Pending::Order(key, reason));
         }
     }
 
@@ -292,7 +377,7 @@ impl Model {
         }
         if !self.is_leaving(&self.orders[place]) {
             self.orders[place].leaving = true;
-            self.stuck.push_back((key, reason));
+            self.stuck.push_back(Pending::Order(key, reason));
         }
     }
 }

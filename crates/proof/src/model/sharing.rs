@@ -1,8 +1,14 @@
 //! Pro rata, as one would explain it: section 38 of the rules.
 
-use market::{Allocation, OrderKey};
+use market::{Allocation, OrderKey, Price};
 
 use super::{Model, ModelOrder, same_side_of_book};
+
+/// Among how many orders a price is shared. (38.7)
+const SHARED_MAX: usize = 256;
+
+/// The orders of a price that an order takes by time in a step. (38.3, 38.7)
+pub(super) type ByTime = Option<(Price, Vec<OrderKey>)>;
 
 /// What becomes of an incoming order at a price that is shared out.
 pub(super) enum Shared {
@@ -19,14 +25,23 @@ impl Model {
     }
 
     /// How the price of the first order to trade with is shared; `None` if it goes by time.
-    pub(super) fn share(&mut self, order: &ModelOrder, first: usize) -> Option<Shared> {
+    pub(super) fn share(
+        &mut self,
+        order: &ModelOrder,
+        first: usize,
+        taken: &mut ByTime,
+    ) -> Option<Shared> {
         let market = *self.market(order.instrument_id);
         let maker = &self.orders[first];
         let by_time = market.allocation == Allocation::PriceTime || market.time_share == 1_000_000;
         if by_time || maker.is_hidden() {
             return None;
         }
-        let level: Vec<usize> = (0..self.orders.len())
+        let lots = order.leaves().0;
+        let offer = |places: &[usize]| -> u128 {
+            places.iter().map(|place| u128::from(self.orders[*place].offered())).sum()
+        };
+        let mut level: Vec<usize> = (0..self.orders.len())
             .filter(|&place| {
                 let other = &self.orders[place];
                 other.instrument_id == order.instrument_id
@@ -36,18 +51,29 @@ impl Model {
                     && !other.is_done()
             })
             .collect();
+        // 38.7: what they offer was enough when the step came to the price.
+        if let Some((price, keys)) = taken
+            && *price == maker.price
+        {
+            let mut left = level.clone();
+            left.retain(|place| keys.contains(&self.orders[*place].key));
+            if offer(&left) <= u128::from(lots) {
+                return None;
+            }
+        }
+        level.truncate(SHARED_MAX);
         if let Some(&own) = level.iter().find(|&&place| self.are_own(order, &self.orders[place])) {
             return Some(Shared::Own(own));
         }
-        let offers: Vec<u64> = level.iter().map(|&place| self.orders[place].offered()).collect();
-        let lots = order.leaves().0;
-        if offers.iter().map(|it| u128::from(*it)).sum::<u128>() <= u128::from(lots) {
+        let keys: Vec<OrderKey> = level.iter().map(|&place| self.orders[place].key).collect();
+        if offer(&level) <= u128::from(lots) {
+            *taken = Some((maker.price, keys));
             return None;
         }
+        let offers: Vec<u64> = level.iter().map(|&place| self.orders[place].offered()).collect();
         self.shared_out += 1;
         let shares = shares(lots, market.time_share, &offers);
-        let keys = level.iter().map(|&place| self.orders[place].key);
-        Some(Shared::Out(keys.zip(shares).filter(|(_, share)| *share > 0).collect()))
+        Some(Shared::Out(keys.into_iter().zip(shares).filter(|(_, share)| *share > 0).collect()))
     }
 }
 

@@ -299,14 +299,7 @@ impl Model {
     ) {
         let to = asked.phase;
         // 26.4
-        self.cancel_each(CancelReason::Expired, |_, it| {
-            let is_over = match to {
-                Phase::Continuous => it.time_in_force != TimeInForce::AtTheClose,
-                Phase::Closed => true,
-                _ => false,
-            };
-            it.instrument_id == id && it.is_beside() && is_over
-        });
+        self.end_auction_orders(id, to);
         self.begin_phase(id, asked, cause);
         if is_auction(to) {
             self.look_at_auction(id, true);

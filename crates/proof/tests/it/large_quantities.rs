@@ -122,12 +122,12 @@ fn an_auction_trades_more_lots_than_64_bits_say() {
     assert_eq!(market.engine.state_hash(), market.engine.state_hash_slow());
 }
 
-/// Section 38: a price is shared out in proportion to more lots than 64 bits say.
+/// Rule 38.7: the largest orders share a price, the 256 oldest of them.
 #[test]
-fn more_lots_than_64_bits_say_are_shared_out() {
+fn the_oldest_of_the_largest_orders_share_a_price() {
     let mut market = Market::new();
     market.configure(InstrumentChange::Allocation(Allocation::ProRata));
-    for _ in 0..ORDERS {
+    for _ in 0..300 {
         let order = market.order(1, Side::Sell);
         market.apply(Command::Enter(order));
     }
@@ -135,13 +135,12 @@ fn more_lots_than_64_bits_say_are_shared_out() {
     market.apply(Command::Enter(order));
     let (lots, _) = market.settle();
     assert_eq!(lots, u128::from(QUANTITY_LIMIT.0));
-    // Each of the others offered as much: the oldest have a lot more, of what rounding leaves.
+    // Each offers as much: the oldest has a lot more for each that rounding leaves.
     let book = market.engine.book(market::InstrumentId(1)).unwrap();
     let executed: Vec<u64> = book.asks().map(|order| order.executed.0).collect();
-    let share = QUANTITY_LIMIT.0 / u64::from(ORDERS);
-    assert_eq!(executed.len(), ORDERS as usize);
-    assert!(executed.iter().filter(|lots| **lots == share).count() > ORDERS as usize - 2);
-    assert_eq!(executed[ORDERS as usize - 1], share);
-    assert_eq!(executed.iter().sum::<u64>(), QUANTITY_LIMIT.0);
+    let share = QUANTITY_LIMIT.0 / 256;
+    assert_eq!(executed[0], share + QUANTITY_LIMIT.0 % 256);
+    assert_eq!(executed[1..256], [share; 255]);
+    assert_eq!(executed[256..], [0; 44]);
     market.engine.check_invariants();
 }

@@ -4,12 +4,12 @@
 
 use engine::Engine;
 use market::{
-    AddInstrument, AddSession, BlockEntry, CancelOnDisconnect, CancelOrder, CancelReason,
-    ClientOrderId, Command, ConditionChanges, ConfigureInstrument, Display, EnterOrder, Event,
-    Firm, Input, InstrumentChange, InstrumentId, MassCancel, OrderKey, OrderType, Phase, Price,
-    Pricing, Quantity, RemoveInstrument, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention,
-    SessionId, SetPhase, Side, SplitMix64, Symbol, SystemEvent, Text, Ticks, TimeInForce,
-    Timestamp, VenueCommand, VenueEvent,
+    AddInstrument, AddSession, Allocation, BlockEntry, CancelOnDisconnect, CancelOrder,
+    CancelReason, ClientOrderId, Command, ConditionChanges, ConfigureInstrument, Display,
+    EnterOrder, Event, Firm, Input, InstrumentChange, InstrumentId, Lots, MassCancel, OrderKey,
+    OrderType, Phase, Price, Pricing, Quantity, RemoveInstrument, ReplaceOrder, ReplaceTerms,
+    Scope, SelfMatchPrevention, SessionId, SetPhase, Side, SplitMix64, Symbol, SystemEvent, Text,
+    Ticks, TimeInForce, Timestamp, VenueCommand, VenueEvent,
 };
 use proof::{agreement, model::Model};
 
@@ -226,6 +226,12 @@ fn a_removal_cancels_what_is_triggered() {
     assert_eq!(pair.engine.book(InstrumentId(1)).unwrap().bids().count(), 0);
 }
 
+/// Orders whose time was over.
+fn expired(events: &[Event]) -> usize {
+    let is_expired = |event: &&Event| matches!(event, Event::Canceled(canceled) if canceled.reason == CancelReason::Expired);
+    events.iter().filter(is_expired).count()
+}
+
 /// A random criterion, or none.
 fn some<T>(random: &mut SplitMix64, it: T) -> Option<T> {
     (random.below(2) == 0).then_some(it)
@@ -298,12 +304,61 @@ fn engine_and_model_sweep_alike() {
     assert!(100 < steps && 30 < restored, "{steps} steps, {restored} snapshots");
 }
 
-/// Rules 27.19, 28.3: auctions of up to a thousand orders at few or many prices, displayed, hidden, without a
-/// price, and for the auction only, while the venue changes the reference price, and while orders come,
-/// change and leave before all are counted.
+/// Rules 38.1 to 38.7: a price of up to 700 orders, some of them icebergs or the incoming order's own,
+/// which is shared pro rata.
+#[test]
+fn engine_and_model_share_alike() {
+    let (mut trades, mut restored) = (0, 0);
+    for seed in 1..=24 {
+        let mut random = SplitMix64::new(seed);
+        let mut pair = Pair::new();
+        let symbol = Symbol::new(SYMBOL).unwrap();
+        let time_share = [0, 250_000, 999_999][random.below(3) as usize];
+        for change in [
+            InstrumentChange::Allocation(Allocation::ProRata),
+            InstrumentChange::TimeShare(time_share),
+        ] {
+            let change = ConfigureInstrument { symbol, change };
+            pair.apply(Command::Venue(VenueCommand::ConfigureInstrument(change)));
+        }
+        let own_in = [2, 300, 1_000_000][random.below(3) as usize];
+        for _ in 0..[250, 300, 500, 700][random.below(4) as usize] {
+            let session_id = SessionId(1 + u16::from(random.below(own_in) == 0));
+            let key = pair.key_of(session_id, 0, 0);
+            let quantity = Quantity(1 + random.below(40));
+            let mut order = EnterOrder::limit(key, Side::Sell, symbol, quantity, Price(1_000));
+            if random.below(12) == 0 {
+                order.instructions.shown_quantity = Lots::new(3);
+            }
+            pair.apply(Command::Enter(order));
+        }
+        for _ in 0..12 {
+            let key = pair.key_of(SessionId(2), 0, 0);
+            let lots_max = [50, 1_500, 8_000][random.below(3) as usize];
+            let quantity = Quantity(1 + random.below(lots_max));
+            let order = EnterOrder::limit(key, Side::Buy, symbol, quantity, Price(1_000));
+            pair.apply(Command::Enter(order));
+            while pair.engine.due().is_some() {
+                trades += pair.events.iter().filter(|it| matches!(it, Event::Traded(_))).count();
+                if random.below(8) == 0 {
+                    restored += 1;
+                    pair.restore();
+                }
+                pair.apply(Command::Time);
+            }
+            pair.check();
+        }
+    }
+    assert!(3_000 < trades && 30 < restored, "{trades} trades, {restored} snapshots");
+}
+
+/// Rules 24.6, 26.4, 27.16, 27.19, 28.3: auctions of up to a thousand orders at few or many prices,
+/// displayed, hidden, without a price, and for an auction only, while the venue changes the reference
+/// price and the phase, and while orders come, change and leave before all are counted or canceled; at
+/// last the instrument closes.
 #[test]
 fn engine_and_model_count_alike() {
-    let (mut steps, mut restored, mut indications) = (0, 0, 0);
+    let (mut steps, mut restored, mut indications, mut ended_later) = (0, 0, 0, 0);
     for seed in 1..=24 {
         let mut random = SplitMix64::new(seed);
         let mut pair = Pair::new();
@@ -326,6 +381,7 @@ fn engine_and_model_count_alike() {
                         order.time_in_force = TimeInForce::GoodForAuction;
                         (order.order_type, order.price) = (OrderType::Market, Price::ZERO);
                     }
+                    4 => order.time_in_force = TimeInForce::AtTheClose,
                     _ => {}
                 }
                 pair.apply(Command::Enter(order));
@@ -336,15 +392,30 @@ fn engine_and_model_count_alike() {
             pair.set_phase(Phase::Continuous);
             while pair.engine.due().is_some() {
                 steps += 1;
-                if random.below(8) == 0 {
-                    let symbol = Symbol::new(SYMBOL).unwrap();
-                    let price = Price(1_000 + random.below(prices));
-                    let change = InstrumentChange::ReferencePrice(price);
-                    let change = ConfigureInstrument { symbol, change };
-                    pair.apply(Command::Venue(VenueCommand::ConfigureInstrument(change)));
-                } else {
-                    pair.apply(Command::Time);
-                }
+                let symbol = Symbol::new(SYMBOL).unwrap();
+                let price = Price(1_000 + random.below(prices));
+                let command = match random.below(8) {
+                    0 => {
+                        let change = InstrumentChange::ReferencePrice(price);
+                        let change = ConfigureInstrument { symbol, change };
+                        Command::Venue(VenueCommand::ConfigureInstrument(change))
+                    }
+                    // It stays for the next auction.
+                    1 => {
+                        let key = pair.key(0, 0);
+                        let mut order =
+                            EnterOrder::limit(key, Side::Buy, symbol, Quantity(1), price);
+                        order.time_in_force = TimeInForce::GoodForAuction;
+                        Command::Enter(order)
+                    }
+                    2 => {
+                        let phase = [Phase::Halted, Phase::Continuous][random.below(2) as usize];
+                        Command::Venue(VenueCommand::SetPhase(SetPhase::new(symbol, phase)))
+                    }
+                    _ => Command::Time,
+                };
+                pair.apply(command);
+                ended_later += expired(&pair.events);
                 if random.below(4) == 0 {
                     restored += 1;
                     pair.restore();
@@ -352,7 +423,14 @@ fn engine_and_model_count_alike() {
             }
             pair.check();
         }
+        pair.set_phase(Phase::Closed);
+        while pair.engine.due().is_some() {
+            pair.apply(Command::Time);
+            ended_later += expired(&pair.events);
+        }
+        pair.check();
     }
+    assert!(1_000 < ended_later, "{ended_later} orders for an auction only ended at their turn");
     assert!(120 < steps && 30 < restored, "{steps} steps, {restored} snapshots");
     assert!(100 < indications, "{indications} indications");
 }
