@@ -51,7 +51,7 @@ impl Model {
                     && !other.is_done()
             })
             .collect();
-        // 38.7: what they offer was enough when the step came to the price.
+        // 38.7: what they offered was enough when the step reached the price.
         if let Some((price, keys)) = taken
             && *price == maker.price
         {
