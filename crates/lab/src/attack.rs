@@ -33,7 +33,7 @@ use wire::moldudp64::Session;
 use crate::{
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol},
-    own_venue::free_udp_addresses,
+    own_venue::{free_udp_addresses, unread_address},
     profile::Usage,
 };
 
@@ -330,6 +330,7 @@ fn wait(clock: SystemClock, at_most: Duration, mut holds: impl FnMut() -> bool) 
 
 /// Default settings, but for addresses and the sizes of the stores, on which the limit of memory rests.
 fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketAddr) -> String {
+    let unread = unread_address();
     let mut text = format!(
         "[journal]\ndirectory = {journal:?}\nsegment = \"16MiB\"\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"64MiB\"\n\
@@ -338,7 +339,7 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
          [market_data_fix]\naddress = \"127.0.0.1:0\"\n\
          [order_entry_ouch42]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
          [order_entry_sluice]\naddress = \"127.0.0.1:0\"\nreply_store = \"16MiB\"\n\
-         [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"1MiB\"\n\
+         [market_data]\ngroup = \"{unread}\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\nstore = \"1MiB\"\n\
          [admin]\naddress = \"127.0.0.1:0\"\n"
     );
     for name in ["AAPL", "MSFT", target::OWN_BOOK] {

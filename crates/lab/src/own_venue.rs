@@ -7,6 +7,7 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use engine::Engine;
@@ -183,12 +184,27 @@ pub(crate) fn free_udp_addresses(count: usize) -> Result<Vec<SocketAddr>, Failur
     addresses.map_err(|error| Failure::environment(format!("no free UDP ports: {error}")))
 }
 
+/// Where a feed goes that nobody reads: a socket of this process. The system discards what it has no room for; to a port
+/// without a socket it answers each datagram with an ICMP error, which costs the sender half as much again.
+pub(crate) fn unread_address() -> SocketAddr {
+    static UNREAD: LazyLock<(UdpSocket, SocketAddr)> = LazyLock::new(|| {
+        let bound = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+        let bound = bound.and_then(|socket| Ok((socket.local_addr()?, socket)));
+        let (address, socket) = bound.expect("the loopback has a free UDP port");
+        (socket, address)
+    });
+    UNREAD.1
+}
+
 /// The configuration of a venue with its journal there. Without symbols it has the instruments that come with Damrak.
 pub(crate) fn config_text(folder: &Path, options: &OwnVenueOptions) -> String {
     let OwnVenueOptions { symbols, users, locals, journal, market_data, order_entry, layout } =
         options;
     let has_group = market_data.lines().any(|line| line.starts_with("group ="));
-    let group = if has_group { "" } else { "group = \"127.0.0.1:0\"\n" };
+    let group = match has_group {
+        true => String::new(),
+        false => format!("group = \"{}\"\n", unread_address()),
+    };
     let mut text = format!(
         "[journal]\ndirectory = {folder:?}\n{journal}\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\n{order_entry}\n\

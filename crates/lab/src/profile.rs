@@ -32,7 +32,7 @@ use wire::moldudp64::{PacketKind, parse};
 use crate::{
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadOptions, LoadReport, LoadSession, LoadSymbol, Loop},
-    own_venue::{OwnVenueOptions, config_text, free_udp_addresses, login},
+    own_venue::{OwnVenueOptions, config_text, free_udp_addresses, login, unread_address},
 };
 
 pub use usage::{ThreadUsage, Usage};
@@ -227,17 +227,11 @@ impl VenueProfile {
         connections: usize,
         look: impl FnOnce(u32) -> T,
     ) -> Result<(LoadReport, T), Failure> {
-        let site = self.site(connections, self.unread_group()?)?;
+        let site = self.site(connections, unread_address())?;
         let process = site.process;
         let looked = self.load(&site, || look(process))?;
         site.stop(&self.out)?;
         Ok(looked)
-    }
-
-    /// A group that nobody reads: the system discards what is sent there.
-    fn unread_group(&self) -> Result<SocketAddr, Failure> {
-        let unread = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
-        unread.map_err(|error| Failure::environment(format!("no UDP port: {error}")))
     }
 
     /// Starts a venue with its files in `out`.

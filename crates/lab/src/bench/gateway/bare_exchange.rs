@@ -18,6 +18,7 @@ use socket2::SockRef;
 use wire::moldudp64::{PACKET_LEN_DEFAULT, Packetizer, Session};
 
 use super::datagrams::{DATAGRAM_LEN_MAX, RECEIVE_BUFFER_BYTES};
+use crate::own_venue::unread_address;
 
 /// Orders that it can tell apart; more than any client has live.
 const ORDERS: usize = 1 << 12;
@@ -160,8 +161,6 @@ impl Stream {
 
 pub(super) struct BareExchange {
     socket: UdpSocket,
-    /// Where the feed goes; nobody reads it, as with the venue.
-    feed_at: UdpSocket,
     log: File,
     joined: bool,
 }
@@ -171,8 +170,7 @@ impl BareExchange {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.set_nonblocking(true)?;
         SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-        let feed_at = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        Ok(Self { socket, feed_at, log: File::create(log)?, joined })
+        Ok(Self { socket, log: File::create(log)?, joined })
     }
 
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
@@ -181,8 +179,9 @@ impl BareExchange {
 
     /// Answers until `stop` is set.
     pub(super) fn run(self, stop: &AtomicBool) -> io::Result<()> {
-        let Self { socket, feed_at, log, joined } = self;
-        let feed_to = feed_at.local_addr()?;
+        let Self { socket, log, joined } = self;
+        // As that of the venue.
+        let feed_to = unread_address();
         let mut incoming = DatagramBatch::new(DATAGRAM_LEN_MAX);
         let (mut replies, mut feed) = (Stream::new(joined), Stream::new(joined));
         let mut book = Book::new();
