@@ -393,6 +393,10 @@ where
         "feed server"
     }
 
+    fn note_busy(&mut self, is_busy: bool) {
+        self.looks.note_busy(is_busy);
+    }
+
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let mut taken = self.take_messages(now_ns);
         self.has_news |= taken > 0;

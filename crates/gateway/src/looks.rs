@@ -1,7 +1,8 @@
 //! When a socket is looked at. A look is a call of the kernel, and most find nothing.
 //!
 //! Invariant: a socket on which something came a moment ago is looked at in every turn, any other one at least as often as
-//! its interval says; where time stands still between two turns, in every turn.
+//! its interval says, or as [`BUSY_INTERVAL_NS`] does in turns in which others of the thread have work under way; where time
+//! stands still between two turns, in every turn.
 
 use crate::ConnectionId;
 
@@ -9,6 +10,8 @@ use crate::ConnectionId;
 pub(crate) const HOT_NS: u64 = 200_000;
 /// How often a socket of order entry is looked at otherwise: what a venue that is busy elsewhere adds to an order there.
 pub(crate) const ENTRY_INTERVAL_NS: u64 = 4_000;
+/// How often a quiet socket is looked at while others of the thread have work under way: each look delays that.
+pub(crate) const BUSY_INTERVAL_NS: u64 = 50_000;
 
 /// The looks at one socket.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +22,18 @@ pub(crate) struct Looks {
     asked_ns: u64,
     /// `None` before the first time.
     heard_ns: Option<u64>,
+    /// True if others of the thread did something in this turn.
+    is_busy: bool,
 }
 
 impl Looks {
     pub(crate) const fn new(interval_ns: u64) -> Self {
-        Self { interval_ns, looked_ns: 0, asked_ns: 0, heard_ns: None }
+        Self { interval_ns, looked_ns: 0, asked_ns: 0, heard_ns: None, is_busy: false }
+    }
+
+    /// As [`Agent::note_busy`](ring::Agent::note_busy).
+    pub(crate) fn note_busy(&mut self, is_busy: bool) {
+        self.is_busy = is_busy;
     }
 
     /// True if a look is due, which then counts as done.
@@ -31,7 +41,11 @@ impl Looks {
         let stands_still = now_ns == self.asked_ns;
         self.asked_ns = now_ns;
         let passed_ns = now_ns.saturating_sub(self.looked_ns);
-        let is_due = stands_still || self.interval_ns <= passed_ns || self.is_hot(now_ns);
+        let interval_ns = match self.is_busy {
+            true => self.interval_ns.max(BUSY_INTERVAL_NS),
+            false => self.interval_ns,
+        };
+        let is_due = stands_still || interval_ns <= passed_ns || self.is_hot(now_ns);
         if is_due {
             self.looked_ns = now_ns;
         }
@@ -98,6 +112,23 @@ mod tests {
         let end_ns = 9_900 + HOT_NS;
         assert!(looks.is_due(end_ns) && looks.is_due(end_ns) && !looks.is_due(end_ns + 1));
         assert!(looks.is_due(end_ns + 1), "time stands still");
+    }
+
+    /// A quiet socket waits longer in turns with work of others; one that is busy itself does not.
+    #[test]
+    fn looks_wait_for_work_of_others() {
+        let mut looks = Looks::new(4_000);
+        let due = |looks: &mut Looks, times: std::ops::Range<u64>| -> Vec<u64> {
+            times.step_by(1_000).filter(|now| looks.is_due(*now)).collect()
+        };
+        looks.note_busy(true);
+        assert_eq!(due(&mut looks, 1..BUSY_INTERVAL_NS), []);
+        assert_eq!(due(&mut looks, BUSY_INTERVAL_NS..2 * BUSY_INTERVAL_NS), [BUSY_INTERVAL_NS]);
+        looks.note_busy(false);
+        assert!(looks.is_due(2 * BUSY_INTERVAL_NS));
+        looks.heard(200_000);
+        looks.note_busy(true);
+        assert_eq!(due(&mut looks, 200_000..203_000), [200_000, 201_000, 202_000]);
     }
 
     /// A connection is hot while bytes come on it and on no other.

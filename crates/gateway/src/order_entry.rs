@@ -549,6 +549,10 @@ where
         self.component()
     }
 
+    fn note_busy(&mut self, is_busy: bool) {
+        self.looks.note_busy(is_busy);
+    }
+
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         self.operator_events.turn(now_ns);

@@ -435,6 +435,10 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
         self.component()
     }
 
+    fn note_busy(&mut self, is_busy: bool) {
+        self.looks.note_busy(is_busy);
+    }
+
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         self.intake.operator_events.turn(now_ns);

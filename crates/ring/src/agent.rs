@@ -35,6 +35,10 @@ pub trait Agent: Any + Send {
     /// What it cannot go on after. All groups stop.
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError>;
 
+    /// Comes before each turn: true if agents of its thread that had their turns before did some work. What can wait a
+    /// while, as a look at a socket on which nothing came, should then not delay that work.
+    fn note_busy(&mut self, _is_busy: bool) {}
+
     /// True if the last turn left something undone for want of room in a ring, so that a reader who
     /// gives slots back should wake it. Who cannot tell says true, and is woken too often.
     fn is_held_up(&self) -> bool {
@@ -142,6 +146,7 @@ impl Runner {
         let now_ns = self.clock.now_ns();
         let mut work = 0;
         for agent in &mut self.agents {
+            agent.note_busy(work > 0);
             match agent.do_work(now_ns) {
                 Ok(done) => work += done,
                 Err(error) => {

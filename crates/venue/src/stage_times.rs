@@ -301,6 +301,10 @@ impl Agent for Observed {
         self.agent.name()
     }
 
+    fn note_busy(&mut self, is_busy: bool) {
+        self.agent.note_busy(is_busy);
+    }
+
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let work = self.agent.do_work(now_ns)?;
         let followed = self.times.followed.get();

@@ -177,6 +177,40 @@ fn runner_by_hand_takes_turns_at_the_time_of_its_clock() {
     assert_eq!(*times.lock().unwrap(), [("a", 5), ("b", 5), ("a", 8), ("b", 8)]);
 }
 
+/// Notes in which turns agents before it did some work, and does some work itself in its first.
+struct Listener {
+    heard: Arc<Mutex<Vec<(&'static str, bool)>>>,
+    name: &'static str,
+    work: usize,
+}
+
+impl Agent for Listener {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn note_busy(&mut self, is_busy: bool) {
+        self.heard.lock().unwrap().push((self.name, is_busy));
+    }
+
+    fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
+        Ok(std::mem::take(&mut self.work))
+    }
+}
+
+/// An agent hears of the work of those before it in the same turn, and of no other.
+#[test]
+fn agents_hear_of_work_before_them() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let agents = [("a", 0), ("b", 3), ("c", 0)].map(|(name, work)| -> Box<dyn Agent> {
+        Box::new(Listener { heard: Arc::clone(&heard), name, work })
+    });
+    let mut runner = Runner::new(agents.into(), clock());
+    assert_eq!((runner.turn().unwrap(), runner.turn().unwrap()), (3, 0));
+    let [first, second] = [true, false].map(|is_busy| [("a", false), ("b", false), ("c", is_busy)]);
+    assert_eq!(*heard.lock().unwrap(), [first, second].concat());
+}
+
 /// A failure names its agent, ends the round, closes everyone in order and once, and is final.
 #[test]
 fn runner_stops_at_the_first_failure() {
