@@ -144,10 +144,8 @@ impl Book {
 
     /// The oldest auction-only order of each level, by auction and then by price.
     pub(crate) fn auction_levels(&self, side: Side) -> impl Iterator<Item = Slot> {
-        let ladders = self.auction(side).into_iter().flat_map(|orders| {
-            [ForAuction::Open, ForAuction::Close, ForAuction::Next]
-                .map(|waits| orders.ladder(waits))
-        });
+        let queues = QUEUES.into_iter().filter(move |(of, _)| of.is_buy() == side.is_buy());
+        let ladders = queues.filter_map(move |(_, waits)| Some(self.auction(side)?.ladder(waits)));
         ladders.flat_map(|ladder| levels(ladder, NO_RANK).map(|(_, oldest)| oldest))
     }
 

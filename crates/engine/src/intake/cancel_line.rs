@@ -6,8 +6,8 @@
 use alloc::collections::BTreeMap;
 
 use market::{
-    CancelReason, DecodeError, Firm, InstrumentId, OrderId, OrderKey, SessionId, Side, TimeInForce,
-    bytes::ByteReader, encoded, kinds,
+    CancelReason, DecodeError, Firm, InstrumentId, OrderId, OrderKey, Phase, SessionId, Side,
+    TimeInForce, bytes::ByteReader, encoded, kinds,
 };
 
 use crate::{
@@ -78,8 +78,8 @@ impl Selection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuctionEnd {
     pub(crate) instrument_id: InstrumentId,
-    /// Those at the close are over, too.
-    pub(crate) is_closed: bool,
+    /// The phase in which they are over.
+    pub(crate) phase: Phase,
     /// Orders with higher ids are newer than the end.
     pub(crate) last: OrderId,
     /// The first queue that it has not looked at to its end, of
@@ -99,7 +99,7 @@ pub(crate) enum Pending {
 
 encoded! {
     PendingCancel { key, reason }
-    AuctionEnd { instrument_id, is_closed, last, queue, rank }
+    AuctionEnd { instrument_id, phase, last, queue, rank }
     Sweep { session_id, channel, last, selection, reason, from }
     Selection { firm, instrument_id, side, group_id, of_the_day }
 }
@@ -127,9 +127,9 @@ impl Pending {
                 let name = names | u64::from(reason.code()) << 32 | u64::from(*last);
                 hash::mix([hash::SWEEP, line, place, name, selection.hash(), *from])
             }
-            Self::AuctionEnd(AuctionEnd { instrument_id, is_closed, last, queue, rank }) => {
+            Self::AuctionEnd(AuctionEnd { instrument_id, phase, last, queue, rank }) => {
                 let at = u64::from(*rank) | u64::from(*queue) << 32;
-                let name = u64::from(instrument_id.0) | u64::from(*is_closed) << 16;
+                let name = u64::from(instrument_id.0) | u64::from(phase.code()) << 16;
                 hash::mix([hash::AUCTION_END, line, place, name, last.0, at])
             }
         }
@@ -224,9 +224,9 @@ impl PendingCancels {
 
     /// The first in line goes on from elsewhere.
     pub(super) fn go_on(&mut self, pending: Pending, hash: &mut StateHash) {
-        let (place, before) = self.line.pop_first().expect("it is first in line");
-        hash.change(self.hash(place, &before), self.hash(place, &pending));
-        self.line.insert(place, pending);
+        let (place, before) = self.line.first_key_value().expect("it is first in line");
+        hash.change(self.hash(*place, before), self.hash(*place, &pending));
+        self.line.first_entry().expect("it is first in line").insert(pending);
     }
 
     /// The element of the state hash of one in line.

@@ -36,6 +36,7 @@ use crate::{
         session::Session,
     },
     order::Order,
+    state::hash::StateHash,
 };
 
 /// The most orders that a command cancels at once, and as many again before each later input.
@@ -200,11 +201,9 @@ impl Engine {
         phase: Phase,
         emit: &mut dyn FnMut(Event),
     ) {
-        let (is_closed, last) = (phase == Phase::Closed, self.order_id_last);
-        let end = AuctionEnd { instrument_id, is_closed, last, queue: 0, rank: 0 };
-        let book = self.book_at(instrument_id);
-        let ended = QUEUES.into_iter().filter(|(_, waits)| phases::is_over(*waits, phase));
-        if ended.clone().any(|queue| book.auction_level(queue, 0).is_some()) {
+        let last = self.order_id_last;
+        let end = AuctionEnd { instrument_id, phase, last, queue: 0, rank: 0 };
+        if self.first_ended(&mut end.clone()).is_some() {
             let was_empty = !self.has_cancels_left();
             let Self { pending_cancels, hash, .. } = self;
             pending_cancels.push(pending_cancels.round(), Pending::AuctionEnd(end), hash);
@@ -258,9 +257,14 @@ impl Engine {
         if is_held { &self.auction_line.held } else { &self.pending_cancels }
     }
 
-    fn pop_pending(&mut self, is_held: bool) {
+    /// The same, to change it.
+    fn line_mut(&mut self, is_held: bool) -> (&mut PendingCancels, &mut StateHash) {
         let Self { auction_line, pending_cancels, hash, .. } = self;
-        let line = if is_held { &mut auction_line.held } else { pending_cancels };
+        (if is_held { &mut auction_line.held } else { pending_cancels }, hash)
+    }
+
+    fn pop_pending(&mut self, is_held: bool) {
+        let (line, hash) = self.line_mut(is_held);
         line.pop(hash);
     }
 
@@ -288,8 +292,7 @@ impl Engine {
         left.looks -= 1;
         let is_over = self.pool[oldest].order.order_id() <= end.last;
         end.rank = if is_over { rank } else { rank + 1 };
-        let Self { auction_line, pending_cancels, hash, .. } = self;
-        let line = if is_held { &mut auction_line.held } else { pending_cancels };
+        let (line, hash) = self.line_mut(is_held);
         line.go_on(Pending::AuctionEnd(end), hash);
         if is_over {
             self.cancel_all(oldest, CancelReason::Expired, emit);
@@ -299,10 +302,9 @@ impl Engine {
 
     /// The first price of the queues of an end that it has not looked at, and the oldest order there.
     fn first_ended(&self, end: &mut AuctionEnd) -> Option<(u32, Slot)> {
-        let phase = if end.is_closed { Phase::Closed } else { Phase::Continuous };
         let book = self.book_at(end.instrument_id);
         while let Some(queue) = QUEUES.get(usize::from(end.queue)) {
-            if phases::is_over(queue.1, phase)
+            if phases::is_over(queue.1, end.phase)
                 && let Some(found) = book.auction_level(*queue, end.rank)
             {
                 return Some(found);
@@ -317,10 +319,9 @@ impl Engine {
         let waiting = self.pending_cancels.iter().chain(self.auction_line.held.iter());
         waiting.into_iter().any(|pending| {
             let Pending::AuctionEnd(end) = pending else { return false };
-            let phase = if end.is_closed { Phase::Closed } else { Phase::Continuous };
             end.instrument_id == order.instrument_id
                 && order.order_id() <= end.last
-                && phases::is_over(order.for_auction(), phase)
+                && phases::is_over(order.for_auction(), end.phase)
         })
     }
 

@@ -412,8 +412,11 @@ fn engine_and_model_end_alike() {
             };
             // Often within a nanosecond, so that what waits goes on waiting.
             pair.apply_at(random.below(4) == 0, command);
-            let is_expired = |event: &&Event| matches!(event, Event::Canceled(it) if it.reason == CancelReason::Expired);
-            ended += pair.events.iter().filter(is_expired).count();
+            let reasons = pair.events.iter().filter_map(|event| match event {
+                Event::Canceled(canceled) => Some(canceled.reason),
+                _ => None,
+            });
+            ended += reasons.filter(|it| *it == CancelReason::Expired).count();
             waited += usize::from(pair.engine.due().is_some());
             if random.below(6) == 0 {
                 restored += 1;
