@@ -134,7 +134,7 @@ fn one_run(
     let locals = free_udp_addresses(2)?;
     let [honest_local, attacker_local] = [locals[0], locals[1]];
     let config = folder.join("venue.toml");
-    fs::write(&config, config_text(&journal, honest_local, attacker_local))
+    fs::write(&config, config_text(&journal, honest_local, attacker_local)?)
         .map_err(|error| unusable(&config, &error))?;
     let venue = VenueProcess::start(&config, &folder.join("venue.log"))?;
     let at = Doors {
@@ -329,8 +329,12 @@ fn wait(clock: SystemClock, at_most: Duration, mut holds: impl FnMut() -> bool) 
 }
 
 /// Default settings, but for addresses and the sizes of the stores, on which the limit of memory rests.
-fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketAddr) -> String {
-    let unread = unread_address();
+fn config_text(
+    journal: &Path,
+    honest_local: SocketAddr,
+    attacker_local: SocketAddr,
+) -> Result<String, Failure> {
+    let unread = unread_address()?;
     let mut text = format!(
         "[journal]\ndirectory = {journal:?}\nsegment = \"16MiB\"\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"64MiB\"\n\
@@ -367,7 +371,7 @@ fn config_text(journal: &Path, honest_local: SocketAddr, attacker_local: SocketA
         text +=
             &format!("[[participants]]\nusername = {user:?}\nfirm = {firm:?}\nudp = \"{local}\"\n");
     }
-    text
+    Ok(text)
 }
 
 /// A figure of the venue's memory in bytes, as the system has it; 0 if the venue has ended.
@@ -410,7 +414,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("venue.toml");
         let [honest, attacker] = [([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into()];
-        fs::write(&path, config_text(&folder.path().join("journal"), honest, attacker)).unwrap();
+        let text = config_text(&folder.path().join("journal"), honest, attacker).unwrap();
+        fs::write(&path, text).unwrap();
         venue::config::Config::read(&path).unwrap();
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: it is the venue of `damrak serve`, started by the same function from the same configuration.
 
 use std::{
-    fs,
+    fs, io,
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     sync::LazyLock,
@@ -70,7 +70,8 @@ impl OwnVenue {
     ) -> Result<Self, Failure> {
         fs::create_dir_all(folder).map_err(|error| unusable(folder, &error))?;
         let journal = folder.join("journal");
-        let config = Config::parse(&config_text(&journal, options), "the venue of the experiment")?;
+        let config =
+            Config::parse(&config_text(&journal, options)?, "the venue of the experiment")?;
         let running = venue::start(&config, clock)?;
         Ok(Self {
             running,
@@ -181,29 +182,36 @@ pub(crate) fn free_udp_addresses(count: usize) -> Result<Vec<SocketAddr>, Failur
     let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let sockets: Result<Vec<_>, _> = (0..count).map(bind).collect();
     let addresses = sockets.and_then(|all| all.iter().map(UdpSocket::local_addr).collect());
-    addresses.map_err(|error| Failure::environment(format!("no free UDP ports: {error}")))
+    addresses.map_err(|error| no_udp_port(&error))
 }
 
 /// Where a feed goes that nobody reads: a socket of this process. The system discards what it has no room for; to a port
 /// without a socket it answers each datagram with an ICMP error, which costs the sender half as much again.
-pub(crate) fn unread_address() -> SocketAddr {
-    static UNREAD: LazyLock<(UdpSocket, SocketAddr)> = LazyLock::new(|| {
-        let bound = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-        let bound = bound.and_then(|socket| Ok((socket.local_addr()?, socket)));
-        let (address, socket) = bound.expect("the loopback has a free UDP port");
-        (socket, address)
-    });
-    UNREAD.1
+///
+/// # Errors
+/// The system has no socket or no port left.
+pub(crate) fn unread_address() -> Result<SocketAddr, Failure> {
+    static UNREAD: LazyLock<io::Result<UdpSocket>> =
+        LazyLock::new(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)));
+    let socket = UNREAD.as_ref().map_err(no_udp_port)?;
+    socket.local_addr().map_err(|error| no_udp_port(&error))
+}
+
+fn no_udp_port(error: &io::Error) -> Failure {
+    Failure::environment(format!("no free UDP port on {}: {error}", Ipv4Addr::LOCALHOST))
 }
 
 /// The configuration of a venue with its journal there. Without symbols it has the instruments that come with Damrak.
-pub(crate) fn config_text(folder: &Path, options: &OwnVenueOptions) -> String {
+///
+/// # Errors
+/// As [`unread_address`].
+pub(crate) fn config_text(folder: &Path, options: &OwnVenueOptions) -> Result<String, Failure> {
     let OwnVenueOptions { symbols, users, locals, journal, market_data, order_entry, layout } =
         options;
     let has_group = market_data.lines().any(|line| line.starts_with("group ="));
     let group = match has_group {
         true => String::new(),
-        false => format!("group = \"{}\"\n", unread_address()),
+        false => format!("group = \"{}\"\n", unread_address()?),
     };
     let mut text = format!(
         "[journal]\ndirectory = {folder:?}\n{journal}\n\
@@ -229,5 +237,5 @@ pub(crate) fn config_text(folder: &Path, options: &OwnVenueOptions) -> String {
             "[[participants]]\nusername = \"u{number}\"\nfirm = \"FIRM\"\nudp = \"{local}\"\n"
         );
     }
-    text
+    Ok(text)
 }

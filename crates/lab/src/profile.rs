@@ -227,7 +227,7 @@ impl VenueProfile {
         connections: usize,
         look: impl FnOnce(u32) -> T,
     ) -> Result<(LoadReport, T), Failure> {
-        let site = self.site(connections, unread_address())?;
+        let site = self.site(connections, unread_address()?)?;
         let process = site.process;
         let looked = self.load(&site, || look(process))?;
         site.stop(&self.out)?;
@@ -261,7 +261,7 @@ impl VenueProfile {
             ),
             ..OwnVenueOptions::default()
         };
-        let text = config_text(&journal, &options);
+        let text = config_text(&journal, &options)?;
         let path = self.out.join("venue.toml");
         fs::write(&path, text).map_err(|error| unusable(&path, &error))?;
         let venue = VenueProcess::start_under(tool, &path, &self.out.join("venue.log"))?;

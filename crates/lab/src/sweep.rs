@@ -293,7 +293,7 @@ impl Cell {
         let locals =
             free_udp_addresses(if self.is_udp() { self.connections() as usize } else { 0 })?;
         let journal = folder.join("journal");
-        write("venue.toml", self.configuration(&journal, &locals))?;
+        write("venue.toml", self.configuration(&journal, &locals)?)?;
         let venue = VenueProcess::start(&folder.join("venue.toml"), &folder.join("venue.log"))?;
         let arguments = self.load_arguments(
             folder,
@@ -326,7 +326,7 @@ impl Cell {
     }
 
     /// The venue's configuration: the sessions are over UDP from these addresses, or over TCP.
-    fn configuration(&self, journal: &Path, locals: &[SocketAddr]) -> String {
+    fn configuration(&self, journal: &Path, locals: &[SocketAddr]) -> Result<String, Failure> {
         let mut options = OwnVenueOptions {
             users: self.connections() as usize,
             locals: locals.to_vec(),
@@ -422,7 +422,7 @@ mod tests {
         let cell = sweep().cells().remove(3);
         let locals = free_udp_addresses(2).unwrap();
         assert_ne!(locals[0], locals[1]);
-        let text = cell.configuration(Path::new("/x/journal"), &locals);
+        let text = cell.configuration(Path::new("/x/journal"), &locals).unwrap();
         assert!(text.contains("threads = \"order-entry | sequencer\""), "{text}");
         assert!(text.contains(&format!("udp = \"{}\"", locals[1])), "{text}");
         let address = SocketAddr::from(([127, 0, 0, 1], 7));
@@ -439,7 +439,7 @@ mod tests {
         let text = "for = \"1s\"\n[matrix]\nlayout = [\"single\"]\nwait = [\"spin\"]\nslots = [1024]\n\
                     durability = [\"none\"]\nmethod = [\"buffered\"]\nconnections = [3]\n";
         let cell = Sweep::parse(text, "x").unwrap().cells().remove(0);
-        let text = cell.configuration(Path::new("/x/journal"), &[]);
+        let text = cell.configuration(Path::new("/x/journal"), &[]).unwrap();
         let config = venue::config::Config::parse(&text, "cell").unwrap();
         assert_eq!((config.rings.inputs, config.participants.len()), (1_024, 3));
     }

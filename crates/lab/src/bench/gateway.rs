@@ -31,7 +31,7 @@ use venue::{clock::SystemClock, failure::Failure};
 use super::Runs;
 use crate::{
     latency::{Latency, Percentiles},
-    own_venue::{OwnVenue, OwnVenueOptions},
+    own_venue::{OwnVenue, OwnVenueOptions, unread_address},
 };
 
 use datagrams::DatagramDrive;
@@ -302,11 +302,12 @@ fn measure_path(
                 let mut drive = DatagramDrive::new(socket, server, requests, joined, clock)
                     .map_err(|error| failed("the socket", &error))?;
                 let mut prepared = Prepared::ouch(LIVE_ORDERS, in_a_row(joined));
+                let feed_to = unread_address()?;
                 for _ in 0..options.runs {
                     prepared.fill(count);
                     let driven = drive.run(&prepared, path.outstanding);
                     row.venue.push(&driven.map_err(|error| failed("the venue", &error))?);
-                    let driven = beside_exchange(&path, count, options, clock);
+                    let driven = beside_exchange(&path, count, feed_to, options, clock);
                     row.bare.push(&driven.map_err(|error| failed("the bare exchange", &error))?);
                 }
             }
@@ -369,6 +370,7 @@ fn in_a_row(joined: bool) -> u32 {
 fn beside_exchange(
     path: &GatewayPath,
     count: usize,
+    feed_to: SocketAddr,
     options: &GatewayOptions,
     clock: SystemClock,
 ) -> Result<Driven, DriveError> {
@@ -377,7 +379,7 @@ fn beside_exchange(
     };
     fs::create_dir_all(&options.scratch)?;
     let log = options.scratch.join(format!("{}.log", path.name));
-    let exchange = bare_exchange::BareExchange::new(&log, joined)?;
+    let exchange = bare_exchange::BareExchange::new(&log, feed_to, joined)?;
     let server = exchange.address()?;
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut prepared = Prepared::ouch(LIVE_ORDERS, in_a_row(joined));

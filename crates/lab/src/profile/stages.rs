@@ -64,7 +64,7 @@ impl VenueProfile {
         let file = self.out.join("callgrind.out");
         let written = format!("--callgrind-out-file={}", file.display());
         let tool = ["valgrind", "-q", "--tool=callgrind", TURNS, "--compress-strings=no", &written];
-        let site = self.site_under(&tool, 1, unread_address())?;
+        let site = self.site_under(&tool, 1, unread_address()?)?;
         let (report, ()) = self.load(&site, || std::thread::sleep(self.duration))?;
         Site::stop(site, &self.out)?;
         let text = fs::read_to_string(&file).map_err(|error| unusable(&file, &error))?;

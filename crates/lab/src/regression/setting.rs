@@ -148,7 +148,7 @@ mod tests {
         {
             for instruments in Instruments::ALL {
                 let setting = Setting::new(14, layout, instruments).unwrap();
-                let text = config_text("journal".as_ref(), &setting.options);
+                let text = config_text("journal".as_ref(), &setting.options).unwrap();
                 let config = Config::parse(&text, "setting").unwrap();
                 let machine = Machine { cores: 2, has_clients: true, is_synced: false };
                 let groups = config.layout.threads.groups(&pipeline::agents(&config), machine);

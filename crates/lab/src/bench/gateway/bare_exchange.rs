@@ -18,7 +18,6 @@ use socket2::SockRef;
 use wire::moldudp64::{PACKET_LEN_DEFAULT, Packetizer, Session};
 
 use super::datagrams::{DATAGRAM_LEN_MAX, RECEIVE_BUFFER_BYTES};
-use crate::own_venue::unread_address;
 
 /// Orders that it can tell apart; more than any client has live.
 const ORDERS: usize = 1 << 12;
@@ -161,16 +160,18 @@ impl Stream {
 
 pub(super) struct BareExchange {
     socket: UdpSocket,
+    /// Where the feed goes, as that of the venue.
+    feed_to: SocketAddr,
     log: File,
     joined: bool,
 }
 
 impl BareExchange {
-    pub(super) fn new(log: &Path, joined: bool) -> io::Result<Self> {
+    pub(super) fn new(log: &Path, feed_to: SocketAddr, joined: bool) -> io::Result<Self> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         socket.set_nonblocking(true)?;
         SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-        Ok(Self { socket, log: File::create(log)?, joined })
+        Ok(Self { socket, feed_to, log: File::create(log)?, joined })
     }
 
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
@@ -179,9 +180,7 @@ impl BareExchange {
 
     /// Answers until `stop` is set.
     pub(super) fn run(self, stop: &AtomicBool) -> io::Result<()> {
-        let Self { socket, log, joined } = self;
-        // As that of the venue.
-        let feed_to = unread_address();
+        let Self { socket, feed_to, log, joined } = self;
         let mut incoming = DatagramBatch::new(DATAGRAM_LEN_MAX);
         let (mut replies, mut feed) = (Stream::new(joined), Stream::new(joined));
         let mut book = Book::new();

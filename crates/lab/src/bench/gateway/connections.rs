@@ -195,7 +195,7 @@ fn measure_run(
     let journal = options.scratch.join("journal");
     let _ = fs::remove_dir_all(&journal);
     let path = options.scratch.join("venue.toml");
-    fs::write(&path, configuration(&journal, row.backend, connections))
+    fs::write(&path, configuration(&journal, row.backend, connections)?)
         .map_err(|error| unusable(&path, &error))?;
     let venue = start(&path, options)?;
     if venue.started["network"]["tcp"] != backend {
@@ -246,7 +246,11 @@ fn start(config: &Path, options: &ConnectionsOptions) -> Result<VenueProcess, Fa
 }
 
 /// The venue of `damrak serve` as it comes, on one thread and with so many participants.
-fn configuration(journal: &Path, backend: TcpBackendName, connections: usize) -> String {
+fn configuration(
+    journal: &Path,
+    backend: TcpBackendName,
+    connections: usize,
+) -> Result<String, Failure> {
     let mut more = format!("[network]\ntcp = {:?}\n", backend.as_str());
     for number in 1..=connections {
         more += &format!(
@@ -304,7 +308,7 @@ mod tests {
     #[test]
     fn each_connection_has_a_participant() {
         for backend in [TcpBackendName::Epoll, TcpBackendName::Threads] {
-            let text = configuration(Path::new("/x/journal"), backend, 1_000);
+            let text = configuration(Path::new("/x/journal"), backend, 1_000).unwrap();
             let config = venue::config::Config::parse(&text, "venue.toml").unwrap();
             assert_eq!(config.participants.len(), 1_000);
             assert_eq!(config.network.tcp, backend);

@@ -220,7 +220,7 @@ fn measure_run(
     };
     let journal = options.scratch.join("journal");
     let config = options.scratch.join("venue.toml");
-    fs::write(&config, config_text(&journal, &of_venue))
+    fs::write(&config, config_text(&journal, &of_venue)?)
         .map_err(|error| unusable(&config, &error))?;
     let venue = VenueProcess::start(&config, &options.scratch.join("venue.log"))?;
     let outcome = load_venue(&venue, path, locals.first().copied(), options, clock);
