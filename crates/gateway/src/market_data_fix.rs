@@ -21,6 +21,7 @@ use crate::{
     NetworkEvent, OperatorEvent, OperatorEventSink, PasswordAsker, StreamNetwork,
     drain::{DRAIN_ENDS, DRAIN_REFUSES},
     logins::{Decided, Decision, Logins},
+    network::SUBSCRIBER_BYTES_PER_TURN,
     operator_event::OperatorEvents,
     order_entry::{
         admission::Strangers,
@@ -37,8 +38,6 @@ const STRANGERS_MAX: usize = 64;
 const STRANGERS_PER_ADDRESS_MAX: usize = 32;
 /// Updates taken in one turn.
 const UPDATES_PER_TURN: usize = 4096;
-/// Bytes written to all connections in one turn, before the rest have to wait for the next.
-const BYTES_PER_TURN: usize = 1 << 20;
 /// Reads and messages of one connection in one turn.
 const READS_PER_TURN: usize = 2;
 const MESSAGES_PER_TURN: usize = 32;
@@ -239,7 +238,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         let mut waiting = std::mem::take(&mut self.queue);
         let (mut written, mut work) = (0, 0);
         while let Some(index) = waiting.front().copied()
-            && (written < BYTES_PER_TURN || self.is_pending(index))
+            && (written < SUBSCRIBER_BYTES_PER_TURN || self.is_pending(index))
         {
             waiting.pop_front();
             let Some(mut client) = self.clients[index as usize].take() else { continue };

@@ -7,6 +7,10 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
+/// Bytes written to all subscribers of a port in one turn, before the rest have to wait for the next. Through the
+/// loopback they take the writing thread about a millisecond.
+pub(crate) const SUBSCRIBER_BYTES_PER_TURN: usize = 128 << 10;
+
 /// Many byte streams at a time: TCP, or its stand-in in a simulation.
 ///
 /// Readiness is edge-triggered: after `Readable` the caller may read until

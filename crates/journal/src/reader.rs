@@ -18,7 +18,7 @@ use crate::{
 
 const CHUNK_LEN: usize = 4 << 20;
 /// Bytes that are read first; each time twice as many follow, up to a chunk.
-const READ_LEN_MIN: usize = 64 << 10;
+const READ_LEN_MIN: usize = 4 << 10;
 /// Bytes that are compared with zeros at a time.
 const ZEROS_LEN: u64 = 64 << 10;
 const _: () = assert!(2 * BUFFER_LEN <= CHUNK_LEN);
@@ -269,13 +269,17 @@ impl SegmentReader {
         if self.len < self.zeros.end {
             self.zeros = 0..0;
         }
-        let was_zero = self.zeros.contains(&offset);
         let head_len = (self.len - offset).min(ALIGNMENT as u64) as usize;
-        if was_zero {
+        if self.zeros.contains(&offset) {
+            if self.has_loaded(offset, head_len) && !are_zeros(self.loaded(offset, head_len)) {
+                return Ok(false);
+            }
             let mut head = [0; ALIGNMENT];
             read_exact_at(&mut *self.file, offset, &mut head[..head_len])?;
             if !are_zeros(&head) {
+                // The writer has come here since the chunk was read, most often with a batch or two.
                 self.chunk.clear();
+                self.read_len = READ_LEN_MIN;
                 return Ok(false);
             }
         } else {
@@ -366,6 +370,12 @@ impl SegmentReader {
         Ok(Header::read(bytes.first_chunk().expect("that many were loaded")))
     }
 
+    /// True if the chunk has these bytes.
+    fn has_loaded(&self, offset: u64, len: usize) -> bool {
+        let end = self.chunk_offset + self.chunk.len() as u64;
+        self.chunk_offset <= offset && offset + len as u64 <= end
+    }
+
     /// Bytes of the chunk.
     fn loaded(&self, offset: u64, len: usize) -> &[u8] {
         let start = usize::try_from(offset - self.chunk_offset).expect("in the chunk");
@@ -384,10 +394,10 @@ impl SegmentReader {
     fn load_from(&mut self, from: u64, offset: u64, len: usize) -> io::Result<()> {
         let end = offset + len as u64;
         assert!(from <= offset && end <= self.len, "bytes {from} to {end} of {}", self.len);
-        let loaded_end = self.chunk_offset + self.chunk.len() as u64;
-        if self.chunk_offset <= from && end <= loaded_end {
+        if self.has_loaded(from, (end - from) as usize) {
             return Ok(());
         }
+        let loaded_end = self.chunk_offset + self.chunk.len() as u64;
         let is_inside = self.chunk_offset <= from && from <= loaded_end;
         if is_inside {
             let dropped = usize::try_from(from - self.chunk_offset).expect("in the chunk");
@@ -426,12 +436,19 @@ pub(crate) fn are_zeros(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+    use std::{
+        convert::Infallible,
+        sync::{
+            Arc,
+            atomic::{AtomicU64, Ordering},
+        },
     };
 
     use super::*;
+    use crate::{
+        CrashStorage, Durability, WriterOptions,
+        segment::{BLOCK_LEN, file_name},
+    };
 
     /// A file that counts the bytes that are read of it.
     struct Counted {
@@ -490,6 +507,55 @@ mod tests {
             reader.next().unwrap(),
             Next::Bad(SEGMENT_HEADER_LEN, _) | Next::Wrong(..)
         ));
+    }
+
+    /// A reader that keeps up with a writer reads little more than what is new, whether it looks after each batch or
+    /// after many, and does not wait for the end.
+    #[test]
+    fn what_is_new_is_read() {
+        const COUNT: usize = 3_000;
+        let storage = CrashStorage::new();
+        let mut replay = |_: Record<'_>| Ok::<_, Infallible>(());
+        let options = WriterOptions { durability: Durability::Written, ..WriterOptions::new(5, 6) };
+        let opened = crate::open(Box::new(storage.clone()), &options, &mut replay);
+        let (mut writer, _) = opened.unwrap();
+        for sequence in 1..=COUNT as u64 {
+            writer.append(sequence, sequence, &[1; 100]).unwrap();
+            writer.commit().unwrap();
+        }
+        writer.flush().unwrap();
+        let written = storage.bytes(&file_name(1)).unwrap();
+        let header = SegmentHeader::decode(&written[..BLOCK_LEN]).unwrap();
+        let reader_of = |bytes: Vec<u8>| {
+            let (read, len) = (Arc::new(AtomicU64::new(0)), bytes.len() as u64);
+            let file = Box::new(Counted { bytes, read: Arc::clone(&read) });
+            (SegmentReader::new(file, len, header, 0, 0), read)
+        };
+        let (mut reader, _) = reader_of(written.clone());
+        let starts: Vec<usize> = (0..=COUNT)
+            .map(|_| {
+                let start = reader.offset();
+                reader.next().unwrap();
+                start as usize
+            })
+            .collect();
+        for batches_per_look in [1, 2, 300] {
+            let (mut reader, read) = reader_of(vec![0; written.len()]);
+            assert!(matches!(reader.next().unwrap(), Next::End));
+            read.store(0, Ordering::Relaxed);
+            for at in (0..COUNT).step_by(batches_per_look) {
+                let new = starts[at]..starts[at + batches_per_look];
+                reader.file.write_at(new.start as u64, &written[new]).unwrap();
+                for _ in 0..batches_per_look {
+                    assert!(matches!(reader.next().unwrap(), Next::Batch));
+                }
+            }
+            let looks = (COUNT / batches_per_look) as u64;
+            let new = (starts[COUNT] - starts[0]) as u64;
+            let read = read.load(Ordering::Relaxed);
+            let allowed = 3 * new + looks * (READ_LEN_MIN + ALIGNMENT) as u64;
+            assert!(read <= allowed, "{read} of {allowed}, {batches_per_look} batches a look");
+        }
     }
 
     /// One byte that is not 0 is found wherever it stands.

@@ -30,16 +30,16 @@ use std::{
     thread::{self, Thread},
 };
 
-use crate::{
-    check,
-    thread::{move_off, thread_id},
-};
+use crate::thread::{ask_for_short_slices, move_off, thread_id};
 
 /// Bytes of the address range, 256 GiB. Addresses cost nothing until they are written to.
 const RANGE: usize = 256 << 30;
 
 /// Bytes of a huge page on most processors.
 const PAGE: usize = 2 << 20;
+
+/// Bytes of a page where the system has no huge one.
+const SMALL_PAGE: usize = 4 << 10;
 
 /// Bytes that are populated beyond what was taken.
 const READY: usize = 32 << 20;
@@ -303,7 +303,7 @@ pub fn reserved_bytes() -> u64 {
 
 /// Starts the thread that populates pages before they are used, so that no other thread waits for a
 /// page fault. It does nothing where [`Allocator`] is not the global allocator, or where the system
-/// cannot populate pages (Linux before 5.14).
+/// cannot populate pages (Linux before 5.14 on other processors than x86-64).
 ///
 /// # Errors
 /// The system has no room for another thread.
@@ -337,16 +337,15 @@ pub fn keep_off(cores: &[usize]) -> io::Result<()> {
 
 fn keep() {
     KEEPER_ID.store(thread_id(), Ordering::Release);
+    // A long one is only slower for others on its core.
+    let _ = ask_for_short_slices();
     let mut ready = TAKEN.load(Ordering::Acquire) / PAGE * PAGE;
     loop {
         let wanted = RANGE.min(TAKEN.load(Ordering::Acquire) + READY);
         let base = BASE.load(Ordering::Acquire);
         while !base.is_null() && ready + PAGE <= wanted {
-            // SAFETY: the page is of the range. The kernel keeps its contents, so a caller that has
-            // a part of it meanwhile sees no change.
-            let written =
-                unsafe { libc::madvise(base.add(ready).cast(), PAGE, libc::MADV_POPULATE_WRITE) };
-            if check(written).is_err() {
+            // SAFETY: the page is of the range.
+            if unsafe { populate(base.add(ready)) }.is_err() {
                 return;
             }
             ready += PAGE;
@@ -355,9 +354,63 @@ fn keep() {
     }
 }
 
+/// Has the kernel put memory behind a page of the range. Its contents stay, so a caller that has a part of it
+/// meanwhile sees no change.
+///
+/// MADV_POPULATE_WRITE would hold the lock of all mappings of the process meanwhile, for milliseconds where the kernel
+/// has to find a huge page first, and a thread that grows its heap waits for that lock. A page fault holds, from Linux
+/// 6.4 on, the lock of this mapping alone.
+///
+/// # Errors
+/// The system does not do so on request.
+///
+/// # Safety
+/// The page is of the range.
+unsafe fn populate(page: *mut u8) -> io::Result<()> {
+    #[cfg(target_arch = "x86_64")]
+    for small in (0..PAGE).step_by(SMALL_PAGE) {
+        // SAFETY: the byte is of the page, which may be written to; an atomic addition of 0 changes none, whatever
+        // other threads do with it.
+        unsafe {
+            std::arch::asm!(
+                "lock add byte ptr [{byte}], 0",
+                byte = in(reg) page.add(small),
+                options(nostack),
+            );
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller has said so, and the advice keeps the contents.
+    crate::check(unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_POPULATE_WRITE) })?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A page is there after it was populated, and has the contents it had.
+    #[test]
+    fn contents_stay() {
+        let base = ask_for_range();
+        assert!(!base.is_null());
+        let in_memory = || {
+            let mut pages = [0_u8; PAGE / SMALL_PAGE];
+            // SAFETY: the page is mapped, and the list has a byte for each small page of it.
+            crate::check(unsafe { libc::mincore(base.cast(), PAGE, pages.as_mut_ptr()) }).unwrap();
+            pages.iter().filter(|page| **page & 1 == 1).count()
+        };
+        assert_eq!(in_memory(), 0);
+        // SAFETY: nobody else has the range, and the byte is of the page.
+        unsafe {
+            populate(base).unwrap();
+            base.add(SMALL_PAGE).write(7);
+            populate(base).unwrap();
+            assert_eq!(*base.add(SMALL_PAGE), 7);
+            assert_eq!((*base, *base.add(PAGE - 1)), (0, 0));
+        }
+        assert_eq!(in_memory(), PAGE / SMALL_PAGE);
+    }
 
     /// A class holds its lengths with at most a fifth or a cache line wasted, and classes rise with
     /// the length.

@@ -21,6 +21,7 @@ use crate::{
     ConnectionId, FeedServerCounters, LoginFault, NetworkEvent, PasswordAsker, StreamNetwork,
     counters::Counter,
     logins::{Decided, Decision, Logins},
+    network::SUBSCRIBER_BYTES_PER_TURN,
     order_entry::{
         admission::Strangers,
         connection::{Connection, OUTGOING_BYTES_MAX, ReadOutcome, Stage},
@@ -38,8 +39,6 @@ const CONNECTIONS_PER_USER_MAX: usize = 32;
 /// The most connections of one listener at a time.
 pub const SUBSCRIBERS_MAX: usize = LIVE_MAX + STRANGERS_MAX;
 
-/// Bytes written to all connections in one turn, before the rest have to wait for the next.
-const BYTES_PER_TURN: usize = 1 << 20;
 /// Reads of one connection in one turn: a login is one, and subscribers have nothing more to say.
 const READS_PER_TURN: usize = 2;
 const READ_BYTES: usize = 4096;
@@ -187,7 +186,7 @@ impl<N: StreamNetwork> Door<N> {
         let mut waiting = std::mem::take(&mut self.queue);
         let mut written = 0;
         while let Some(index) = waiting.front().copied()
-            && (written < BYTES_PER_TURN || self.is_pending(index))
+            && (written < SUBSCRIBER_BYTES_PER_TURN || self.is_pending(index))
         {
             waiting.pop_front();
             let Some(mut subscriber) = self.subscribers[index as usize].take() else { continue };

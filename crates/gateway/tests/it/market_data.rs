@@ -569,6 +569,42 @@ fn a_burst_of_joiners_is_let_in() {
     assert_eq!((count.snapshots_complete, count.turned_away), (clients.len() as u64, 0));
 }
 
+/// However many subscribers ask for all of the feed at once, a turn writes 128 KiB and what one more takes, and each gets
+/// all.
+#[test]
+fn a_turn_writes_so_much() {
+    const TURN_BYTES_MAX: usize = (128 + 64) << 10;
+    let mut harness = FeedBench::new();
+    for number in 1..=4_000 {
+        harness.venue.accept(&order(SessionId(1), number));
+    }
+    harness.turn();
+    let network = harness.stream.clone();
+    let mut clients: Vec<_> = (0..20)
+        .map(|port| {
+            let connection = network.connect(SocketAddr::from(([10, 0, 0, 1], 5000 + port)));
+            let mut login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
+            login.sequence_number = Some(1);
+            let mut client = TestClient::new(connection, login, harness.now_ns);
+            client.write(&network);
+            client
+        })
+        .collect();
+    let waiting = |clients: &[TestClient]| -> usize {
+        clients.iter().map(|it| network.waiting(it.connection)).sum()
+    };
+    let mut before = 0;
+    while harness.server.do_work(harness.now_ns).unwrap() > 0 {
+        let after = waiting(&clients);
+        assert!(after - before <= TURN_BYTES_MAX, "{} bytes", after - before);
+        before = after;
+    }
+    for client in &mut clients {
+        harness.hear(&network, client);
+        assert_eq!(replies(&client.seen).len(), 4_002);
+    }
+}
+
 /// Times connections are looked at while a thousand messages come, each in a turn of its own and taken by a quick
 /// subscriber at once; beside two that are stalled, or alone. What was stalled is equal in the end.
 fn looks(has_stalled: bool) -> u64 {
