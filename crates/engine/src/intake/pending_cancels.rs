@@ -50,7 +50,7 @@ const EXPIRY_COST: usize = 2;
 /// only ends counts as one.
 const LOOKS_MAX: usize = 96;
 
-/// The most parts of turns that sweeps end for that; a part is 1,024 places of the longest table
+/// The most parts of turns that sweeps end for that; a part is 512 places of the longest table
 /// that the session can have. An end of an auction is one part.
 const PARTS_MAX: usize = 4;
 
@@ -330,7 +330,7 @@ impl Engine {
     fn go_on_with(&mut self, sweep: Sweep, left: &mut Budget, emit: &mut dyn FnMut(Event)) {
         let Sweep { session_id, channel, last, selection, reason, mut from } = sweep;
         let session = self.sessions.get(session_id).expect("a sweep is of a session");
-        let part_last = (u64::from(u32::MAX) >> session.size_class()) | from;
+        let part_last = (u64::from(u32::MAX) >> (session.size_class() + 1)) | from;
         let turns_left = from as u32..=part_last as u32;
         let mut turns = mem::take(&mut self.turns);
         let found_max = CANCELS_MAX.min(left.looks);

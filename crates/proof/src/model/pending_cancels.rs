@@ -300,7 +300,8 @@ impl Model {
                     continue;
                 }
                 (None, Some((round, Pending::Sweep(sweep)))) => {
-                    let part_len = TURNS >> self.session(sweep.session_id).unwrap().size_class;
+                    let size_class = self.session(sweep.session_id).unwrap().size_class;
+                    let part_len = TURNS / 2 >> size_class;
                     let part_end = (sweep.from / part_len + 1) * part_len;
                     let from = match self.next_of(&sweep, part_end) {
                         Some(order) => {
