@@ -30,7 +30,7 @@ use std::{
     thread::{self, Thread},
 };
 
-use crate::thread::{ask_for_short_slices, move_off, thread_id};
+use crate::thread::{move_off, run_in_idle_time, thread_id};
 
 /// Bytes of the address range, 256 GiB. Addresses cost nothing until they are written to.
 const RANGE: usize = 256 << 30;
@@ -301,8 +301,8 @@ pub fn reserved_bytes() -> u64 {
     }
 }
 
-/// Starts the thread that populates pages before they are used, so that no other thread waits for a
-/// page fault. It does nothing where [`Allocator`] is not the global allocator, or where the system
+/// Starts the thread that populates pages before they are used, in the time that no other thread wants, so that no
+/// other thread waits for a page fault. It does nothing where [`Allocator`] is not the global allocator, or where the system
 /// cannot populate pages (Linux before 5.14 on other processors than x86-64).
 ///
 /// # Errors
@@ -337,8 +337,8 @@ pub fn keep_off(cores: &[usize]) -> io::Result<()> {
 
 fn keep() {
     KEEPER_ID.store(thread_id(), Ordering::Release);
-    // A long one is only slower for others on its core.
-    let _ = ask_for_short_slices();
+    // A page may take milliseconds. Where no core is free, a thread that needs one is better off getting it itself.
+    let _ = run_in_idle_time();
     let mut ready = TAKEN.load(Ordering::Acquire) / PAGE * PAGE;
     loop {
         let wanted = RANGE.min(TAKEN.load(Ordering::Acquire) + READY);
