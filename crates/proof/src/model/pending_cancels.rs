@@ -31,6 +31,20 @@ const CLASS_MAX: u32 = 7;
 /// How many consecutive numbers have their turn together. (24.6)
 const BLOCK: u32 = 128;
 
+/// What a step has done. (24.7)
+#[derive(Default)]
+struct Spent {
+    cancels: usize,
+    looks: usize,
+    parts: usize,
+}
+
+impl Spent {
+    fn is_all(&self) -> bool {
+        CANCELS_MAX <= self.cancels || LOOKS_MAX <= self.looks || PARTS_MAX <= self.parts
+    }
+}
+
 /// What is still to be canceled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pending {
@@ -247,30 +261,38 @@ impl Model {
         later.min_by_key(|(place, it)| (*place, it.order_id))
     }
 
-    /// Goes on with the end of an auction: whether it canceled an order, looked at one, was over, and
-    /// what is left of it. (24.7, 26.4)
-    fn go_on_ending(&mut self, end: AuctionEnd) -> ([usize; 3], Option<AuctionEnd>) {
-        let Some((from, order)) = self.first_ended(&end) else { return ([0, 0, 1], None) };
-        if order.order_id > end.last {
-            let (is_sell, queue, rank) = from;
-            return ([0, 1, 0], Some(AuctionEnd { from: (is_sell, queue, rank + 1), ..end }));
+    /// Goes on with the end of an auction. What is left of it is the first of its round again, or of what was held. (24.7,
+    /// 26.4)
+    fn go_on_ending(&mut self, round: Option<u64>, end: AuctionEnd, spent: &mut Spent) {
+        let Some((from, order)) = self.first_ended(&end) else {
+            spent.parts += 1;
+            return;
+        };
+        spent.looks += 1;
+        let (is_sell, queue, rank) = from;
+        let left = if order.order_id > end.last {
+            AuctionEnd { from: (is_sell, queue, rank + 1), ..end }
+        } else {
+            spent.cancels += 1;
+            self.cancel_all_of(order.key, CancelReason::Expired);
+            AuctionEnd { from, ..end }
+        };
+        let left = Pending::AuctionEnd(left);
+        match round {
+            Some(round) => self.pending.push_front((round, left)),
+            None => self.stuck.push_front(left),
         }
-        self.cancel_all_of(order.key, CancelReason::Expired);
-        ([1, 1, 0], Some(AuctionEnd { from, ..end }))
     }
 
     /// The orders whose turn it is; one may be done by now. (24.1, 24.4, 24.7)
     pub(super) fn cancel_portion(&mut self) {
-        let (mut canceled, mut looked_at, mut parts) = (0, 0, 0);
-        while canceled < CANCELS_MAX && looked_at < LOOKS_MAX && parts < PARTS_MAX {
+        let mut spent = Spent::default();
+        while !spent.is_all() {
             let are_over = self.auctions.is_empty() && self.halves.is_empty();
             let stuck = if are_over { self.stuck.pop_front() } else { None };
             let stuck = match stuck {
                 Some(Pending::AuctionEnd(end)) => {
-                    let ([more, looks, ends], left) = self.go_on_ending(end);
-                    (canceled, looked_at, parts) =
-                        (canceled + more, looked_at + looks, parts + ends);
-                    left.into_iter().for_each(|it| self.stuck.push_front(Pending::AuctionEnd(it)));
+                    self.go_on_ending(None, end, &mut spent);
                     continue;
                 }
                 Some(Pending::Order(key, reason)) => Some((key, reason, 1)),
@@ -288,15 +310,11 @@ impl Model {
                 // 27.16
                 (None, Some((_, Pending::AuctionEnd(end)))) if self.is_trading_in_steps(end.id) => {
                     self.stuck.push_back(Pending::AuctionEnd(end));
-                    canceled += 1;
+                    spent.cancels += 1;
                     continue;
                 }
                 (None, Some((round, Pending::AuctionEnd(end)))) => {
-                    let ([more, looks, ends], left) = self.go_on_ending(end);
-                    (canceled, looked_at, parts) =
-                        (canceled + more, looked_at + looks, parts + ends);
-                    let left = left.map(|it| (round, Pending::AuctionEnd(it)));
-                    left.into_iter().for_each(|it| self.pending.push_front(it));
+                    self.go_on_ending(Some(round), end, &mut spent);
                     continue;
                 }
                 (None, Some((round, Pending::Sweep(sweep)))) => {
@@ -305,12 +323,12 @@ impl Model {
                     let part_end = (sweep.from / part_len + 1) * part_len;
                     let from = match self.next_of(&sweep, part_end) {
                         Some(order) => {
-                            looked_at += 1;
-                            canceled += usize::from(self.cancel_swept(&sweep, order));
+                            spent.looks += 1;
+                            spent.cancels += usize::from(self.cancel_swept(&sweep, order));
                             turn(order.key.user_ref_num) + 1
                         }
                         None => {
-                            parts += 1;
+                            spent.parts += 1;
                             part_end
                         }
                     };
@@ -321,7 +339,7 @@ impl Model {
                 }
             };
             let (key, reason, cost) = next;
-            canceled += cost;
+            spent.cancels += cost;
             self.cancel_at_turn(key, reason);
         }
     }
