@@ -319,7 +319,7 @@ impl Model {
                 }
                 (None, Some((round, Pending::Sweep(sweep)))) => {
                     let size_class = self.session(sweep.session_id).unwrap().size_class;
-                    let part_len = TURNS / 2 >> size_class;
+                    let part_len = (TURNS / 2) >> size_class;
                     let part_end = (sweep.from / part_len + 1) * part_len;
                     let from = match self.next_of(&sweep, part_end) {
                         Some(order) => {
