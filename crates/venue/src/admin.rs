@@ -184,7 +184,7 @@ impl Admin {
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()?;
         let thread = thread::Builder::new().name("damrak-admin".into()).spawn(move || {
-            // A long one is only slower for the venue, where it shares a core with it.
+            // Refused, it costs a thread of the venue that wakes on its core some milliseconds.
             let _ = os::ask_for_short_slices();
             runtime.block_on(async {
                 // Tasks are spawned before it is waited for the end, and end with the runtime.

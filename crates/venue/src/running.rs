@@ -391,8 +391,8 @@ impl Running {
     }
 }
 
-/// A thread of low priority that mostly sleeps and that nothing wakes. Where it shares a core with the venue, it runs
-/// for 0.1 ms at a time, not for the 4 ms that Linux gives any thread that computes.
+/// A thread of low priority that mostly sleeps and that nothing wakes. A thread that wakes on its core has the core after
+/// 0.1 ms; one that was displaced there waits for the next tick of the scheduler, 4 ms on many kernels.
 fn aside(name: &'static str, agent: Box<dyn ring::Agent>, park_max: Duration) -> Group {
     let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max };
     Group {
@@ -401,7 +401,10 @@ fn aside(name: &'static str, agent: Box<dyn ring::Agent>, park_max: Duration) ->
                 tracing::warn!(component = name, "{name} runs at the normal priority: {error}");
             }
             if let Err(error) = os::ask_for_short_slices() {
-                tracing::warn!(component = name, "{name} runs for long slices: {error}");
+                tracing::warn!(
+                    component = name,
+                    "{name} keeps the time slices of the system: {error}"
+                );
             }
         })),
         ..Group::new(name, vec![agent], idle)

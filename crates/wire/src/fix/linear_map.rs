@@ -224,11 +224,13 @@ impl Key for ClOrdId {
 /// places of those 256, so that numbers at equal distances do not meet.
 impl Key for u32 {
     fn hash(&self) -> u64 {
-        const NEIGHBORS: u64 = 0xFF;
+        /// Sets that are filled one after the other, and how many numbers have their places mixed alike.
+        const NEIGHBORS: u64 = 256;
+        const MIXED_ALIKE: u64 = 1 << 22;
         let number = u64::from(*self);
         let four = number / KEYS_PER_SET as u64;
-        let place = four.wrapping_add(spread(number >> 10)) & NEIGHBORS;
-        let places = (four ^ spread(number >> 22)) & !NEIGHBORS;
+        let place = four.wrapping_add(spread(four / NEIGHBORS)) % NEIGHBORS;
+        let places = (four ^ spread(number / MIXED_ALIKE)) & !(NEIGHBORS - 1);
         let mark = spread(number.wrapping_mul(FACTOR)) & !SETS_MASK;
         (places | place) & SETS_MASK | mark
     }
