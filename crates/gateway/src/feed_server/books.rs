@@ -3,7 +3,10 @@
 //! Invariant: a frozen copy has exactly the messages before its number, and does not change. Freezing
 //! costs one pointer for 65,536 order numbers; the live copy then copies what it changes, once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use wire::{
     field::U32,
@@ -59,8 +62,9 @@ struct Listing {
 /// Chunks of 256 order numbers each, by number; none is empty.
 type Group = BTreeMap<u64, Arc<Chunk>>;
 
-/// Displayed orders by number, as they would be added now. An unattributed one has a blank firm.
-type Chunk = Vec<AddOrderAttributed>;
+/// Displayed orders by number, as they would be added now. An unattributed one has a blank firm. The oldest often leave
+/// first, and then nothing moves.
+type Chunk = VecDeque<AddOrderAttributed>;
 
 /// Displayed lots that joined a price of a book or left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,7 +261,7 @@ impl FeedBooks {
     fn remove(&mut self, number: u64) -> AddOrderAttributed {
         let chunk = self.chunk(number);
         let place = place(chunk, number).expect("only a displayed order is removed");
-        let order = chunk.remove(place);
+        let order = chunk.remove(place).expect("it was found there");
         if chunk.is_empty() {
             let (group_number, chunk_number) = (number >> (2 * BITS), number >> BITS);
             let group = self.state.groups.get_mut(&group_number).expect("the order was in it");
@@ -280,7 +284,7 @@ impl FeedBooks {
 
 fn place(chunk: &Chunk, number: u64) -> Result<usize, usize> {
     // Most changes are of the newest orders.
-    match chunk.last() {
+    match chunk.back() {
         Some(last) if last.order_reference_number.get() < number => Err(chunk.len()),
         _ => chunk.binary_search_by_key(&number, |order| order.order_reference_number.get()),
     }
@@ -327,7 +331,7 @@ impl FrozenBooks {
         for chunks in groups.map(|(_, chunks)| chunks) {
             for chunk in chunks.range(place.next >> BITS..).map(|(_, chunk)| chunk) {
                 let from = self::place(chunk, place.next).unwrap_or_else(|place| place);
-                for order in &chunk[from..] {
+                for order in chunk.range(from..) {
                     let is_taken = match order.attribution == BLANK_FIRM {
                         true => emit(unattributed(order).as_bytes()),
                         false => emit(order.as_bytes()),

@@ -581,12 +581,21 @@ impl TagSet {
         self
     }
 
-    const fn insert(&mut self, tag: u32) {
-        self.0[tag as usize / 64] |= 1 << (tag % 64);
+    /// True if it was not there.
+    const fn insert(&mut self, tag: u32) -> bool {
+        let word = &mut self.0[tag as usize / 64];
+        let is_new = *word & 1 << (tag % 64) == 0;
+        *word |= 1 << (tag % 64);
+        is_new
     }
 
-    fn has(&self, tag: u32) -> bool {
-        self.0.get(tag as usize / 64).is_some_and(|word| word & 1 << (tag % 64) != 0)
+    const fn has(&self, tag: u32) -> bool {
+        self.0[tag as usize / 64] & 1 << (tag % 64) != 0
+    }
+
+    /// True if it has all tags of the other.
+    fn includes(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).all(|(all, some)| some & !all == 0)
     }
 }
 
@@ -641,12 +650,38 @@ static MESSAGE_OF_TYPE: [u8; TYPES_END] = {
     table
 };
 
-/// The tags that each message of [`MESSAGES`] may have.
-static ALLOWED: [TagSet; MESSAGES.len()] = {
-    let mut table = [TagSet::EMPTY; MESSAGES.len()];
+/// For each message of [`MESSAGES`], the index in [`FIELDS`] of each tag that it may have.
+static ALLOWED: [[u8; TAGS_END]; MESSAGES.len()] = {
+    let mut table = [[NONE; TAGS_END]; MESSAGES.len()];
     let mut index = 0;
     while index < MESSAGES.len() {
-        table[index] = MESSAGES[index].allowed();
+        let allowed = MESSAGES[index].allowed();
+        let mut tag = 0;
+        while tag < TAGS_END {
+            if allowed.has(tag as u32) {
+                table[index][tag] = FIELD_OF_TAG[tag];
+            }
+            tag += 1;
+        }
+        index += 1;
+    }
+    table
+};
+
+/// The tags that each message of [`MESSAGES`] must have in each version, by the version's number.
+static REQUIRED: [[TagSet; Version::ALL.len()]; MESSAGES.len()] = {
+    let mut table = [[TagSet::EMPTY; Version::ALL.len()]; MESSAGES.len()];
+    let mut index = 0;
+    while index < MESSAGES.len() {
+        let mut version = 0;
+        while version < Version::ALL.len() {
+            let required = match MESSAGES[index].required(Version::ALL[version]) {
+                Some(required) => required,
+                None => &[],
+            };
+            table[index][version] = TagSet::EMPTY.with(HEADER).with(required);
+            version += 1;
+        }
         index += 1;
     }
     table
@@ -672,8 +707,11 @@ fn place(msg_type: &[u8]) -> Option<usize> {
 }
 
 /// The field of data whose length this field is.
+#[inline]
 pub(super) fn data_tag(tag: u32) -> Option<u32> {
     Some(match tag {
+        // Nearly all.
+        ..90 => return None,
         90 => 91,
         93 => 89,
         95 => 96,
@@ -687,31 +725,36 @@ pub(super) fn data_tag(tag: u32) -> Option<u32> {
 ///
 /// # Errors
 /// The first fault.
+///
+/// # Panics
+/// The row is not of [`MESSAGES`].
 pub fn check(message: &Message<'_>, row: &MessageRow, version: Version) -> Result<(), Fault> {
     if let Some(fault) = message.fault() {
         return Err(fault);
     }
-    let allowed = place(row.msg_type.as_bytes()).and_then(|index| ALLOWED.get(index));
+    let index = place(row.msg_type.as_bytes()).expect("a row of the table");
+    let allowed = &ALLOWED[index];
     let mut seen = TagSet::EMPTY;
     for (tag, value) in message.fields() {
-        if USER_DEFINED.contains(&tag) {
-            continue;
-        }
         let fault = |reason| Err(Fault { tag, reason });
         let is_later = TAG_50_MIN <= tag && version != Version::Fix50Sp1;
-        let known = field(tag).filter(|_| !is_later);
-        let Some(known) = known else { return fault(SessionReject::UndefinedTag) };
-        if !allowed.is_some_and(|allowed| allowed.has(tag)) {
-            return fault(SessionReject::TagNotForMessage);
-        }
-        let is_member = || {
-            let mut groups = GROUPS.iter().filter(|(_, _, members)| members.contains(&tag));
-            groups.any(|(count, ..)| message.get(*count).is_some())
+        let known = allowed.get(tag as usize).and_then(|index| FIELDS.get(usize::from(*index)));
+        let Some(known) = known.filter(|_| !is_later) else {
+            if USER_DEFINED.contains(&tag) {
+                continue;
+            }
+            let is_known = field(tag).is_some() && !is_later;
+            return fault(match is_known {
+                true => SessionReject::TagNotForMessage,
+                false => SessionReject::UndefinedTag,
+            });
         };
-        if seen.has(tag) && !is_member() {
-            return fault(SessionReject::Repeated);
+        if !seen.insert(tag) {
+            let mut groups = GROUPS.iter().filter(|(_, _, members)| members.contains(&tag));
+            if !groups.any(|(count, ..)| message.get(*count).is_some()) {
+                return fault(SessionReject::Repeated);
+            }
         }
-        seen.insert(tag);
         if let Err(reason) = check_value(known, value) {
             return fault(reason);
         }
@@ -722,6 +765,9 @@ pub fn check(message: &Message<'_>, row: &MessageRow, version: Version) -> Resul
                 return fault(SessionReject::GroupCount);
             }
         }
+    }
+    if seen.includes(&REQUIRED[index][version as usize]) {
+        return Ok(());
     }
     let required = row.required(version).unwrap_or_default();
     match HEADER.iter().chain(required).find(|tag| !seen.has(**tag)) {

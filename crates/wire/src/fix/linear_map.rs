@@ -5,6 +5,7 @@
 //! larger table.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+use core::ops::RangeInclusive;
 
 use super::note::ClOrdId;
 
@@ -13,7 +14,7 @@ const PLACES: usize = 8;
 /// Keys for each set, on average, beyond which there is one set more.
 const KEYS_PER_SET: usize = 4;
 
-/// A key of a map.
+/// A key of a map. The default one is the smallest.
 pub(super) trait Key: Copy + Ord + Default {
     /// Sixty-four bits of it.
     fn hash(&self) -> u64;
@@ -24,8 +25,8 @@ pub(super) trait Key: Copy + Ord + Default {
 pub(super) struct LinearMap<K, V> {
     /// Each on its own: a longer list of them is a copy of their addresses.
     sets: Vec<Box<Set<K, V>>>,
-    /// Keys whose set was full.
-    spilled: BTreeMap<K, V>,
+    /// Keys whose set was full, by their hash from its last bit to its first: those of a set follow each other.
+    spilled: BTreeMap<(u64, K), V>,
     len: usize,
 }
 
@@ -33,7 +34,7 @@ pub(super) struct LinearMap<K, V> {
 struct Set<K, V> {
     /// A byte of the hash of each key; 0 is a free place.
     marks: [u8; PLACES],
-    /// True if a key of this set, or of the one that it was split from, was ever spilled.
+    /// True if keys of this set are spilled; then it has no free place.
     spills: bool,
     entries: [(K, V); PLACES],
 }
@@ -83,7 +84,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         let set = self.sets.get(self.index(hash))?;
         match set.place(mark(hash), key) {
             Some(place) => Some(&set.entries[place].1),
-            None if set.spills => self.spilled.get(key),
+            None if set.spills => self.spilled.get(&spilled(hash, key)),
             None => None,
         }
     }
@@ -98,7 +99,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         let set = self.sets.get_mut(index)?;
         match set.place(mark(hash), key) {
             Some(place) => Some(&mut set.entries[place].1),
-            None if set.spills => self.spilled.get_mut(key),
+            None if set.spills => self.spilled.get_mut(&spilled(hash, key)),
             None => None,
         }
     }
@@ -121,7 +122,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         let set = &mut self.sets[index];
         if !set.put(mark(hash), key, value) {
             set.spills = true;
-            self.spilled.insert(key, value);
+            self.spilled.insert(spilled(hash, &key), value);
         }
         None
     }
@@ -136,16 +137,20 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
                 set.marks[place] = 0;
                 Some(set.entries[place].1)
             }
-            None if set.spills => self.spilled.remove(key),
+            None if set.spills => self.spilled.remove(&spilled(hash, key)),
             None => None,
         };
-        self.len -= usize::from(removed.is_some());
+        if removed.is_some() {
+            self.len -= 1;
+            self.refill(index);
+        }
         removed
     }
 
     /// All keys and values, in no order that means anything.
     fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.sets.iter().flat_map(|set| set.entries()).chain(&self.spilled)
+        let spilled = self.spilled.iter().map(|((_, key), value)| (key, value));
+        self.sets.iter().flat_map(|set| set.entries()).chain(spilled)
     }
 
     /// All keys in their order.
@@ -161,7 +166,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         // Nodes of a sorted map are half full at least.
         self.sets.len() * size_of::<Set<K, V>>()
             + self.sets.capacity() * size_of::<usize>()
-            + self.spilled.len() * 2 * size_of::<(K, V)>()
+            + self.spilled.len() * 2 * size_of::<(u64, K, V)>()
     }
 
     /// How many keys have a value.
@@ -177,7 +182,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         if index < self.sets.len() { index } else { index & (mask >> 1) }
     }
 
-    /// Adds a set, which takes its keys from one that was there. Spilled keys stay where they are.
+    /// Adds a set, which takes its keys from one that was there.
     fn grow(&mut self) {
         let added = self.sets.len();
         let mut set = Box::new(Set {
@@ -186,11 +191,11 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
             entries: [(K::default(), V::default()); PLACES],
         });
         let Some(highest) = added.checked_ilog2() else { return self.sets.push(set) };
-        let from = &mut self.sets[added - (1 << highest)];
-        set.spills = from.spills;
+        let split = added - (1 << highest);
+        set.spills = self.sets[split].spills;
         self.sets.push(set);
         for place in 0..PLACES {
-            let from = &mut self.sets[added - (1 << highest)];
+            let from = &mut self.sets[split];
             let (key, value) = from.entries[place];
             let mark = core::mem::take(&mut from.marks[place]);
             if mark != 0 {
@@ -199,7 +204,47 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
                 assert!(is_put, "a set that is split in two has room for its keys");
             }
         }
+        self.refill(split);
+        self.refill(added);
     }
+
+    /// Puts spilled keys of a set where it has free places.
+    fn refill(&mut self, index: usize) {
+        if !self.sets[index].spills {
+            return;
+        }
+        let hashes = self.hashes(index);
+        let set = &mut self.sets[index];
+        while set.spills {
+            let of_set = (*hashes.start(), K::default())..;
+            let next = self.spilled.range(of_set).next().map(|(spilled, value)| (*spilled, *value));
+            match next.filter(|((hash, _), _)| hashes.contains(hash)) {
+                None => set.spills = false,
+                Some((spilled, value)) => {
+                    let (hash, key) = (spilled.0.reverse_bits(), spilled.1);
+                    if !set.put(mark(hash), key, value) {
+                        break;
+                    }
+                    self.spilled.remove(&spilled);
+                }
+            }
+        }
+    }
+
+    /// The hashes of a set, from the last bit to the first.
+    fn hashes(&self, index: usize) -> RangeInclusive<u64> {
+        let bits = self.sets.len().next_power_of_two().ilog2();
+        // The set may not have been split yet, as the last of twice as many sets are not there.
+        let is_split = bits == 0 || index | 1 << (bits - 1) < self.sets.len();
+        let bits = if is_split { bits } else { bits - 1 };
+        let first = (index as u64).reverse_bits();
+        first..=first | u64::MAX.checked_shr(bits).unwrap_or(0)
+    }
+}
+
+/// How a key is found among the spilled ones.
+fn spilled<K: Key>(hash: u64, key: &K) -> (u64, K) {
+    (hash.reverse_bits(), *key)
 }
 
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -298,6 +343,34 @@ mod tests {
             assert_eq!(names.get(id), None);
         }
         assert_eq!((names.len(), names.spilled.len() < 500), (5_000, true));
+    }
+
+    /// A set with keys among the spilled ones is full, and knows of them; after a removal or a split there are fewer.
+    #[test]
+    fn only_full_sets_spill() {
+        let mut names = LinearMap::default();
+        for number in 0..40_000 {
+            names.insert(id(number), number);
+            if let Some(old) = number.checked_sub(10_000) {
+                assert_eq!(names.remove(&id(old)), Some(old));
+            }
+            if number % 1_000 == 0 {
+                for (index, set) in names.sets.iter().enumerate() {
+                    let is_full = set.marks.iter().all(|mark| *mark != 0);
+                    let keys =
+                        names.spilled.keys().filter(|(hash, _)| names.hashes(index).contains(hash));
+                    let of_hash =
+                        |(hash, _): &(u64, ClOrdId)| names.index(hash.reverse_bits()) == index;
+                    let (count, are_of_set) =
+                        keys.fold((0, true), |(count, all), it| (count + 1, all && of_hash(it)));
+                    assert!(
+                        are_of_set && set.spills == (count > 0) && (is_full || !set.spills),
+                        "set {index}"
+                    );
+                }
+            }
+        }
+        assert!(names.spilled.len() < 200, "{}", names.spilled.len());
     }
 
     /// Numbers that follow each other fill no set, also while the oldest are removed; at other distances few spill.

@@ -68,15 +68,20 @@ impl TimeText {
 /// Reads `YYYYMMDD-HH:MM:SS` with 0, 3, 6 or 9 decimals, from 1970 on. A second 60 is read as 59.
 #[must_use]
 pub fn read_time(text: &[u8]) -> Option<Timestamp> {
-    let (date, time) = text.split_at_checked(8)?;
-    let midnight = read_date(date)?;
-    let (time, fraction) = time.split_at_checked(9)?;
-    let [b'-', h1, h2, b':', m1, m2, b':', s1, s2] = *time else { return None };
-    let (hour, minute, second) = (two_digits(h1, h2)?, two_digits(m1, m2)?, two_digits(s1, s2)?);
+    let (date, time) = text.split_first_chunk::<8>()?;
+    let midnight = midnight(date)?;
+    let ([b'-'], time) = time.split_first_chunk()? else { return None };
+    let ([h1, h2, b':', m1, m2, b':', s1, s2], fraction) = time.split_first_chunk()? else {
+        return None;
+    };
+    let [hour, minute, second, _] = pairs(&[*h1, *h2, *m1, *m2, *s1, *s2, b'0', b'0'])?;
     let nanoseconds = match fraction {
         [] => 0,
         [b'.', decimals @ ..] if matches!(decimals.len(), 3 | 6 | 9) => {
-            digits(decimals)? * 10_u64.pow(9 - decimals.len() as u32)
+            // Nearly all have milliseconds.
+            let unit =
+                if decimals.len() == 3 { 1_000_000 } else { 10_u64.pow(9 - decimals.len() as u32) };
+            digits(decimals)? * unit
         }
         _ => return None,
     };
@@ -90,20 +95,33 @@ pub fn read_time(text: &[u8]) -> Option<Timestamp> {
 /// Reads `YYYYMMDD`, from 1970 on, as its midnight.
 #[must_use]
 pub fn read_date(text: &[u8]) -> Option<Timestamp> {
-    let [c1, c2, y1, y2, m1, m2, d1, d2] = *text else { return None };
-    let year = two_digits(c1, c2)? * 100 + two_digits(y1, y2)?;
-    let (month, day) = (two_digits(m1, m2)?, two_digits(d1, d2)?);
+    midnight(text.try_into().ok()?)
+}
+
+fn midnight(date: &[u8; 8]) -> Option<Timestamp> {
+    let [century, year, month, day] = pairs(date)?;
+    let year = century * 100 + year;
     if !(1970..=2500).contains(&year) || day == 0 || days_of_month(year, month)? < day {
         return None;
     }
     Some(Timestamp(days_since_epoch(year, month, day) * NANOS_PER_DAY))
 }
 
-/// The number that two digits are.
+/// The numbers that four times two digits are. It looks at all eight at once.
 #[inline]
-fn two_digits(tens: u8, ones: u8) -> Option<u64> {
-    let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
-    (tens < 10 && ones < 10).then(|| u64::from(tens) * 10 + u64::from(ones))
+fn pairs(digits: &[u8; 8]) -> Option<[u64; 4]> {
+    const fn each(byte: u8) -> u64 {
+        u64::from_le_bytes([byte; 8])
+    }
+    let digits = u64::from_le_bytes(*digits);
+    // A digit has the first half of `0`, and the same after 6 is added.
+    let halves = |bytes: u64| bytes & each(0xF0);
+    if halves(digits) != each(b'0') || halves(digits + each(6)) != each(b'0') {
+        return None;
+    }
+    let digits = digits - each(b'0');
+    let pairs = digits * 10 + (digits >> 8);
+    Some([pairs & 0xFF, pairs >> 16 & 0xFF, pairs >> 32 & 0xFF, pairs >> 48 & 0xFF])
 }
 
 fn digits(text: &[u8]) -> Option<u64> {
