@@ -131,6 +131,12 @@ impl World {
     }
 
     fn say(&mut self, client: &mut Client, msg_type: &str, fields: &str) {
+        self.deliver(client, msg_type, fields);
+        self.turn();
+    }
+
+    /// Puts a message where the next turn finds it.
+    fn deliver(&mut self, client: &mut Client, msg_type: &str, fields: &str) {
         let mut buffer = [0; 8192];
         let mut builder = Builder::new(&mut buffer);
         builder.text(35, msg_type).number(34, client.next).text(49, client.name);
@@ -138,7 +144,6 @@ impl World {
         builder.fields(fields.replace('|', "\x01").as_bytes());
         client.next += 1;
         self.network.deliver(client.id, builder.finish(client.version));
-        self.turn();
     }
 
     /// All messages so far, without header and trailer. Their numbers have no gap but those that are filled.
@@ -566,4 +571,40 @@ fn a_logon_resets_the_numbers_or_is_refused() {
     world.now_ns += 2 * SECOND;
     world.turn();
     assert_eq!((world.count().connections, world.count().subscriptions), (0, 0));
+}
+
+/// However many clients ask for a deep book at once, a turn writes 128 KiB and what one more takes, and each gets its book.
+#[test]
+fn a_turn_writes_so_much() {
+    const TURN_BYTES_MAX: usize = (128 + 32) << 10;
+    const DEPTH: usize = FIX_DEPTH_MAX;
+    let names: Vec<&'static str> = (0..80).map(|number| &*format!("C{number}").leak()).collect();
+    let mut world = World::with(|options| {
+        options.depth_max = DEPTH;
+        options.users =
+            names.iter().map(|name| Credentials::new(name, "secret").unwrap()).collect();
+    });
+    for level in 0..DEPTH as u32 {
+        world.level(1, true, 1_400_000 - level * 100, 10);
+        world.level(1, false, 1_600_000 + level * 100, 10);
+    }
+    world.turn();
+    let mut clients: Vec<Client> = names.iter().map(|name| world.log_on(name)).collect();
+    for client in &mut clients {
+        world.deliver(client, "V", &subscription("R", 0, BOTH, &["AAPL"]));
+    }
+    let waiting = |world: &World| -> usize {
+        clients.iter().map(|client| world.network.waiting(client.id)).sum()
+    };
+    let (mut before, mut turns) = (waiting(&world), 0);
+    while world.agent.do_work(world.now_ns).unwrap() > 0 {
+        let after = waiting(&world);
+        assert!(after - before <= TURN_BYTES_MAX, "{} bytes", after - before);
+        (before, turns) = (after, turns + 1);
+    }
+    assert!(TURN_BYTES_MAX < before && turns > 1, "{before} bytes in {turns} turns");
+    for client in &mut clients {
+        world.hear(client);
+        assert_eq!(client.book, world.book("R", DEPTH));
+    }
 }
