@@ -61,11 +61,14 @@ impl<const N: usize> Text<N> {
     /// The bytes without the padding.
     #[must_use]
     pub fn trimmed(&self) -> &[u8] {
+        const BLANKS: u64 = u64::from_le_bytes([b' '; 8]);
         let mut text = &self.0[..];
-        // Most of a short name is padding.
-        while let Some((before, &[b' ', b' ', b' ', b' ', b' ', b' ', b' ', b' '])) =
-            text.split_last_chunk()
-        {
+        while let Some((before, eight)) = text.split_last_chunk() {
+            // The last byte is the highest.
+            let differs = u64::from_le_bytes(*eight) ^ BLANKS;
+            if differs != 0 {
+                return &text[..text.len() - differs.leading_zeros() as usize / 8];
+            }
             text = before;
         }
         let last = text.iter().rposition(|byte| *byte != b' ');
