@@ -119,6 +119,11 @@ impl Cores {
         let of_venue = if allowed.len() < 4 { allowed } else { first };
         Self { of_venue: of_venue.to_vec(), of_attackers: second.to_vec() }
     }
+
+    fn all(&self) -> impl Iterator<Item = usize> {
+        let of_attackers = self.of_attackers.iter().filter(|core| !self.of_venue.contains(core));
+        self.of_venue.iter().chain(of_attackers).copied()
+    }
 }
 
 fn one_run(
@@ -178,10 +183,17 @@ fn one_run(
             let now_ns = clock.now_ns();
             timelines.iter().for_each(|timeline| lock(timeline).begin(stage, now_ns));
         };
-        let warm = |timeline: &SharedTimeline| lock(timeline).count() >= RATE / 4;
-        wait(clock, PATIENCE, || timelines.iter().all(warm));
-        begin(Stage::Quiet);
-        thread::sleep(options.quiet);
+        let quiet_is_over = &AtomicBool::new(false);
+        thread::scope(|scope| {
+            for core in cores.all().filter(|_| options.attackers_yield) {
+                scope.spawn(move || keep_busy(core, quiet_is_over));
+            }
+            let warm = |timeline: &SharedTimeline| lock(timeline).count() >= RATE / 4;
+            wait(clock, PATIENCE, || timelines.iter().all(warm));
+            begin(Stage::Quiet);
+            thread::sleep(options.quiet);
+            quiet_is_over.store(true, Ordering::Relaxed);
+        });
         outcome.memory_bytes_quiet = memory(&venue, "VmRSS:");
         begin(Stage::Preparing);
         let attacker = scope.spawn(|| {
@@ -236,6 +248,17 @@ fn one_run(
     outcome.journal_bytes = journal_bytes(&journal)?;
     fs::remove_dir_all(&journal).map_err(|error| unusable(&journal, &error))?;
     Ok(outcome)
+}
+
+/// Takes what nothing else wants of a core, until it is over. A core that is busy is another one than a core that sleeps: it needs
+/// no time to wake, and a virtual machine loses it for milliseconds at a time. Attacks keep cores busy, so quiet has to as well.
+fn keep_busy(core: usize, is_over: &AtomicBool) {
+    if os::run_in_idle_time().is_err() || os::pin_to_core(core).is_err() {
+        return;
+    }
+    while !is_over.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
 }
 
 type SharedTimeline = Arc<Mutex<Timeline>>;
@@ -406,6 +429,9 @@ mod tests {
         assert_eq!(cores(5), Cores { of_venue: vec![0, 1], of_attackers: vec![2, 3, 4] });
         assert_eq!(cores(2), Cores { of_venue: vec![0, 1], of_attackers: vec![1] });
         assert_eq!(cores(1), Cores { of_venue: vec![0], of_attackers: vec![0] });
+        for count in 1..=5 {
+            assert!(cores(count).all().eq(0..count), "each of {count} once");
+        }
     }
 
     /// The written configuration is valid.

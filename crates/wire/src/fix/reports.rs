@@ -8,6 +8,7 @@ mod copies;
 mod instruments;
 mod messages;
 mod saved;
+mod trades;
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -15,12 +16,12 @@ use alloc::{
 };
 
 use market::{
-    Accepted, CancelHeld, CancelReason, Canceled, CommandKind, Event, Fill, Instructions, OrderKey,
-    OrderType, Output, PastTrade, Pricing, Quantity, RejectReason, Replaced, RestateReason,
-    SessionId, Side, Symbol, Text, TimeInForce, Timestamp, TradeId, Traded, VenueEvent, encoded,
+    Accepted, CancelHeld, CancelReason, Canceled, CommandKind, Event, Instructions, OrderKey,
+    OrderType, Output, Pricing, Quantity, RejectReason, Replaced, RestateReason, SessionId, Side,
+    Symbol, Text, TimeInForce, Timestamp, VenueEvent, encoded,
 };
 
-use self::{copies::numbered_id, instruments::Listing, messages::Report};
+use self::{copies::numbered_id, instruments::Listing, messages::Report, trades::KeptTrades};
 use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Directory, Refusal, Version,
     linear_map::LinearMap,
@@ -33,8 +34,6 @@ use super::{
 const IDS_MAX: usize = 65_536;
 /// Kept ids that are looked at when one more is kept, so that ids of done orders behind live ones are found in time.
 const LOOKS_PER_ID: usize = 4;
-/// Trades that are kept, to report corrections.
-const TRADES_MAX: usize = 65_536;
 
 /// An order, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,17 +109,6 @@ impl ReportedOrder {
     }
 }
 
-/// A trade of which a correction can be reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KeptTrade {
-    trade_id: u64,
-    /// In ticks.
-    price: u64,
-    lots: u64,
-}
-
-encoded! { KeptTrade { trade_id, price, lots } }
-
 /// The messages to one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reports {
@@ -135,8 +123,8 @@ pub struct Reports {
     history: VecDeque<ClOrdId>,
     /// Requests whose commands have not had their effect yet.
     pending: VecDeque<RequestNote>,
-    /// The newest trades, by TradeId.
-    trades: VecDeque<KeptTrade>,
+    /// The newest trades.
+    trades: KeptTrades,
     /// The list of instruments that has not been sent to its end.
     listing: Option<Listing>,
     /// True for a drop copy session.
@@ -182,7 +170,7 @@ impl Reports {
     /// Memory that its ids, orders and trades take, in bytes, while 65,536 orders are live at most; queues double.
     pub const BYTES_MAX: usize = IDS_MAX
         * (Orders::KEY_BYTES + Ids::KEY_BYTES + 2 * size_of::<ClOrdId>())
-        + TRADES_MAX * 2 * size_of::<KeptTrade>();
+        + KeptTrades::BYTES_MAX;
 
     /// A session that logs on for the first time; the note is to be taken next.
     #[must_use]
@@ -202,7 +190,7 @@ impl Reports {
             ids: LinearMap::default(),
             history: VecDeque::new(),
             pending: VecDeque::new(),
-            trades: VecDeque::new(),
+            trades: KeptTrades::default(),
             listing: None,
             is_drop_copy: false,
             sources: Vec::new(),
@@ -538,20 +526,6 @@ impl Reports {
         self.report(number, &report, time, send);
     }
 
-    fn traded(&mut self, traded: &Traded, fill: &Fill, time: Timestamp, send: SendMessage<'_>) {
-        let number = fill.key.user_ref_num;
-        let Some(order) = self.orders.get_mut(&number) else { return };
-        order.executed += traded.quantity.0;
-        order.notional += (traded.price * traded.quantity).get();
-        order.leaves = fill.leaves.0;
-        if order.leaves == 0 {
-            order.end = b'2';
-        }
-        self.keep_trade(traded.trade_id, traded.price.0, traded.quantity);
-        let trade = Some((traded.trade_id, traded.price.0, traded.quantity.0));
-        self.report(number, &Report { trade, ..Report::of(b'F') }, time, send);
-    }
-
     fn canceled(&mut self, canceled: &Canceled, time: Timestamp, send: SendMessage<'_>) {
         let number = canceled.key.user_ref_num;
         let done = canceled.leaves.is_zero();
@@ -625,73 +599,6 @@ impl Reports {
             Report { restated: Some(5), text, ..Report::of(b'D') }
         };
         self.report(number, &report, time, send);
-    }
-
-    /// A trade is undone; for a correction it is entered with new terms.
-    fn undone(
-        &mut self,
-        trade: &PastTrade,
-        is_own: impl Fn(&OrderKey) -> bool,
-        kind: u8,
-        broken: Option<TradeId>,
-        time: Timestamp,
-        send: SendMessage<'_>,
-    ) {
-        for party in [&trade.maker, &trade.taker] {
-            let number = party.key.user_ref_num;
-            if !is_own(&party.key) || !self.orders.contains(&number) {
-                continue;
-            }
-            let reference = Some(broken.unwrap_or(trade.trade_id));
-            let text = "trade undone by the venue";
-            let old = match broken {
-                None => Some((trade.price.0, trade.quantity.0)),
-                Some(broken) => self.kept_trade(broken),
-            };
-            if let (Some((price, lots)), Some(order)) = (old, self.orders.get_mut(&number)) {
-                order.executed = order.executed.saturating_sub(lots);
-                order.notional =
-                    order.notional.saturating_sub(u128::from(price) * u128::from(lots));
-                if broken.is_some() {
-                    order.executed += trade.quantity.0;
-                    order.notional += (trade.price * trade.quantity).get();
-                }
-            }
-            let new = (trade.trade_id, trade.price.0, trade.quantity.0);
-            let trade = broken.map(|_| new);
-            let text = if broken.is_some() { "trade corrected by the venue" } else { text };
-            let report = Report { reference, trade, text, ..Report::of(kind) };
-            self.report(number, &report, time, send);
-        }
-        if broken.is_some() {
-            self.keep_trade(trade.trade_id, trade.price.0, trade.quantity);
-        }
-    }
-
-    fn keep_trade(&mut self, trade_id: TradeId, price: u64, quantity: Quantity) {
-        let kept = KeptTrade { trade_id: trade_id.0, price, lots: quantity.0 };
-        // Nearly all are newer than those that are kept; both orders of one may be of the session.
-        let at = match self.trades.back() {
-            Some(last) if trade_id.0 <= last.trade_id => self.place_of_trade(trade_id),
-            _ => self.trades.len(),
-        };
-        match self.trades.get_mut(at) {
-            Some(same) if same.trade_id == trade_id.0 => *same = kept,
-            _ => self.trades.insert(at, kept),
-        }
-        if TRADES_MAX < self.trades.len() {
-            self.trades.pop_front();
-        }
-    }
-
-    /// Price in ticks and lots of a trade that is kept.
-    fn kept_trade(&self, trade_id: TradeId) -> Option<(u64, u64)> {
-        let kept = self.trades.get(self.place_of_trade(trade_id))?;
-        (kept.trade_id == trade_id.0).then_some((kept.price, kept.lots))
-    }
-
-    fn place_of_trade(&self, trade_id: TradeId) -> usize {
-        self.trades.partition_point(|kept| kept.trade_id < trade_id.0)
     }
 
     fn take_pending(&mut self, msg_type: u8, number: u32) -> Option<RequestNote> {
@@ -781,6 +688,8 @@ const fn cancel_words(reason: CancelReason) -> (u8, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use market::TradeId;
+
     use super::{copies::numbered_id, *};
 
     fn session() -> Reports {
@@ -827,30 +736,12 @@ mod tests {
         for number in 1..=2 * IDS_MAX as u32 {
             reports.orders.insert(number, ReportedOrder { end: b'2', ..Default::default() });
             reports.remember(numbered_id(number), number);
-            reports.keep_trade(TradeId(number.into()), 1, Quantity(1));
+            reports.trades.keep(TradeId(number.into()), 1, Quantity(1));
         }
         let Reports { orders, ids, history, trades, .. } = &reports;
-        assert_eq!((orders.len(), ids.len(), trades.len()), (IDS_MAX, IDS_MAX, TRADES_MAX));
-        let queues =
-            history.capacity() * size_of::<ClOrdId>() + trades.capacity() * size_of::<KeptTrade>();
+        assert_eq!((orders.len(), ids.len()), (IDS_MAX, IDS_MAX));
+        let queues = history.capacity() * size_of::<ClOrdId>() + trades.held();
         let held = orders.held() + ids.held() + queues;
         assert!(held <= Reports::BYTES_MAX, "{held} of {}", Reports::BYTES_MAX);
-    }
-
-    /// A trade is found while it is kept; the same trade again replaces itself.
-    #[test]
-    fn trades_are_kept_by_number() {
-        let mut reports = session();
-        for number in [2, 4, 4, 9, 7] {
-            reports.keep_trade(TradeId(number), number * 10, Quantity(number));
-        }
-        let ids: Vec<u64> = reports.trades.iter().map(|trade| trade.trade_id).collect();
-        assert_eq!(ids, [2, 4, 7, 9]);
-        assert_eq!(reports.kept_trade(TradeId(7)), Some((70, 7)));
-        assert_eq!(reports.kept_trade(TradeId(8)), None);
-        for number in 10..10 + TRADES_MAX as u64 {
-            reports.keep_trade(TradeId(number), 1, Quantity(1));
-        }
-        assert_eq!((reports.trades.len(), reports.kept_trade(TradeId(9))), (TRADES_MAX, None));
     }
 }

@@ -7,7 +7,7 @@ use market::{
     bytes::{ByteReader, ByteWriter},
 };
 
-use super::{Header, KeptTrade, Reports, instruments::Listing};
+use super::{Header, Reports, instruments::Listing};
 use crate::pieces::Pieces;
 
 impl Reports {
@@ -63,7 +63,7 @@ impl Reports {
         for request in &self.pending {
             pieces.record(b'P', |out| out.write(request));
         }
-        for trade in &self.trades {
+        for trade in self.trades.iter() {
             pieces.record(b'T', |out| out.write(trade));
         }
     }
@@ -128,11 +128,9 @@ impl Reports {
                 self.ids.insert(id, from.read("number")?);
             }
             b'T' => {
-                let trade: KeptTrade = from.read("trade")?;
-                if self.trades.back().is_some_and(|last| trade.trade_id <= last.trade_id) {
+                if !self.trades.restore(from.read("trade")?) {
                     return Err(DecodeError::Field("trade"));
                 }
-                self.trades.push_back(trade);
             }
             b'P' => self.pending.push_back(from.read("request")?),
             kind => return Err(DecodeError::Kind(kind)),
