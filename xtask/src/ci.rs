@@ -5,9 +5,11 @@
 //! demo, ledger and benchmarks share what is built.
 
 use std::{
-    env, fs,
+    env, fs, hint,
     path::PathBuf,
     process::{Command, ExitCode},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -123,11 +125,18 @@ const STEPS: &[Step] = &[
 ];
 
 /// Steps that take long and run only where they are named.
-const BY_NAME: &[Step] = &[Step {
-    name: "kill-twin",
-    shows: "kills find a venue that replies too early, which is built for that",
-    run: twins::kill_twin,
-}];
+const BY_NAME: &[Step] = &[
+    Step {
+        name: "kill-twin",
+        shows: "kills find a venue that replies too early, which is built for that",
+        run: twins::kill_twin,
+    },
+    Step {
+        name: "tests-loaded",
+        shows: "every test passes twenty times while each core has a busy loop as well",
+        run: tests_loaded,
+    },
+];
 
 /// Features beside the default ones, which clippy checks separately. Every build of the program uses
 /// these, so that it is built once.
@@ -248,6 +257,30 @@ fn build() -> Result<Outcome, String> {
 fn tests() -> Result<Outcome, String> {
     let mut command = Command::new(cargo());
     passes(command.args(["test", "--release", "--locked", "--workspace"]).args(FEATURES))
+}
+
+/// No outcome depends on speed or scheduling.
+fn tests_loaded() -> Result<Outcome, String> {
+    const RUNS: u32 = 20;
+    build()?;
+    let cores = thread::available_parallelism().map_err(|error| format!("the cores: {error}"))?;
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..cores.get() {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        let runs = (1..=RUNS).try_for_each(|run| {
+            println!("\nrun {run} of {RUNS}");
+            tests().map(|_| ()).map_err(|why| format!("run {run}: {why}"))
+        });
+        is_over.store(true, Ordering::Relaxed);
+        runs
+    })?;
+    Ok(Passed)
 }
 
 fn loom() -> Result<Outcome, String> {

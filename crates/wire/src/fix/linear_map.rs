@@ -1,8 +1,8 @@
 //! A map whose keys clients choose, by linear hashing.
 //!
 //! Invariant: what it answers depends on what was put and removed, never on the places of keys. Keys chosen to share a
-//! place cost what they cost in a sorted map. It grows by one set at a time, and sets do not move, so no call waits for a
-//! larger table.
+//! place cost what they cost in a sorted map. It grows and shrinks by one set at a time, and sets do not move, so no call
+//! waits for a larger table, and its memory follows its keys, wherever they are.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use core::ops::RangeInclusive;
@@ -11,8 +11,13 @@ use super::note::ClOrdId;
 
 /// Keys that a set has room for.
 const PLACES: usize = 8;
-/// Keys for each set, on average, beyond which there is one set more.
+/// Keys in sets for each set, on average, beyond which there is one set more.
 const KEYS_PER_SET: usize = 4;
+/// Keys in sets for each set, on average, below which there is one set less.
+const KEYS_PER_SET_MIN: usize = 3;
+
+/// Nodes of the sorted map are half full at least.
+const SPILLED_FACTOR: usize = 2;
 
 /// A key of a map. The default one is the smallest.
 pub(super) trait Key: Copy + Ord + Default {
@@ -73,10 +78,14 @@ impl<K: Key, V> Set<K, V> {
 }
 
 impl<K: Key, V: Copy + Default> LinearMap<K, V> {
-    /// Memory of a key and its value in a map that has grown, on average, in bytes: its part of a set, of the list of
-    /// sets, which doubles, and of what the allocator adds; and an eighth for those that are spilled.
-    pub(super) const KEY_BYTES: usize =
-        (size_of::<Set<K, V>>() + 2 * size_of::<usize>() + 16) * 9 / 8 / KEYS_PER_SET;
+    /// Memory of a key and its value in a map of many, in bytes, wherever the keys are: its part of a set, with what
+    /// the allocator adds, and of the list of sets, which doubles. In the sorted map it has less.
+    pub(super) const KEY_BYTES: usize = {
+        let key_bytes =
+            (size_of::<Set<K, V>>() + 2 * size_of::<usize>() + 16).div_ceil(KEYS_PER_SET_MIN);
+        assert!(SPILLED_FACTOR * size_of::<((u64, K), V)>() <= key_bytes);
+        key_bytes
+    };
 
     /// The value of a key.
     pub(super) fn get(&self, key: &K) -> Option<&V> {
@@ -115,7 +124,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
             return Some(core::mem::replace(place, value));
         }
         self.len += 1;
-        if self.sets.len() * KEYS_PER_SET < self.len {
+        if self.sets.len() * KEYS_PER_SET < self.len - self.spilled.len() {
             self.grow();
         }
         let index = self.index(hash);
@@ -143,6 +152,9 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         if removed.is_some() {
             self.len -= 1;
             self.refill(index);
+            if self.len - self.spilled.len() < (self.sets.len() - 1) * KEYS_PER_SET_MIN {
+                self.shrink();
+            }
         }
         removed
     }
@@ -163,10 +175,9 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
     /// Bytes that it holds, those of the allocator not counted.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
-        // Nodes of a sorted map are half full at least.
         self.sets.len() * size_of::<Set<K, V>>()
             + self.sets.capacity() * size_of::<usize>()
-            + self.spilled.len() * 2 * size_of::<(u64, K, V)>()
+            + self.spilled.len() * SPILLED_FACTOR * size_of::<((u64, K), V)>()
     }
 
     /// How many keys have a value.
@@ -206,6 +217,21 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         }
         self.refill(split);
         self.refill(added);
+    }
+
+    /// Removes the last set, and gives its keys to the one that it was split from.
+    fn shrink(&mut self) {
+        let last = self.sets.len() - 1;
+        let set = self.sets.pop().expect("there are two at least");
+        let to = last - (1 << last.ilog2());
+        self.sets[to].spills |= set.spills;
+        for (mark, (key, value)) in set.marks.into_iter().zip(set.entries) {
+            if mark != 0 && !self.sets[to].put(mark, key, value) {
+                self.sets[to].spills = true;
+                self.spilled.insert(spilled(key.hash(), &key), value);
+            }
+        }
+        self.refill(to);
     }
 
     /// Puts spilled keys of a set where it has free places.
@@ -371,6 +397,36 @@ mod tests {
             }
         }
         assert!(names.spilled.len() < 200, "{}", names.spilled.len());
+    }
+
+    /// Its memory follows the keys that it has, spread or chosen for one set, also once there were many more of the others.
+    #[test]
+    fn its_memory_follows_its_keys() {
+        type Names = LinearMap<ClOrdId, u32>;
+        let assert_bound = |names: &Names, list: usize| {
+            let bound = (names.len() + PLACES) * Names::KEY_BYTES + 2 * list * size_of::<usize>();
+            assert!(names.held() <= bound, "{} of {bound}, {} keys", names.held(), names.len());
+        };
+        let mut names = Names::default();
+        (0..50_000).for_each(|number| assert_eq!(names.insert(id(number), number), None));
+        let list = names.sets.len();
+        assert_bound(&names, list);
+        let chosen: Vec<_> = (50_000..900_000).map(id).filter(|id| id.hash() & 0x3F == 7).collect();
+        for (number, chosen) in (0..50_000).zip(chosen.iter().cycle()) {
+            names.remove(&id(number));
+            names.insert(*chosen, number);
+            if number % 500 == 0 {
+                assert_bound(&names, list);
+            }
+        }
+        assert_bound(&names, list);
+        assert!(
+            names.len() > 10_000 && names.spilled.len() > names.len() / 2,
+            "{}",
+            names.spilled.len()
+        );
+        chosen.iter().for_each(|id| assert!(names.remove(id).is_some()));
+        assert_eq!((names.len(), names.spilled.len(), names.sets.len()), (0, 0, 1));
     }
 
     /// Numbers that follow each other fill no set, also while the oldest are removed; at other distances few spill.
