@@ -145,10 +145,10 @@ const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres,damrak
 /// `cargo x ci --list`.
 pub fn list() {
     for step in STEPS {
-        println!("{:<10} {}", step.name, step.shows);
+        println!("{:<12} {}", step.name, step.shows);
     }
     for step in BY_NAME {
-        println!("{:<10} {}; only by name", step.name, step.shows);
+        println!("{:<12} {}; only by name", step.name, step.shows);
     }
 }
 

@@ -10,7 +10,7 @@ mod outcome;
 mod target;
 
 use std::{
-    fs,
+    fs, hint, io,
     net::SocketAddr,
     path::Path,
     sync::{
@@ -170,6 +170,7 @@ fn one_run(
     ];
     let stop = AtomicBool::new(false);
     let mut outcome = AttackOutcome { name: attack.name, ..AttackOutcome::default() };
+    let mut kept_busy = Ok(());
     let reports = thread::scope(|scope| {
         let loads: Vec<_> = sessions
             .into_iter()
@@ -184,15 +185,16 @@ fn one_run(
             timelines.iter().for_each(|timeline| lock(timeline).begin(stage, now_ns));
         };
         let quiet_is_over = &AtomicBool::new(false);
-        thread::scope(|scope| {
-            for core in cores.all().filter(|_| options.attackers_yield) {
-                scope.spawn(move || keep_busy(core, quiet_is_over));
-            }
+        kept_busy = thread::scope(|scope| {
+            let cores = cores.all().filter(|_| options.attackers_yield);
+            let busy: Vec<_> =
+                cores.map(|core| scope.spawn(move || keep_busy(core, quiet_is_over))).collect();
             let warm = |timeline: &SharedTimeline| lock(timeline).count() >= RATE / 4;
             wait(clock, PATIENCE, || timelines.iter().all(warm));
             begin(Stage::Quiet);
             thread::sleep(options.quiet);
             quiet_is_over.store(true, Ordering::Relaxed);
+            busy.into_iter().try_for_each(|it| it.join().expect("a loop does not panic"))
         });
         outcome.memory_bytes_quiet = memory(&venue, "VmRSS:");
         begin(Stage::Preparing);
@@ -234,6 +236,10 @@ fn one_run(
             .map(|load| load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect::<Vec<_>>()
     });
+    kept_busy.map_err(|error| {
+        Failure::environment(format!("cannot keep the cores busy in quiet: {error}"))
+            .hint("`--short` does without")
+    })?;
     outcome.memory_bytes_max = memory(&venue, "VmHWM:");
     outcome.venue_ended = venue.kill().err().map(|failure| failure.what);
     drop(venue);
@@ -252,13 +258,13 @@ fn one_run(
 
 /// Takes what nothing else wants of a core, until it is over. A core that is busy is another one than a core that sleeps: it needs
 /// no time to wake, and a virtual machine loses it for milliseconds at a time. Attacks keep cores busy, so quiet has to as well.
-fn keep_busy(core: usize, is_over: &AtomicBool) {
-    if os::run_in_idle_time().is_err() || os::pin_to_core(core).is_err() {
-        return;
-    }
+fn keep_busy(core: usize, is_over: &AtomicBool) -> io::Result<()> {
+    os::run_in_idle_time()?;
+    os::pin_to_core(core)?;
     while !is_over.load(Ordering::Relaxed) {
-        std::hint::spin_loop();
+        hint::spin_loop();
     }
+    Ok(())
 }
 
 type SharedTimeline = Arc<Mutex<Timeline>>;

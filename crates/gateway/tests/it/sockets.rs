@@ -276,8 +276,7 @@ fn connections_are_refused_without_descriptors() {
                 )
                 .arg(std::env::current_exe().unwrap())
                 .env(CHILD, format!("{backend:?}"))
-                // Otherwise glibc counts the processors when a thread allocates for the first time: it opens a file, and its
-                // descriptor is free a moment later.
+                // With a ninth arena glibc counts the processors: it opens a file, whose descriptor is free a moment later.
                 .env("MALLOC_ARENA_MAX", "1")
                 .output()
                 .unwrap();
