@@ -16,9 +16,8 @@ mod udp;
 use std::{io, net::SocketAddr, thread, time::Duration};
 
 use market::{
-    AccountQuery, CancelOrder, Command, Display, EnterOrder, EntrySwitch, Firm, MassCancel,
-    ModifyOrder, OrderKey, OrderType, Price, Quantity, ReplaceOrder, ReplaceTerms, Side, Symbol,
-    TimeInForce,
+    AccountQuery, CancelOrder, Command, EnterOrder, EntrySwitch, Firm, MassCancel, ModifyOrder,
+    OrderKey, OrderType, Price, Quantity, ReplaceOrder, ReplaceTerms, Side, Symbol, TimeInForce,
 };
 use wire::{
     moldudp64,
@@ -130,17 +129,9 @@ pub fn replace(
         original_user_ref_num,
         key: key(user_ref_num),
         terms: Some(ReplaceTerms {
-            side: None,
             order_type: order_type(price),
             time_in_force,
-            display: Display::Visible,
-            quantity,
-            price: price.unwrap_or(Price::ZERO),
-            client_order_id: market::ClientOrderId::BLANK,
-            shares_located: false,
-            locate_broker: Firm::BLANK,
-            conditions: market::ConditionChanges::NONE,
-            instructions: None,
+            ..ReplaceTerms::limit(quantity, price.unwrap_or(Price::ZERO))
         }),
     }))
 }

@@ -9,11 +9,11 @@ use std::{
 use engine::Engine;
 use market::{
     AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
-    CancelOrder, Command, ConditionChanges, Conditions, Deposit, Display, EnterOrder, Event, Firm,
-    Handling, Input, Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand,
-    MoneyTerms, OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder,
-    ReplaceTerms, SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, SplitMix64, Symbol,
-    SystemEvent, Text, Ticks, TimeInForce, Timestamp, Units,
+    CancelOrder, Command, Conditions, Deposit, Display, EnterOrder, Event, Firm, Handling, Input,
+    Instructions, Lots, MassCancel, ModifyOrder, MoneyClass, MoneyCommand, MoneyTerms,
+    OrderAttributes, OrderKey, OrderType, Price, Pricing, Quantity, ReplaceOrder, ReplaceTerms,
+    SelfMatchPrevention, SessionId, SetFees, SetTerms, Side, SplitMix64, Symbol, SystemEvent, Text,
+    Ticks, TimeInForce, Timestamp, Units,
 };
 
 /// The system's allocator; counts what each thread takes from it.
@@ -251,19 +251,10 @@ impl Flow {
                 Command::Replace(ReplaceOrder {
                     original_user_ref_num: key.user_ref_num,
                     key: replacement,
-                    terms: Some(ReplaceTerms {
-                        side: None,
-                        order_type: OrderType::Limit,
-                        time_in_force: TimeInForce::Day,
-                        display: Display::Visible,
-                        quantity: Quantity(1 + self.below(400)),
-                        price: self.price(side),
-                        client_order_id: Default::default(),
-                        shares_located: false,
-                        locate_broker: Firm::BLANK,
-                        conditions: ConditionChanges::NONE,
-                        instructions: None,
-                    }),
+                    terms: Some(ReplaceTerms::limit(
+                        Quantity(1 + self.below(400)),
+                        self.price(side),
+                    )),
                 })
             }
         }

@@ -89,6 +89,33 @@ pub enum CommandKind {
 }
 
 impl Command {
+    /// True if the core may look at hundreds of orders for it, beyond those that it trades with or cancels: for a
+    /// minimum quantity, fill or kill, all or none, the payment of a market order to buy, or a mass cancel. Rules 15.6,
+    /// 24.7, 37.4, 42.4.
+    #[must_use]
+    pub fn searches(&self) -> bool {
+        let of_order = |buys, order_type, time_in_force, instructions: Option<&Instructions>| {
+            (buys && order_type != OrderType::Limit)
+                || time_in_force == TimeInForce::FillOrKill
+                || instructions.is_some_and(|it| it.handling.is_all_or_none())
+        };
+        match self {
+            Self::Enter(order) => {
+                let EnterOrder { side, order_type, time_in_force, instructions, .. } = order;
+                !order.conditions.minimum_quantity.is_zero()
+                    || of_order(*side == Side::Buy, *order_type, *time_in_force, Some(instructions))
+            }
+            Self::Replace(ReplaceOrder { terms: Some(terms), .. }) => {
+                // A side is only named of an order that sells.
+                let ReplaceTerms { side, order_type, time_in_force, instructions, .. } = terms;
+                terms.conditions.minimum_quantity.is_some_and(|lots| !lots.is_zero())
+                    || of_order(side.is_none(), *order_type, *time_in_force, instructions.as_ref())
+            }
+            Self::MassCancel(_) => true,
+            _ => false,
+        }
+    }
+
     /// The kind of this command.
     #[must_use]
     pub const fn kind(&self) -> CommandKind {
@@ -258,6 +285,26 @@ pub struct ReplaceTerms {
     pub instructions: Option<Instructions>,
 }
 
+impl ReplaceTerms {
+    /// Terms of a displayed day limit order that change nothing else, to be adjusted.
+    #[must_use]
+    pub fn limit(quantity: Quantity, price: Price) -> Self {
+        Self {
+            side: None,
+            order_type: OrderType::Limit,
+            time_in_force: TimeInForce::Day,
+            display: Display::Visible,
+            quantity,
+            price,
+            client_order_id: ClientOrderId::BLANK,
+            shares_located: false,
+            locate_broker: Firm::BLANK,
+            conditions: ConditionChanges::NONE,
+            instructions: None,
+        }
+    }
+}
+
 /// See [`Command::Cancel`]. OUCH 5.0, Cancel Order Request (`X`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CancelOrder {
@@ -332,4 +379,67 @@ pub struct RejectOrder {
     pub client_order_id: ClientOrderId,
     /// The reason found by the gateway.
     pub reason: RejectReason,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Handling, Lots};
+
+    const ALL_OR_NONE: Instructions =
+        Instructions { handling: Handling::ALL_OR_NONE, ..Instructions::NONE };
+
+    fn entered(change: impl FnOnce(&mut EnterOrder)) -> Command {
+        let symbol = Symbol::new("AAPL").unwrap();
+        let mut order =
+            EnterOrder::limit(OrderKey::default(), Side::Buy, symbol, Quantity(9), Price(100));
+        change(&mut order);
+        Command::Enter(order)
+    }
+
+    fn replaced(change: impl FnOnce(&mut ReplaceTerms)) -> Command {
+        let mut terms = ReplaceTerms::limit(Quantity(9), Price(100));
+        change(&mut terms);
+        let (original_user_ref_num, key) = (1, OrderKey::default());
+        Command::Replace(ReplaceOrder { original_user_ref_num, key, terms: Some(terms) })
+    }
+
+    /// Each kind of command for which the core looks at orders beyond those that it trades with, and its neighbors.
+    #[test]
+    fn searches_are_known_by_their_command() {
+        let few = Lots::new(2);
+        let (firm, symbol) = (Firm::BLANK, Symbol::BLANK);
+        let all = MassCancel { key: OrderKey::default(), firm, symbol, side: None, group_id: None };
+        let searching = [
+            entered(|order| order.conditions.minimum_quantity = few),
+            entered(|order| order.time_in_force = TimeInForce::FillOrKill),
+            entered(|order| order.instructions = ALL_OR_NONE),
+            entered(|order| order.order_type = OrderType::Market),
+            entered(|order| order.order_type = OrderType::MarketToLimit),
+            replaced(|terms| terms.conditions.minimum_quantity = Some(few)),
+            replaced(|terms| terms.time_in_force = TimeInForce::FillOrKill),
+            replaced(|terms| terms.instructions = Some(ALL_OR_NONE)),
+            replaced(|terms| terms.order_type = OrderType::Market),
+            Command::MassCancel(all),
+        ];
+        for command in searching {
+            assert!(command.searches(), "{command:?}");
+        }
+        let others = [
+            entered(|_| ()),
+            entered(|order| (order.side, order.order_type) = (Side::Sell, OrderType::Market)),
+            entered(|order| order.time_in_force = TimeInForce::ImmediateOrCancel),
+            replaced(|_| ()),
+            replaced(|terms| terms.conditions.minimum_quantity = Some(Lots::ZERO)),
+            replaced(|terms| terms.instructions = Some(Instructions::NONE)),
+            replaced(|terms| {
+                (terms.side, terms.order_type) = (Some(Side::SellShort), OrderType::Market);
+            }),
+            Command::Cancel(CancelOrder { key: OrderKey::default(), quantity: Quantity::ZERO }),
+            Command::Time,
+        ];
+        for command in others {
+            assert!(!command.searches(), "{command:?}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     CloseReason, OperatorEvent, StreamNetwork, Submission, drain::DRAIN_REFUSES, gate::Verdict,
-    replay_store::Missing,
+    replay_store::Missing, submission::steps,
 };
 
 /// Steps all connections with a session have in one turn, before the rest have to wait for the next.
@@ -130,11 +130,12 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         now_ns: u64,
         work: &mut usize,
     ) -> Served {
-        let steps = match connection.stage {
+        let steps_max = match connection.stage {
             Stage::Live(_) => S::STEPS_MAX,
             Stage::Pending | Stage::Closing { .. } => STEPS_PER_STRANGER,
         };
-        for _ in 0..steps {
+        let before = *work;
+        while *work - before < steps_max {
             let slots =
                 if matches!(connection.stage, Stage::Live(_)) { S::COMMANDS_MAX } else { 0 };
             if self.free < slots {
@@ -178,7 +179,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                 let Stage::Live(user) = connection.stage else {
                     unreachable!("messages come after the login was accepted")
                 };
-                match self.submit(user, message, now_ns) {
+                match self.submit(user, message, now_ns, work) {
                     Ok(Verdict::Block | Verdict::Blocked) => {
                         let text = self.blocked_text(user, now_ns);
                         connection.session.send_text(&text, now_ns);
@@ -216,12 +217,14 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         Some(Served::Again)
     }
 
-    /// Submits the commands of one message, if its session may send it; the ring has slots for them.
+    /// Submits the commands of one message, if its session may send it; the ring has slots for them. A command that
+    /// takes more than the step of its message adds the others to `work`.
     pub(super) fn submit(
         &mut self,
         user: usize,
         message: S::Message<'_>,
         now_ns: u64,
+        work: &mut usize,
     ) -> Result<Verdict, String> {
         self.counters.messages.add(1);
         let session_id = self.replies.session(user).expect("who is logged in has a session");
@@ -244,6 +247,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             return Ok(verdict);
         };
         commands[main] = command;
+        *work += steps(&command) - 1;
         for command in commands.drain(..) {
             let submission = Submission { received, command };
             self.submissions.try_publish(submission).expect("there was a free slot");

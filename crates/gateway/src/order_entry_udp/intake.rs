@@ -19,6 +19,7 @@ use crate::{
     gate::{Gate, Verdict},
     operator_event::OperatorEvents,
     streams::{Dialect, ReplyStreams},
+    submission::steps,
 };
 
 /// The most that is taken of one session before others have their turn. The datagram that reaches it is taken whole.
@@ -27,7 +28,7 @@ const SESSION_SHARE: Share = Share { datagrams: 64, messages: 512 };
 const TURN_SHARE: Share = Share { datagrams: 1_024, messages: 1_024 };
 
 /// What was taken, or the most that is. A datagram may have hundreds of messages, and each costs work whether it has an
-/// effect or not.
+/// effect or not. A message whose command searches counts as several.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
     datagrams: usize,
@@ -281,6 +282,9 @@ impl Intake {
     ) -> Result<(), ouch::Malformed> {
         self.counters.messages.add(1);
         let command = ouch::command(message, session_id, received)?;
+        let beyond_one = steps(&command) - 1;
+        self.taken.messages += beyond_one;
+        self.waiting[user].taken.messages += beyond_one;
         let verdict = self.gates[user].check(&command, received.0);
         let Some(command) = verdict.submits(command, &self.counters.gate()) else {
             if verdict == Verdict::Block {

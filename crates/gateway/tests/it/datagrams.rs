@@ -5,7 +5,7 @@ use gateway::{
     OrderEntryUdpCount, OrderEntryUdpOptions, Throttle, UdpParticipant,
     fake::{FakeDatagram, Transit},
 };
-use market::{Command, SessionId, Text};
+use market::{Command, Lots, SessionId, Text};
 use ring::{Agent, AtomicGauge};
 use wire::moldudp64::{PacketKind, Receiver, ReceiverLimits, Request, parse};
 
@@ -459,6 +459,27 @@ fn a_flood_of_full_datagrams_does_not_keep_others_waiting() {
     assert!(harness.count().messages - first < 1_024 + 25);
     harness.turn();
     assert_eq!((harness.count().messages, harness.count().excess), (10_001, 0));
+}
+
+/// An order for which the core looks at hundreds of orders counts as eight messages of a turn.
+#[test]
+fn a_turn_over_udp_has_few_searches() {
+    let mut harness = UdpBench::new(1 << 14);
+    let search = |number| {
+        let mut order = order(SessionId(0), number);
+        order.conditions.minimum_quantity = Lots::new(2);
+        wire::ouch::request(&Command::Enter(order)).unwrap().to_vec()
+    };
+    for datagram in 0..40 {
+        let orders: Vec<_> = (1..=20).map(|place| search(20 * datagram + place)).collect();
+        harness.network.deliver(address(1), &blocks(&orders));
+    }
+    harness.agent.do_work(harness.now_ns).unwrap();
+    harness.venue.answer();
+    let first = harness.venue.asked.len();
+    assert!((128..=128 + 20).contains(&first), "{first} in the first turn");
+    harness.turn();
+    assert_eq!((harness.venue.asked.len(), harness.count().excess), (800, 0));
 }
 
 /// One session's flood of requests for earlier replies leaves another's request its answer.

@@ -5,11 +5,11 @@
 use engine::Engine;
 use market::{
     AddInstrument, AddSession, Allocation, BlockEntry, CancelOnDisconnect, CancelOrder,
-    CancelReason, ClientOrderId, Command, ConditionChanges, ConfigureInstrument, Display,
-    EnterOrder, Event, Firm, Input, InstrumentChange, InstrumentId, Lots, MassCancel, OrderKey,
-    OrderType, Phase, Price, Pricing, Quantity, RemoveInstrument, ReplaceOrder, ReplaceTerms,
-    Scope, SelfMatchPrevention, SessionId, SetPhase, Side, SplitMix64, Symbol, SystemEvent, Text,
-    Ticks, TimeInForce, Timestamp, VenueCommand, VenueEvent,
+    CancelReason, Command, ConfigureInstrument, Display, EnterOrder, Event, Firm, Input,
+    InstrumentChange, InstrumentId, Lots, MassCancel, OrderKey, OrderType, Phase, Price, Pricing,
+    Quantity, RemoveInstrument, ReplaceOrder, ReplaceTerms, Scope, SelfMatchPrevention, SessionId,
+    SetPhase, Side, SplitMix64, Symbol, SystemEvent, Text, Ticks, TimeInForce, Timestamp,
+    VenueCommand, VenueEvent,
 };
 use proof::{agreement, model::Model};
 
@@ -175,19 +175,7 @@ impl Pair {
             0 => Command::Cancel(CancelOrder { key: some, quantity: Quantity::ZERO }),
             1 => {
                 let key = self.key_of(session_id, channel, 0);
-                let terms = ReplaceTerms {
-                    side: None,
-                    order_type: OrderType::Limit,
-                    time_in_force: TimeInForce::Day,
-                    display: Display::Visible,
-                    quantity: Quantity(3),
-                    price: Price(50 + random.below(40)),
-                    client_order_id: ClientOrderId::BLANK,
-                    shares_located: false,
-                    locate_broker: Firm::BLANK,
-                    conditions: ConditionChanges::NONE,
-                    instructions: None,
-                };
+                let terms = ReplaceTerms::limit(Quantity(3), Price(50 + random.below(40)));
                 let (original_user_ref_num, terms) = (some.user_ref_num, Some(terms));
                 Command::Replace(ReplaceOrder { original_user_ref_num, key, terms })
             }

@@ -607,19 +607,7 @@ fn quantities_beyond_32_bits_cannot_be_said() {
         with_minimum.conditions.minimum_quantity = minimum;
         let mut iceberg = limit(1);
         iceberg.instructions.shown_quantity = minimum;
-        let terms = ReplaceTerms {
-            side: None,
-            order_type: OrderType::Limit,
-            time_in_force: TimeInForce::Day,
-            display: Display::Visible,
-            quantity,
-            price: Price(100),
-            client_order_id: ClientOrderId::BLANK,
-            shares_located: false,
-            locate_broker: Firm::BLANK,
-            conditions: ConditionChanges::NONE,
-            instructions: None,
-        };
+        let terms = ReplaceTerms::limit(quantity, Price(100));
         let conditions =
             ConditionChanges { minimum_quantity: Some(minimum), ..ConditionChanges::NONE };
         let few = Quantity(1);
