@@ -33,7 +33,7 @@ use wire::moldudp64::Session;
 use crate::{
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadError, LoadOptions, LoadReport, LoadSession, LoadSymbol},
-    own_venue::{free_udp_addresses, unread_address},
+    own_venue::{ReservedAddresses, unread_address},
     profile::Usage,
 };
 
@@ -136,8 +136,8 @@ fn one_run(
     let folder = folder.join(attack.name);
     let journal = folder.join("journal");
     fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
-    let locals = free_udp_addresses(2)?;
-    let [honest_local, attacker_local] = [locals[0], locals[1]];
+    let reserved = ReservedAddresses::udp(2)?;
+    let [honest_local, attacker_local] = [reserved.addresses[0], reserved.addresses[1]];
     let config = folder.join("venue.toml");
     fs::write(&config, config_text(&journal, honest_local, attacker_local)?)
         .map_err(|error| unusable(&config, &error))?;
@@ -162,6 +162,7 @@ fn one_run(
     }
     target.session = newcomer.session;
     let target = &target;
+    drop(reserved);
 
     let timelines = [Arc::default(), Arc::default()];
     let sessions = [
@@ -298,7 +299,7 @@ fn seen(report: Result<LoadReport, LoadError>, timeline: &Timeline) -> Honest {
             unanswered: counts.unanswered,
             cut_off: failures.first().map(ToString::to_string),
         },
-        Err(error) => Honest { latency, cut_off: Some(error.to_string()), ..Honest::default() },
+        Err(error) => Honest { latency, cut_off: Some(causes(&error)), ..Honest::default() },
     }
 }
 

@@ -174,15 +174,26 @@ fn password(number: usize) -> String {
     format!("pass{number:02}")
 }
 
-/// Free local addresses for participants over UDP: all are bound at a time, so that each is another.
-///
-/// # Errors
-/// The system has not so many.
-pub(crate) fn free_udp_addresses(count: usize) -> Result<Vec<SocketAddr>, Failure> {
-    let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
-    let sockets: Result<Vec<_>, _> = (0..count).map(bind).collect();
-    let addresses = sockets.and_then(|all| all.iter().map(UdpSocket::local_addr).collect());
-    addresses.map_err(|error| no_udp_port(&error))
+/// Local addresses over UDP, each another, with sockets that keep them until this is dropped. Those of participants are
+/// kept until these bind them: a venue that starts meanwhile binds ports too, and is given none of these.
+#[derive(Debug, Default)]
+pub(crate) struct ReservedAddresses {
+    pub(crate) addresses: Vec<SocketAddr>,
+    _sockets: Vec<UdpSocket>,
+}
+
+impl ReservedAddresses {
+    /// # Errors
+    /// The system has not so many.
+    pub(crate) fn udp(count: usize) -> Result<Self, Failure> {
+        let reserve = || {
+            let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+            let sockets: Vec<_> = (0..count).map(bind).collect::<io::Result<_>>()?;
+            let addresses = sockets.iter().map(UdpSocket::local_addr).collect::<io::Result<_>>()?;
+            Ok(Self { addresses, _sockets: sockets })
+        };
+        reserve().map_err(|error| no_udp_port(&error))
+    }
 }
 
 /// Where a feed goes that nobody reads: a socket of this process. The system discards what it has no room for; to a port

@@ -32,7 +32,7 @@ use wire::moldudp64::{PacketKind, parse};
 use crate::{
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadOptions, LoadReport, LoadSession, LoadSymbol, Loop},
-    own_venue::{OwnVenueOptions, config_text, free_udp_addresses, login, unread_address},
+    own_venue::{OwnVenueOptions, ReservedAddresses, config_text, login, unread_address},
 };
 
 pub use usage::{ThreadUsage, Usage};
@@ -250,9 +250,10 @@ impl VenueProfile {
         let _ = fs::remove_dir_all(&journal);
         let is_udp = self.subject.is_udp();
         let (udp, tcp) = if is_udp { (connections, 0) } else { (0, connections) };
+        let reserved = ReservedAddresses::udp(udp)?;
         let options = OwnVenueOptions {
             users: tcp,
-            locals: free_udp_addresses(udp)?,
+            locals: reserved.addresses.clone(),
             market_data: format!("group = \"{group}\"\n"),
             layout: format!(
                 "threads = {:?}\nstage_times = {}\n",

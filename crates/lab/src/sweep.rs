@@ -19,7 +19,7 @@ use venue::failure::Failure;
 
 use crate::{
     crash_trial::{VenueProcess, unusable},
-    own_venue::{OwnVenueOptions, config_text, free_udp_addresses},
+    own_venue::{OwnVenueOptions, ReservedAddresses, config_text},
     report_page::LOAD_FILE,
 };
 
@@ -290,8 +290,9 @@ impl Cell {
             let path = folder.join(name);
             fs::write(&path, text).map_err(|error| unusable(&path, &error))
         };
-        let locals =
-            free_udp_addresses(if self.is_udp() { self.connections() as usize } else { 0 })?;
+        let reserved =
+            ReservedAddresses::udp(if self.is_udp() { self.connections() as usize } else { 0 })?;
+        let locals = reserved.addresses.clone();
         let journal = folder.join("journal");
         write("venue.toml", self.configuration(&journal, &locals)?)?;
         let venue = VenueProcess::start(&folder.join("venue.toml"), &folder.join("venue.log"))?;
@@ -303,6 +304,7 @@ impl Cell {
         );
         let program = std::env::current_exe()
             .map_err(|error| Failure::runtime(format!("cannot start the load: {error}")))?;
+        drop(reserved);
         let load = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -420,7 +422,7 @@ mod tests {
     #[test]
     fn settings_reach_both_sides() {
         let cell = sweep().cells().remove(3);
-        let locals = free_udp_addresses(2).unwrap();
+        let locals = ReservedAddresses::udp(2).unwrap().addresses;
         assert_ne!(locals[0], locals[1]);
         let text = cell.configuration(Path::new("/x/journal"), &locals).unwrap();
         assert!(text.contains("threads = \"order-entry | sequencer\""), "{text}");

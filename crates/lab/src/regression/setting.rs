@@ -2,11 +2,9 @@
 //!
 //! Invariant: a layout differs from another in `[layout]` and in the agents that send the streams, and in nothing else.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-
 use venue::{failure::Failure, layout::AgentName};
 
-use crate::own_venue::OwnVenueOptions;
+use crate::own_venue::{OwnVenueOptions, ReservedAddresses};
 
 /// Instruments of each stream in a production-like set.
 const INSTRUMENTS_PER_STREAM: usize = 8;
@@ -99,7 +97,7 @@ pub fn built_in_layouts(streams: usize) -> Vec<NamedLayout> {
 pub(super) struct Setting {
     pub(super) options: OwnVenueOptions,
     /// Nobody reads them: what a subscriber does costs a venue nothing over UDP.
-    _sinks: Vec<UdpSocket>,
+    _sinks: ReservedAddresses,
 }
 
 impl Setting {
@@ -108,13 +106,10 @@ impl Setting {
         layout: &NamedLayout,
         instruments: Instruments,
     ) -> Result<Self, Failure> {
-        let no_socket = |error| Failure::environment(format!("no socket for a stream: {error}"));
-        let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(no_socket);
-        let sinks = (0..streams).map(bind).collect::<Result<Vec<_>, _>>()?;
+        let sinks = ReservedAddresses::udp(streams)?;
         let agents = layout.stream_agents();
         let mut market_data = String::new();
-        for (index, (letter, sink)) in ('A'..='P').zip(&sinks).enumerate() {
-            let to: SocketAddr = sink.local_addr().map_err(no_socket)?;
+        for (index, (letter, to)) in ('A'..='P').zip(&sinks.addresses).enumerate() {
             market_data += &format!(
                 "[[market_data.streams]]\nname = \"{letter}\"\ninstruments = [\"{letter}*\"]\n\
                  to = [\"{to}\"]\nagent = {}\n",

@@ -22,7 +22,7 @@ use crate::{
     bench::Runs,
     crash_trial::{VenueProcess, unusable},
     load::{self, LoadOptions, LoadReport, LoadSession, LoadSymbol, Loop},
-    own_venue::{OwnVenueOptions, config_text, free_udp_addresses, login},
+    own_venue::{OwnVenueOptions, ReservedAddresses, config_text, login},
     profile::Usage,
 };
 
@@ -210,7 +210,8 @@ fn measure_run(
     clock: SystemClock,
 ) -> Result<(LoadReport, u64), Failure> {
     pin(options.core)?;
-    let locals = free_udp_addresses(usize::from(path.requests_per_datagram.is_some()))?;
+    let reserved = ReservedAddresses::udp(usize::from(path.requests_per_datagram.is_some()))?;
+    let locals = reserved.addresses.clone();
     let of_venue = OwnVenueOptions {
         symbols: vec![prepared::SYMBOL.to_owned()],
         users: 1,
@@ -223,6 +224,7 @@ fn measure_run(
     fs::write(&config, config_text(&journal, &of_venue)?)
         .map_err(|error| unusable(&config, &error))?;
     let venue = VenueProcess::start(&config, &options.scratch.join("venue.log"))?;
+    drop(reserved);
     let outcome = load_venue(&venue, path, locals.first().copied(), options, clock);
     venue.stop()?;
     fs::remove_dir_all(&journal).map_err(|error| unusable(&journal, &error))?;
