@@ -36,6 +36,11 @@ impl Looks {
         self.is_busy = is_busy;
     }
 
+    /// True if others of the thread did something in this turn.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
     /// True if a look is due, which then counts as done.
     pub(crate) fn is_due(&mut self, now_ns: u64) -> bool {
         let stands_still = now_ns == self.asked_ns;

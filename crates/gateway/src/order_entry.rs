@@ -557,7 +557,7 @@ where
         self.held_up = false;
         self.operator_events.turn(now_ns);
         let outputs = self.take_outputs();
-        self.resend_turns.begin(outputs > 0);
+        self.resend_turns.begin(outputs > 0 || self.looks.is_busy());
         let mut work = outputs + self.take_past();
         if self.drain.get() < DRAIN_REFUSES {
             work += self.cancel_for_cut_off(now_ns);

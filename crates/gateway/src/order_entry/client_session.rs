@@ -35,7 +35,7 @@ pub trait ClientSession: Sized {
     const COMMANDS_MAX: usize = 1;
 
     /// Steps (a packet taken or a read) that a connection has in one turn: others wait for them.
-    const STEPS_MAX: usize = 32;
+    const STEPS_MAX: usize;
 
     /// What its requests and replies are written in.
     const DIALECT: Dialect;
@@ -201,6 +201,8 @@ pub trait OuchVersion {
     const DIALECT: Dialect;
     /// The most commands of one message.
     const COMMANDS_MAX: usize;
+    /// See [`ClientSession::STEPS_MAX`].
+    const STEPS_MAX: usize;
 
     /// See [`ClientSession::commands`].
     ///
@@ -225,6 +227,7 @@ impl OuchVersion for Ouch50 {
     const AGENT: &'static str = "order entry";
     const DIALECT: Dialect = Dialect::Ouch;
     const COMMANDS_MAX: usize = 1;
+    const STEPS_MAX: usize = 32;
 
     #[inline]
     fn commands(
@@ -251,6 +254,8 @@ impl OuchVersion for Ouch42 {
     const DIALECT: Dialect = Dialect::Ouch42;
     /// The note that the session speaks it, and the command.
     const COMMANDS_MAX: usize = 2;
+    /// An order takes some 4 µs: its token is looked up and kept, and its replies are translated.
+    const STEPS_MAX: usize = 8;
 
     fn commands(
         message: &[u8],
@@ -288,6 +293,7 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
     const AGENT: &'static str = V::AGENT;
     const DIALECT: Dialect = V::DIALECT;
     const COMMANDS_MAX: usize = V::COMMANDS_MAX;
+    const STEPS_MAX: usize = V::STEPS_MAX;
 
     /// Length and type of a packet.
     const FRAME_BYTES: usize = 3;
@@ -374,5 +380,20 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
 
     fn tick(&mut self, now_ns: u64) -> Result<(), Timeout> {
         self.server.tick(now_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FixSession, SluiceSession};
+
+    /// `docs/security.md` has these; `a_flood_does_not_keep_others_waiting` and its like show that a turn ends there.
+    #[test]
+    fn turns_have_the_steps_that_are_documented() {
+        assert_eq!(SoupBinTcp::<Ouch50>::STEPS_MAX, 32);
+        assert_eq!(SoupBinTcp::<Ouch42>::STEPS_MAX, 8);
+        assert_eq!(SluiceSession::STEPS_MAX, 32);
+        assert_eq!(FixSession::STEPS_MAX, 16);
     }
 }

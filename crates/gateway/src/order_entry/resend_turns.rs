@@ -1,16 +1,16 @@
 //! Whose turn it is to be sent old messages again, and how many bytes.
 //!
-//! Invariant: in a turn of the gateway resends have one bounded share, however many sessions want them, and fewer such
-//! turns while others trade; each session that wants them has its turn.
+//! Invariant: in a turn of the gateway resends have one bounded share, however many sessions want them; where others have
+//! an order on its way they have one such turn in some; each session that wants them has its turn.
 
 use std::{
     collections::BTreeSet,
     ops::Bound::{Excluded, Unbounded},
 };
 
-/// Bytes in one turn: their write takes some 8 µs, for which a new order may have to wait.
+/// Bytes in one turn: to make and write them takes some 20 µs, for which a new order may have to wait.
 const TURN_BYTES: usize = 8 << 10;
-/// While there are new replies, one turn in so many is for resends too.
+/// While others have orders on their way, one turn in so many is for resends too.
 const LIVE_TURNS: u32 = 8;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,8 @@ pub(super) struct ResendTurns {
 }
 
 impl ResendTurns {
-    /// Begins a turn of the gateway; `is_live` says that it has new replies.
+    /// Begins a turn of the gateway; `is_live` says that it has new replies, or that other agents of its thread have work
+    /// under way.
     #[inline]
     pub(super) fn begin(&mut self, is_live: bool) {
         if self.users.is_empty() {
@@ -36,10 +37,17 @@ impl ResendTurns {
         let next = self.users.range((after, Unbounded)).next().or_else(|| self.users.first());
         self.turn = next.copied();
         self.passed += 1;
-        let is_passed = is_live && self.passed < LIVE_TURNS;
-        self.room = if is_passed { 0 } else { TURN_BYTES };
-        if !is_passed {
-            self.passed = 0;
+        self.room = TURN_BYTES;
+        if is_live {
+            self.give_way();
+        }
+    }
+
+    /// The rest of this turn is for what others have sent, unless resends have waited long enough.
+    #[inline]
+    pub(super) fn give_way(&mut self) {
+        if self.passed < LIVE_TURNS {
+            self.room = 0;
         }
     }
 
@@ -53,7 +61,9 @@ impl ResendTurns {
 
     /// A user has had so many of them.
     pub(super) fn used(&mut self, bytes: usize) {
-        self.room = self.room.saturating_sub(bytes);
+        if bytes > 0 {
+            (self.room, self.passed) = (self.room.saturating_sub(bytes), 0);
+        }
     }
 
     /// A user wants no more.
@@ -95,19 +105,25 @@ mod tests {
         assert!(given.iter().all(|it| *it >= share(9)) && given[0] >= share(20), "{given:?}");
     }
 
-    /// While there are new replies, resends have one turn in some; without, each.
+    /// Where others have orders on their way, before the turn or in it, resends have one turn in some; else each.
     #[test]
-    fn new_replies_go_first() {
+    fn orders_go_first() {
         let mut turns = ResendTurns::default();
         turns.room(7);
-        let mut had = |is_live| {
-            (0..80)
-                .filter(|_| {
-                    turns.begin(is_live);
-                    turns.room(7) > 0
-                })
-                .count()
+        let mut had = |is_live, gives_way| {
+            let given = (0..80).filter(|_| {
+                turns.begin(is_live);
+                if gives_way {
+                    turns.give_way();
+                }
+                let room = turns.room(7);
+                turns.used(room);
+                room > 0
+            });
+            given.count()
         };
-        assert_eq!((had(true), had(false)), (80 / LIVE_TURNS as usize, 80));
+        let some = 80 / LIVE_TURNS as usize;
+        assert_eq!([had(true, false), had(false, true), had(true, true)], [some; 3]);
+        assert_eq!(had(false, false), 80);
     }
 }

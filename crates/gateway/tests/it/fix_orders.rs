@@ -141,3 +141,35 @@ fn floods_by_fix_share_a_turn() {
     }
     assert_eq!(reached.len(), USERS);
 }
+
+/// While others of its thread have work under way, one turn in eight is for resends, else each.
+#[test]
+fn a_resend_lets_the_work_of_others_pass() {
+    let mut harness = FixHarness::new(1);
+    harness.enter(0, 1_000);
+    let connection = harness.clients[0].connection;
+    harness.turn();
+    while !harness.network.take(connection, usize::MAX).is_empty() {
+        harness.turn();
+    }
+    let request = harness.clients[0].message("2", |builder| {
+        builder.number(7, 1).number(16, 0);
+    });
+    harness.network.deliver(connection, &request);
+    // The request is taken in one turn, and answered once the log has it.
+    for _ in 0..3 {
+        harness.agent.do_work(START).unwrap();
+        harness.venue.answer();
+    }
+    let first = harness.network.take(connection, usize::MAX);
+    assert!(String::from_utf8(first).unwrap().contains("\x0143=Y\x01"), "it has begun");
+    let mut turns_with_messages = |is_busy| {
+        let turns = (0..16).filter(|_| {
+            harness.agent.note_busy(is_busy);
+            harness.agent.do_work(START).unwrap();
+            !harness.network.take(connection, usize::MAX).is_empty()
+        });
+        turns.count()
+    };
+    assert_eq!((turns_with_messages(true), turns_with_messages(false)), (2, 16));
+}
