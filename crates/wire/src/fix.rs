@@ -9,7 +9,6 @@ pub mod dictionary;
 mod again;
 mod builder;
 mod directory;
-mod linear_map;
 mod live_session;
 mod market_data;
 mod message;

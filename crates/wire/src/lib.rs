@@ -14,6 +14,7 @@
 extern crate alloc;
 
 pub mod field;
+mod linear_map;
 mod pieces;
 pub mod layout;
 pub mod soupbintcp;

@@ -24,11 +24,11 @@ use market::{
 use self::{copies::numbered_id, instruments::Listing, messages::Report, trades::KeptTrades};
 use super::{
     APPL_VER_ID, BUILDER_LEN_MAX, Directory, Refusal, Version,
-    linear_map::LinearMap,
     note::{ClOrdId, FixNote, LogonNote, PageNote, RequestNote},
     refusal::{order_reject_code, reject_text},
     time::TimeText,
 };
+use crate::linear_map::LinearMap;
 
 /// ClOrdIDs of done orders and of requests that are kept, to reject a second use and to report busts.
 const IDS_MAX: usize = 65_536;

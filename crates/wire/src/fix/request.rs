@@ -13,11 +13,11 @@ use market::{
 
 use super::{
     Message, Refusal, Reports, Version,
-    linear_map::LinearMap,
     note::{ClOrdId, FixNote, QueryNote, RequestNote},
     text::business_reject,
     time::{read_date, read_time},
 };
+use crate::linear_map::LinearMap;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;

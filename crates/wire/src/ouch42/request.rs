@@ -2,7 +2,7 @@
 //!
 //! Invariant: a token that was used names no second order, whether the log has answered the first or not yet.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{collections::VecDeque, vec::Vec};
 use core::fmt;
 
 use market::{Command, Note, OrderKey, RejectOrder, RejectReason, SessionId, Timestamp};
@@ -15,18 +15,21 @@ use super::{
 use crate::{
     field::{U32, U64},
     layout::Message,
+    linear_map::LinearMap,
     ouch::{self, MessageBuffer, Tag},
 };
 
-/// Tokens in flight that are looked at for removal when one more is added.
-const IN_FLIGHT_SWEEP: usize = 64;
+/// Tokens that are looked at for removal when one more is added: more than one, so that answered ones do not pile up.
+const LOOKS_PER_TOKEN: usize = 2;
 /// A code that no display and no time in force has: the rules of OUCH 5.0 refuse it with their reason.
 const UNDEFINED: u8 = b'?';
 
 /// What a client sent and the log has not answered yet.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
-    in_flight: BTreeMap<Token, u32>,
+    in_flight: LinearMap<Token, u32>,
+    /// The tokens of `in_flight`, by their numbers.
+    unanswered: VecDeque<Token>,
     /// Highest UserRefNum assigned.
     number_last: u32,
     /// The note that the session speaks OUCH 4.2 is on its way.
@@ -131,12 +134,21 @@ impl Requests {
         Ok(())
     }
 
+    /// Adds a token, and forgets those of the oldest requests that the log has answered. The work does not grow with the
+    /// requests that wait.
     fn add(&mut self, token: Token, number: u32, tokens: Option<&Tokens>) {
-        if self.in_flight.len() >= IN_FLIGHT_SWEEP {
-            let last = tokens.map_or(0, Tokens::number_last);
-            self.in_flight.retain(|_, number| *number > last);
+        let last = tokens.map_or(0, Tokens::number_last);
+        for _ in 0..LOOKS_PER_TOKEN {
+            let Some(oldest) = self.unanswered.front() else { break };
+            if self.in_flight.get(oldest).is_some_and(|number| *number > last) {
+                break;
+            }
+            self.in_flight.remove(oldest);
+            self.unanswered.pop_front();
         }
-        self.in_flight.insert(token, number);
+        if self.in_flight.insert(token, number).is_none() {
+            self.unanswered.push_back(token);
+        }
         self.number_last = number;
     }
 }
@@ -358,4 +370,62 @@ pub fn request(
 
 fn u32_of(value: &[u8]) -> U32 {
     U32::from_bytes(value.first_chunk().copied().unwrap_or([0; 4]))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    const SESSION: SessionId = SessionId(1);
+
+    /// A session whose orders up to this number the log has answered.
+    fn answered(number: u32) -> Tokens {
+        let mut tokens = None;
+        Tokens::restore(&mut tokens, &[b"H", &number.to_le_bytes()[..]].concat()).unwrap();
+        tokens.unwrap()
+    }
+
+    fn order(requests: &mut Requests, number: u32, answers: &Tokens) {
+        let message = EnterRequest {
+            message_type: b'O',
+            order_token: *Token::new(&format!("T{number}")).unwrap().as_bytes(),
+            buy_sell_indicator: b'B',
+            shares: U32::new(1),
+            stock: *b"AAPL    ",
+            price: crate::field::Price32::new(10_000),
+            time_in_force: U32::new(IMMEDIATE),
+            firm: *b"FIRM",
+            display: b'Y',
+            capacity: b'P',
+            intermarket_sweep_eligibility: b'N',
+            minimum_quantity: U32::new(0),
+            cross_type: b'N',
+            customer_type: b' ',
+        };
+        let mut commands = Vec::new();
+        let (message, tokens) = (message.as_bytes(), Some(answers));
+        requests.commands(message, SESSION, Timestamp(0), tokens, &mut commands).unwrap();
+        assert_eq!(commands.len(), 1);
+    }
+
+    /// However many requests wait, one more looks at two of them; what is answered is forgotten.
+    #[test]
+    fn answered_tokens_are_forgotten() {
+        let (mut requests, none, all) = (Requests::default(), answered(0), answered(1_000));
+        for number in 1..=1_000 {
+            order(&mut requests, number, &none);
+        }
+        assert_eq!(requests.in_flight.len(), 1_000, "nothing is answered");
+        for number in 1_001..=1_600 {
+            order(&mut requests, number, &all);
+            let forgotten = (2 * (number as usize - 1_000)).min(1_000);
+            assert_eq!(requests.in_flight.len(), number as usize - forgotten);
+        }
+        for number in 1_601..=3_000 {
+            order(&mut requests, number, &answered(number - 1));
+        }
+        assert_eq!((requests.in_flight.len(), requests.unanswered.len()), (1, 1));
+    }
 }

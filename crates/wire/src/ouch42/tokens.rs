@@ -2,7 +2,7 @@
 //!
 //! Invariant: what it knows follows from the OUCH 5.0 replies to the session, so every replay gives the same bytes.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 
 use market::{
     DecodeError,
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     field::{U32, U64},
     layout::Message,
+    linear_map::LinearMap,
     ouch::{Appendage, Outbound, Tag, decode_outbound},
     pieces::Pieces,
 };
@@ -27,7 +28,7 @@ use crate::{
 const DONE_MAX: usize = 65_536;
 
 /// An order as far as its replies have to know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Named {
     token: Token,
     /// Lots that are open; 0 once it is done.
@@ -38,8 +39,8 @@ struct Named {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// By UserRefNum.
-    orders: BTreeMap<u32, Named>,
-    numbers: BTreeMap<Token, u32>,
+    orders: LinearMap<u32, Named>,
+    numbers: LinearMap<Token, u32>,
     /// Done orders, oldest first.
     done: VecDeque<u32>,
     number_last: u32,
@@ -290,10 +291,11 @@ impl Tokens {
     pub fn save(&self, emit: &mut dyn FnMut(&[u8])) {
         let mut pieces = Pieces::new(emit);
         pieces.record(b'H', |out| out.write(&self.number_last));
-        let live =
-            self.orders.iter().filter(|(_, order)| order.leaves > 0).map(|(number, _)| number);
-        for number in live.chain(&self.done) {
-            let order = &self.orders[number];
+        let named = |number: &u32| self.orders.get(number).expect("it is kept");
+        let mut numbers = self.orders.sorted_keys();
+        numbers.retain(|number| named(number).leaves > 0);
+        for number in numbers.iter().chain(&self.done) {
+            let order = named(number);
             pieces.record(b'O', |out| {
                 out.write(number);
                 out.write(&order.token);

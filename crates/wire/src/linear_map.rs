@@ -7,7 +7,7 @@
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use core::ops::RangeInclusive;
 
-use super::note::ClOrdId;
+use market::Text;
 
 /// Keys that a set has room for.
 const PLACES: usize = 8;
@@ -20,14 +20,14 @@ const KEYS_PER_SET_MIN: usize = 3;
 const SPILLED_FACTOR: usize = 2;
 
 /// A key of a map. The default one is the smallest.
-pub(super) trait Key: Copy + Ord + Default {
+pub(crate) trait Key: Copy + Ord + Default {
     /// Sixty-four bits of it.
     fn hash(&self) -> u64;
 }
 
 /// Values by key.
 #[derive(Clone, Debug)]
-pub(super) struct LinearMap<K, V> {
+pub(crate) struct LinearMap<K, V> {
     /// Each on its own: a longer list of them is a copy of their addresses.
     sets: Vec<Box<Set<K, V>>>,
     /// Keys whose set was full, by their hash from its last bit to its first: those of a set follow each other.
@@ -80,7 +80,7 @@ impl<K: Key, V> Set<K, V> {
 impl<K: Key, V: Copy + Default> LinearMap<K, V> {
     /// Memory of a key and its value in a map of many, in bytes, wherever the keys are: its part of a set, with what
     /// the allocator adds, and of the list of sets, which doubles. In the sorted map it has less.
-    pub(super) const KEY_BYTES: usize = {
+    pub(crate) const KEY_BYTES: usize = {
         let key_bytes =
             (size_of::<Set<K, V>>() + 2 * size_of::<usize>() + 16).div_ceil(KEYS_PER_SET_MIN);
         assert!(SPILLED_FACTOR * size_of::<((u64, K), V)>() <= key_bytes);
@@ -88,7 +88,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
     };
 
     /// The value of a key.
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let hash = key.hash();
         let set = self.sets.get(self.index(hash))?;
         match set.place(mark(hash), key) {
@@ -99,7 +99,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
     }
 
     /// The same, to change it.
-    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.find_mut(key, key.hash())
     }
 
@@ -113,12 +113,12 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         }
     }
 
-    pub(super) fn contains(&self, key: &K) -> bool {
+    pub(crate) fn contains(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
     /// Gives a key a value, and returns the one it had.
-    pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let hash = key.hash();
         if let Some(place) = self.find_mut(&key, hash) {
             return Some(core::mem::replace(place, value));
@@ -137,7 +137,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
     }
 
     /// Forgets a key, and returns its value.
-    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let hash = key.hash();
         let index = self.index(hash);
         let set = self.sets.get_mut(index)?;
@@ -166,7 +166,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
     }
 
     /// All keys in their order.
-    pub(super) fn sorted_keys(&self) -> Vec<K> {
+    pub(crate) fn sorted_keys(&self) -> Vec<K> {
         let mut keys: Vec<K> = self.iter().map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys
@@ -174,7 +174,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
 
     /// Bytes that it holds, those of the allocator not counted.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.sets.len() * size_of::<Set<K, V>>()
             + self.sets.capacity() * size_of::<usize>()
             + self.spilled.len() * SPILLED_FACTOR * size_of::<((u64, K), V)>()
@@ -182,7 +182,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
 
     /// How many keys have a value.
     #[cfg(test)]
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
@@ -281,7 +281,7 @@ const fn spread(sum: u64) -> u64 {
     sum ^ sum >> 29
 }
 
-impl Key for ClOrdId {
+impl<const N: usize> Key for Text<N> {
     fn hash(&self) -> u64 {
         let (words, rest) = self.as_bytes().as_chunks::<8>();
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
@@ -321,6 +321,7 @@ mod tests {
     use alloc::format;
 
     use super::*;
+    use crate::fix::ClOrdId;
 
     fn id(number: u32) -> ClOrdId {
         ClOrdId::new(&format!("NAME-{number}")).unwrap()
