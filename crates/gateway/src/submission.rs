@@ -12,7 +12,7 @@ pub struct Submission {
 
 const _: () = assert!(size_of::<Submission>() <= 128, "a submission fits two cache lines");
 
-/// The steps of a turn that a command takes which [searches](Command::searches). The core needs some 3 us for one, as
+/// The steps of a turn that a command takes which [searches](Command::searches). The core needs some 3 µs for one, as
 /// long as a gateway and the core together for so many plain orders.
 const STEPS_OF_SEARCH: usize = 8;
 

@@ -176,7 +176,7 @@ fn password(number: usize) -> String {
 
 /// Local addresses over UDP, each another, with sockets that keep them until this is dropped. Those of participants are
 /// kept until these bind them: a venue that starts meanwhile binds ports too, and is given none of these.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ReservedAddresses {
     pub(crate) addresses: Vec<SocketAddr>,
     _sockets: Vec<UdpSocket>,

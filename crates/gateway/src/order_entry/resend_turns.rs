@@ -37,17 +37,10 @@ impl ResendTurns {
         let next = self.users.range((after, Unbounded)).next().or_else(|| self.users.first());
         self.turn = next.copied();
         self.passed += 1;
-        self.room = TURN_BYTES;
-        if is_live {
-            self.give_way();
-        }
-    }
-
-    /// The rest of this turn is for what others have sent, unless resends have waited long enough.
-    #[inline]
-    pub(super) fn give_way(&mut self) {
-        if self.passed < LIVE_TURNS {
-            self.room = 0;
+        let is_passed = is_live && self.passed < LIVE_TURNS;
+        self.room = if is_passed { 0 } else { TURN_BYTES };
+        if !is_passed {
+            self.passed = 0;
         }
     }
 
@@ -61,9 +54,7 @@ impl ResendTurns {
 
     /// A user has had so many of them.
     pub(super) fn used(&mut self, bytes: usize) {
-        if bytes > 0 {
-            (self.room, self.passed) = (self.room.saturating_sub(bytes), 0);
-        }
+        self.room = self.room.saturating_sub(bytes);
     }
 
     /// A user wants no more.
@@ -105,25 +96,18 @@ mod tests {
         assert!(given.iter().all(|it| *it >= share(9)) && given[0] >= share(20), "{given:?}");
     }
 
-    /// Where others have orders on their way, before the turn or in it, resends have one turn in some; else each.
+    /// While others have orders on their way, resends have one turn in some; else each.
     #[test]
     fn orders_go_first() {
         let mut turns = ResendTurns::default();
         turns.room(7);
-        let mut had = |is_live, gives_way| {
+        let mut had = |is_live| {
             let given = (0..80).filter(|_| {
                 turns.begin(is_live);
-                if gives_way {
-                    turns.give_way();
-                }
-                let room = turns.room(7);
-                turns.used(room);
-                room > 0
+                turns.room(7) > 0
             });
             given.count()
         };
-        let some = 80 / LIVE_TURNS as usize;
-        assert_eq!([had(true, false), had(false, true), had(true, true)], [some; 3]);
-        assert_eq!(had(false, false), 80);
+        assert_eq!((had(true), had(false)), (80 / LIVE_TURNS as usize, 80));
     }
 }

@@ -254,7 +254,6 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             self.free -= 1;
             self.counters.submitted.add(1);
         }
-        self.resend_turns.give_way();
         Ok(verdict)
     }
 
