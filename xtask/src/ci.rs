@@ -140,7 +140,8 @@ const BY_NAME: &[Step] = &[
 
 /// Features beside the default ones, which clippy checks separately. Every build of the program uses
 /// these, so that it is built once.
-const FEATURES: [&str; 2] = ["--features", "damrak/sqlite,damrak/postgres,damrak/parquet"];
+const FEATURES: [&str; 2] =
+    ["--features", "damrak/sqlite,damrak/postgres,damrak/parquet,damrak/af-xdp"];
 
 /// `cargo x ci --list`.
 pub fn list() {

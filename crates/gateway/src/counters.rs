@@ -104,6 +104,9 @@ counters! {
         runs_refused,
         /// Times that io_uring had no buffer left. What arrived then waited in the receive buffer; nothing was lost by it.
         buffers_exhausted,
+        /// Received from a queue of a card with a length or a checksum that is wrong, and not delivered. In all other ways
+        /// the system drops such datagrams itself.
+        damaged,
     }
 }
 

@@ -94,5 +94,5 @@ pub use socket_options::SocketOptions;
 pub use stream_filter::{StreamFilter, StreamOptions};
 pub use streams::{Dialect, FeedStream, MessageStore, ReplyStreams};
 pub use submission::Submission;
-pub use tcp::{ACCEPTED_MAX, THREAD_BYTES_MAX, Tcp, TcpBackend};
+pub use tcp::{ACCEPTED_MAX, THREAD_BYTES_MAX, Tcp, TcpBackend, TcpOptions};
 pub use udp::{Udp, UdpBackend, UdpLosses, UdpOptions, is_multicast};

@@ -51,6 +51,15 @@ pub enum TcpBackend {
     },
 }
 
+/// How a [`Tcp`] is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// How it learns what happens, if the system lets it: see [`refused_backend`](Tcp::refused_backend).
+    pub backend: TcpBackend,
+    /// Other listeners of the same user may have the same port (SO_REUSEPORT): the system gives each connection to one.
+    pub reuse_port: bool,
+}
+
 /// What tells a [`Tcp`] what happens.
 #[derive(Debug)]
 enum Watch {
@@ -96,18 +105,19 @@ impl Tcp {
     /// # Errors
     /// The address is taken or not ours, or the system has no descriptor left.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        Self::bind_with(address, TcpBackend::Epoll)
+        Self::bind_with(address, TcpOptions::default())
     }
 
-    /// As [`bind`](Self::bind), watched this way if the system lets it be: see
-    /// [`refused_backend`](Self::refused_backend).
+    /// As [`bind`](Self::bind), with these options.
     ///
     /// # Errors
     /// As for [`bind`](Self::bind).
-    pub fn bind_with(address: SocketAddr, backend: TcpBackend) -> io::Result<Self> {
+    pub fn bind_with(address: SocketAddr, options: TcpOptions) -> io::Result<Self> {
+        let TcpOptions { backend, reuse_port } = options;
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         // So that a restarted venue gets its port back while old connections fade.
         socket.set_reuse_address(true)?;
+        socket.set_reuse_port(reuse_port)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         socket.listen(1024)?;

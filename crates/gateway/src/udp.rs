@@ -1,7 +1,9 @@
 //! UDP on a real machine: up to 64 datagrams in one system call, or runs of them, where the system joins those that
-//! go together, or without a call, where it receives by itself.
+//! go together, or without a call, where it receives by itself or a network card's queue is read.
 //!
 //! Invariant: a datagram is delivered whole or counted as lost.
+
+mod incoming;
 
 use std::{
     fmt, io,
@@ -12,14 +14,10 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use os::{BATCH, DatagramBatch, DatagramRing, Received};
+use os::{BATCH, DatagramBatch, Received};
 
+use self::incoming::{Incoming, QueueLosses};
 use crate::{DatagramNetwork, SocketOptions, UdpLossCount, counters::UdpLossCounters};
-
-/// Messages that one call receives where each may be joined of many datagrams: their room is 2 MiB.
-const BATCH_JOINED: usize = 32;
-/// Buffers of a socket that receives by io_uring: 1 MiB of datagrams of 2,048 bytes.
-const RING_BUFFERS: u16 = 512;
 
 /// How a [`Udp`] receives. What the system refuses falls to the next: in the order of [`next`](Self::next).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +31,10 @@ pub enum UdpBackend {
     /// The kernel receives by itself: io_uring(7). With a core, a thread of the kernel there does (IORING_SETUP_SQPOLL),
     /// which takes the whole core as long as something comes.
     IoUring { poller_core: Option<usize> },
+    /// Frames come from this queue of the network card that has the socket's address, before the kernel's network stack, and
+    /// what is no plain UDP over IPv4 by recvmmsg(2): AF_XDP. Its frames take up to 64 MiB. Programs that are built without the
+    /// feature `af-xdp` refuse it.
+    Xdp { queue: u32 },
 }
 
 impl UdpBackend {
@@ -43,6 +45,7 @@ impl UdpBackend {
             Self::Mmsg => "mmsg",
             Self::Gro => "gro",
             Self::IoUring { .. } => "io_uring",
+            Self::Xdp { .. } => "xdp",
         }
     }
 
@@ -51,7 +54,16 @@ impl UdpBackend {
     pub const fn poller_core(self) -> Option<usize> {
         match self {
             Self::IoUring { poller_core } => poller_core,
-            Self::Gro | Self::Mmsg => None,
+            Self::Gro | Self::Mmsg | Self::Xdp { .. } => None,
+        }
+    }
+
+    /// The queue of the card, if there is one.
+    #[must_use]
+    pub const fn queue(self) -> Option<u32> {
+        match self {
+            Self::Xdp { queue } => Some(queue),
+            Self::Gro | Self::Mmsg | Self::IoUring { .. } => None,
         }
     }
 
@@ -60,7 +72,7 @@ impl UdpBackend {
     pub const fn next(self) -> Self {
         match self {
             Self::IoUring { poller_core: Some(_) } => Self::IoUring { poller_core: None },
-            Self::IoUring { poller_core: None } => Self::Gro,
+            Self::IoUring { poller_core: None } | Self::Xdp { .. } => Self::Gro,
             Self::Gro | Self::Mmsg => Self::Mmsg,
         }
     }
@@ -87,6 +99,8 @@ pub struct UdpOptions {
     pub backend: UdpBackend,
     /// Datagrams of one length to one address leave together, where the system can (UDP_SEGMENT).
     pub joins_sent: bool,
+    /// Other sockets of the same user may have the same port (SO_REUSEPORT): the system gives each sender to one.
+    pub reuse_port: bool,
 }
 
 impl Default for UdpOptions {
@@ -96,6 +110,7 @@ impl Default for UdpOptions {
             datagram_bytes_max: 2048,
             backend: UdpBackend::Mmsg,
             joins_sent: true,
+            reuse_port: false,
         }
     }
 }
@@ -119,37 +134,9 @@ pub struct Udp {
     /// Ways to receive that were tried before, and why the system refuses them.
     refused: Vec<(UdpBackend, io::Error)>,
     counters: Arc<UdpLossCounters>,
+    queue_losses: QueueLosses,
     /// Senders of datagrams of the last batch that were too long.
     too_long: Vec<SocketAddr>,
-}
-
-/// Where datagrams arrive.
-enum Incoming {
-    Batch(DatagramBatch),
-    Ring {
-        ring: Box<DatagramRing>,
-        /// The last look found something, so that the next may.
-        may_have_more: bool,
-    },
-}
-
-impl Incoming {
-    fn new(backend: UdpBackend, socket: &Socket, datagram_bytes_max: usize) -> io::Result<Self> {
-        match backend {
-            UdpBackend::Mmsg => Ok(Self::Batch(DatagramBatch::new(datagram_bytes_max))),
-            UdpBackend::Gro => {
-                os::join_datagrams(socket.as_fd())?;
-                Ok(Self::Batch(DatagramBatch::for_joined(BATCH_JOINED)))
-            }
-            UdpBackend::IoUring { poller_core } => {
-                DatagramRing::probe(poller_core)?;
-                let socket = socket.as_fd();
-                let ring =
-                    DatagramRing::new(socket, RING_BUFFERS, datagram_bytes_max, poller_core)?;
-                Ok(Self::Ring { ring: Box::new(ring), may_have_more: false })
-            }
-        }
-    }
 }
 
 /// What was lost at a [`Udp`] socket; may be read from any thread. It keeps the socket open.
@@ -157,18 +144,16 @@ impl Incoming {
 pub struct UdpLosses {
     socket: Arc<UdpSocket>,
     counters: Arc<UdpLossCounters>,
+    queue: QueueLosses,
 }
 
 impl UdpLosses {
     /// As of now.
     #[must_use]
     pub fn read(&self) -> UdpLossCount {
-        let count = self.counters.read();
-        match os::dropped_datagrams(self.socket.as_fd()) {
-            Ok(dropped) => UdpLossCount { dropped: dropped.into(), ..count },
-            // The start has said that this system does not tell.
-            Err(_) => count,
-        }
+        // The start has said if this system does not tell.
+        let dropped = os::dropped_datagrams(self.socket.as_fd()).map_or(0, u64::from);
+        UdpLossCount { dropped: dropped + self.queue.read(), ..self.counters.read() }
     }
 }
 
@@ -179,6 +164,7 @@ impl Udp {
     /// The address is taken or not ours, or the system has no descriptor left.
     pub fn bind(address: SocketAddr, options: &UdpOptions) -> io::Result<Self> {
         let socket = new_socket(address)?;
+        socket.set_reuse_port(options.reuse_port)?;
         socket.bind(&address.into())?;
         Self::over(socket, options)
     }
@@ -223,7 +209,7 @@ impl Udp {
         let receive_buffer_bytes = socket.recv_buffer_size()?;
         let (mut backend, mut refused) = (options.backend, Vec::new());
         let incoming = loop {
-            match Incoming::new(backend, &socket, options.datagram_bytes_max) {
+            match Incoming::new(backend, &socket, options) {
                 Ok(incoming) => break incoming,
                 Err(error) if backend == backend.next() => return Err(error),
                 Err(error) => refused.push((backend, error)),
@@ -237,6 +223,7 @@ impl Udp {
             receive_buffer_bytes,
             datagram_bytes_max: options.datagram_bytes_max,
             backend,
+            queue_losses: incoming.queue_losses()?,
             incoming,
             outgoing: DatagramBatch::new(options.datagram_bytes_max),
             first: 0,
@@ -292,7 +279,11 @@ impl Udp {
     /// What was lost here; may be read from any thread.
     #[must_use]
     pub fn losses(&self) -> UdpLosses {
-        UdpLosses { socket: Arc::clone(&self.socket), counters: Arc::clone(&self.counters) }
+        UdpLosses {
+            socket: Arc::clone(&self.socket),
+            counters: Arc::clone(&self.counters),
+            queue: self.queue_losses.clone(),
+        }
     }
 
     /// Sends the first queued datagram by itself, after the first run was refused. Where that works, it is runs that
@@ -312,10 +303,7 @@ impl Udp {
     /// # Errors
     /// The system has no descriptor left.
     pub fn readiness(&self) -> io::Result<OwnedFd> {
-        match &self.incoming {
-            Incoming::Batch(_) => self.socket.as_fd().try_clone_to_owned(),
-            Incoming::Ring { ring, .. } => ring.as_fd().try_clone_to_owned(),
-        }
+        self.incoming.readiness(self.socket.as_fd())
     }
 }
 
@@ -324,7 +312,7 @@ impl DatagramNetwork for Udp {
         let Self { socket, incoming, counters, too_long, datagram_bytes_max, .. } = self;
         too_long.clear();
         let mut datagrams = 0;
-        let mut take = |received: Received<'_>| {
+        let take = |received: Received<'_>| {
             for datagram in received.datagrams() {
                 datagrams += 1;
                 match received.from {
@@ -338,24 +326,12 @@ impl DatagramNetwork for Udp {
                 }
             }
         };
-        match incoming {
-            Incoming::Batch(batch) => {
-                let count = batch.receive(socket.as_fd())?;
-                (0..count).for_each(|index| take(batch.received(index)));
-            }
-            Incoming::Ring { ring, may_have_more } => {
-                *may_have_more = ring.receive(take)? > 0;
-                counters.buffers_exhausted.set(ring.exhausted());
-            }
-        }
+        incoming.receive(socket.as_fd(), counters, take)?;
         Ok(datagrams)
     }
 
     fn may_have_more(&self) -> bool {
-        match &self.incoming {
-            Incoming::Batch(batch) => batch.is_full(),
-            Incoming::Ring { may_have_more, .. } => *may_have_more,
-        }
+        self.incoming.may_have_more()
     }
 
     fn too_long(&mut self) -> Vec<SocketAddr> {

@@ -7,13 +7,14 @@
 
 use std::{
     io,
-    net::{Ipv4Addr, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
     os::fd::AsFd,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::Duration,
 };
 
+use gateway::{DatagramNetwork, Udp, UdpBackend, UdpOptions};
 use os::{DatagramBatch, DatagramRing, SendQueue, system_files};
 use serde_json::{Value, json};
 use venue::failure::Failure;
@@ -77,6 +78,8 @@ enum Receiving {
     Calls(usize),
     /// By io_uring(7), with a thread of the kernel that does it (SQPOLL), or without.
     Ring { has_poller: bool },
+    /// From a queue of the network card (AF_XDP).
+    Queue,
 }
 
 impl Way {
@@ -85,6 +88,8 @@ impl Way {
     }
 
     const SEGMENTS: Self = Self { sent: 64, receiving: Receiving::Calls(16), segments: true };
+    const QUEUE: Self = Self { sent: 64, receiving: Receiving::Queue, segments: false };
+    const SEGMENTS_TO_QUEUE: Self = Self { segments: true, ..Self::QUEUE };
     const RING: Self =
         Self { sent: 64, receiving: Receiving::Ring { has_poller: false }, segments: false };
     const POLLED_RING: Self =
@@ -132,7 +137,7 @@ impl Rung {
         ),
     ];
 
-    const OVER_VETH: [Self; 8] = [
+    const OVER_VETH: [Self; 10] = [
         Self::THROUGH_VETH,
         Self::new(
             "through a veth pair: 2 a call",
@@ -163,6 +168,16 @@ impl Rung {
             "through a veth pair: 64 a call, received by io_uring with a thread of the kernel (SQPOLL)",
             Way::POLLED_RING,
             THEIRS_BY_IO_URING,
+        ),
+        Self::new(
+            "through a veth pair: 64 a call, received before the network stack (AF_XDP)",
+            Way::QUEUE,
+            "not tried by them",
+        ),
+        Self::new(
+            "through a veth pair: 64 a call, segmented by the kernel (GSO), received before the network stack (AF_XDP)",
+            Way::SEGMENTS_TO_QUEUE,
+            "not tried by them",
         ),
     ];
 }
@@ -198,15 +213,57 @@ impl Ladder<'_> {
         found
     }
 
-    /// Binds a socket on a side, and has it ready to be used from any thread.
-    fn bind(&self, side: PairSide) -> Result<UdpSocket, String> {
+    /// Has something bound on a side, to be used from any thread.
+    fn bind<T: Send>(
+        &self,
+        side: PairSide,
+        bind: impl FnOnce(SocketAddr) -> io::Result<T> + Send,
+    ) -> Result<T, String> {
         let bound = match self.path {
-            LadderPath::Loopback => UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)),
+            LadderPath::Loopback => bind((Ipv4Addr::LOCALHOST, 0).into()),
             LadderPath::Veth(pair) => pair
-                .on(side, || UdpSocket::bind((side.address(), 0)))
+                .on(side, || bind((side.address(), 0).into()))
                 .map_err(|failure| failure.to_string())?,
         };
         bound.map_err(|error| error.to_string())
+    }
+
+    /// Where datagrams are to arrive, and the core of the kernel's thread, if there is one: the last that this process may
+    /// use.
+    fn incoming(&self, way: Way) -> Result<(Incoming, Option<usize>), String> {
+        let io = |error: io::Error| error.to_string();
+        if matches!(way.receiving, Receiving::Queue) {
+            let options = UdpOptions {
+                receive_buffer_bytes: RECEIVE_BUFFER,
+                backend: UdpBackend::Xdp { queue: 0 },
+                ..UdpOptions::default()
+            };
+            let udp = self.bind(PairSide::Venue, |address| Udp::bind(address, &options))?;
+            return match udp.refused() {
+                [] => Ok((Incoming::Queue(Box::new(udp)), None)),
+                [(_, error), ..] => Err(error.to_string()),
+            };
+        }
+        let socket = self.bind(PairSide::Venue, UdpSocket::bind)?;
+        socket.set_nonblocking(true).map_err(io)?;
+        socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER).map_err(io)?;
+        if way.segments {
+            os::join_datagrams(socket.as_fd())
+                .map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
+        }
+        match way.receiving {
+            Receiving::Ring { has_poller } => {
+                let core = os::allowed_cores().map_err(io)?.last().copied();
+                let core = core.filter(|_| has_poller);
+                DatagramRing::probe(core).map_err(io)?;
+                let ring = DatagramRing::new(socket.as_fd(), RING_BUFFERS, DATAGRAM_LEN, core);
+                Ok((Incoming::Ring(socket, ring.map_err(io)?), core))
+            }
+            Receiving::Calls(batch) => {
+                Ok((Incoming::Batch(socket, DatagramBatch::for_joined(batch)), None))
+            }
+            Receiving::Queue => unreachable!("it has no socket of this kind"),
+        }
     }
 
     fn cores(&self) -> Cores {
@@ -219,17 +276,12 @@ impl Ladder<'_> {
     /// Sends as fast as one thread can, and counts what another receives.
     fn datagrams(&self, way: Way) -> RungFigures {
         let io = |error: io::Error| error.to_string();
-        let (near, far) = (self.bind(PairSide::Load)?, self.bind(PairSide::Venue)?);
-        near.connect(far.local_addr().map_err(io)?).map_err(io)?;
-        far.set_nonblocking(true).map_err(io)?;
-        socket2::SockRef::from(&far).set_recv_buffer_size(RECEIVE_BUFFER).map_err(io)?;
-        if way.segments {
-            if !os::sends_segments(near.as_fd()) {
-                return Err("this kernel has no UDP_SEGMENT".into());
-            }
-            os::join_datagrams(far.as_fd()).map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
+        let near = self.bind(PairSide::Load, UdpSocket::bind)?;
+        if way.segments && !os::sends_segments(near.as_fd()) {
+            return Err("this kernel has no UDP_SEGMENT".into());
         }
-        let (mut incoming, poller_core) = Incoming::new(&far, way).map_err(io)?;
+        let (mut incoming, poller_core) = self.incoming(way)?;
+        near.connect(incoming.address().map_err(io)?).map_err(io)?;
         let cores = self.cores();
         let on = |side: PairSide| use_cores(cores.of(side)).map_err(|failure| failure.to_string());
         let (stop, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -240,7 +292,7 @@ impl Ladder<'_> {
             });
             let receiver = scope.spawn(|| {
                 on(PairSide::Venue)?;
-                incoming.receive(&far, &is_over).map_err(io)
+                incoming.receive(&is_over).map_err(io)
             });
             let cpu_ns = os::process_cpu_ns();
             thread::sleep(self.duration);
@@ -289,37 +341,33 @@ fn send(socket: &UdpSocket, way: Way, stop: &AtomicBool) -> io::Result<u64> {
 
 /// Where datagrams arrive.
 enum Incoming {
-    Batch(DatagramBatch),
-    Ring(DatagramRing),
+    Batch(UdpSocket, DatagramBatch),
+    Ring(UdpSocket, DatagramRing),
+    Queue(Box<Udp>),
 }
 
 impl Incoming {
-    /// With the core of the kernel's thread, if there is one: the last that this process may use.
-    fn new(socket: &UdpSocket, way: Way) -> io::Result<(Self, Option<usize>)> {
-        match way.receiving {
-            Receiving::Calls(batch) => Ok((Self::Batch(DatagramBatch::for_joined(batch)), None)),
-            Receiving::Ring { has_poller } => {
-                let core = os::allowed_cores()?.last().copied().filter(|_| has_poller);
-                DatagramRing::probe(core)?;
-                let ring = DatagramRing::new(socket.as_fd(), RING_BUFFERS, DATAGRAM_LEN, core)?;
-                Ok((Self::Ring(ring), core))
-            }
+    fn address(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Batch(socket, _) | Self::Ring(socket, _) => socket.local_addr(),
+            Self::Queue(udp) => Ok(udp.address()),
         }
     }
 
     /// Receives until nothing is there and nothing more comes, and says how many.
-    fn receive(&mut self, socket: &UdpSocket, is_over: &AtomicBool) -> io::Result<u64> {
+    fn receive(&mut self, is_over: &AtomicBool) -> io::Result<u64> {
         let mut received = 0;
         loop {
             // Read before the socket: what was sent before it is there by then.
             let is_last = is_over.load(Ordering::Acquire);
             let count = match self {
-                Self::Batch(batch) => {
+                Self::Batch(socket, batch) => {
                     let count = batch.receive(socket.as_fd())?;
                     let datagrams = |index| batch.received(index).datagrams().count() as u64;
                     (0..count).map(datagrams).sum()
                 }
-                Self::Ring(ring) => ring.receive(|_| {})? as u64,
+                Self::Ring(_, ring) => ring.receive(|_| {})? as u64,
+                Self::Queue(udp) => udp.receive(&mut |_, _| {})? as u64,
             };
             received += count;
             if count == 0 {

@@ -154,6 +154,12 @@ impl<'a> Received<'a> {
         }
     }
 
+    /// What a frame of a network card held.
+    #[cfg(feature = "af-xdp")]
+    pub(crate) const fn of_frame(from: SocketAddr, bytes: &'a [u8]) -> Self {
+        Self { from: Some(from), bytes, truncated: false, segment_bytes: None }
+    }
+
     /// The datagrams, one by one: an empty one too.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;

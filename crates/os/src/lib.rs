@@ -17,6 +17,8 @@ mod uring;
 mod buffer_ring;
 mod stream_ring;
 mod datagram_ring;
+#[cfg(feature = "af-xdp")]
+mod xdp_ring;
 mod readiness;
 mod thread;
 mod network_namespace;
@@ -52,6 +54,8 @@ pub use thread::{
     thread_page_faults, wake_promptly,
 };
 pub use uring::Uring;
+#[cfg(feature = "af-xdp")]
+pub use xdp_ring::{XdpRing, dropped_frames};
 
 /// True for the errors that say: nothing now, try again.
 #[must_use]

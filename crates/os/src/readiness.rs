@@ -58,6 +58,15 @@ impl Epoll {
         self.add_for(fd, token, libc::EPOLLOUT)
     }
 
+    /// As [`add`](Self::add), and only that `fd` became readable.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    #[cfg(feature = "af-xdp")]
+    pub fn add_for_bytes(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.add_for(fd, 0, libc::EPOLLIN)
+    }
+
     fn add_for(&self, fd: BorrowedFd<'_>, token: u64, events: libc::c_int) -> io::Result<()> {
         let events = events | libc::EPOLLET;
         let mut event = libc::epoll_event { events: events as u32, u64: token };

@@ -184,6 +184,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     started["network"] = json!({
         "udp": sockets.udp.backend.name(),
         "sqpoll_core": sockets.udp.backend.poller_core(),
+        "xdp_queue": sockets.udp.backend.queue(),
         "tcp": sockets.tcp.as_str(),
         "receive_buffer": {
             "asked": sockets.udp.receive_buffer_asked,
@@ -517,10 +518,15 @@ mod tests {
     #[test]
     fn the_network_is_reported() {
         let folder = tempfile::tempdir().expect("the system has a folder for this");
-        for (number, (udp, tcp)) in
-            [("auto", "epoll"), ("mmsg", "io_uring"), ("gro", "threads"), ("io_uring", "epoll")]
-                .into_iter()
-                .enumerate()
+        for (number, (udp, tcp)) in [
+            ("auto", "epoll"),
+            ("mmsg", "io_uring"),
+            ("gro", "threads"),
+            ("io_uring", "epoll"),
+            ("xdp", "epoll"),
+        ]
+        .into_iter()
+        .enumerate()
         {
             let text = format!(
                 "journal.directory = {:?}\n\
@@ -554,6 +560,10 @@ mod tests {
             let is_refused =
                 is_noticed("refuses io_uring with a thread of the kernel on core 9999");
             assert_eq!(is_refused, udp == "io_uring");
+            // Loopback is no card.
+            let is_refused = is_noticed("network.udp is xdp, and the system refuses xdp (");
+            assert_eq!(is_refused, udp == "xdp");
+            assert_eq!(network["xdp_queue"], Value::Null);
             assert_eq!(network["receive_buffer"]["asked"], 64 << 10);
             let sockets = &venue.status()["sockets"];
             assert_eq!(sockets["order_entry_udp"]["dropped"], 0);
@@ -567,6 +577,16 @@ mod tests {
         ] {
             let error = Config::parse(wrong, "venue.toml").expect_err("it is refused").to_string();
             assert!(error.contains("network.sqpoll_core"), "{error}");
+        }
+        for (wrong, why) in [
+            (
+                "network.xdp_queue = 0\n",
+                "network.xdp_queue needs network.udp = \"xdp\": it is \"auto\"",
+            ),
+            ("network.udp = \"xdp\"\nnetwork.xdp_queue = 4096\n", "it must be 4095 at most"),
+        ] {
+            let error = Config::parse(wrong, "venue.toml").expect_err("it is refused").to_string();
+            assert!(error.contains(why), "{error}");
         }
         let wrong = "network.receive_buffer = \"1KiB\"\n";
         let error = Config::parse(wrong, "venue.toml").expect_err("it is too small").to_string();

@@ -9,8 +9,8 @@ use std::{
 };
 
 use gateway::{
-    ACCEPTED_MAX, DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, Udp,
-    UdpBackend, UdpLosses, UdpOptions, is_multicast,
+    ACCEPTED_MAX, DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, TcpOptions,
+    Udp, UdpBackend, UdpLosses, UdpOptions, is_multicast,
 };
 
 use crate::{
@@ -43,10 +43,30 @@ pub struct Sockets {
 /// How datagrams of order entry pass the system.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpInUse {
+    /// Of the port that has what only one can have.
     pub backend: UdpBackend,
     pub receive_buffer_asked: usize,
     /// As the kernel counts it, with its own bookkeeping: twice what was asked for, where all of it was granted.
     pub receive_buffer_granted: usize,
+}
+
+/// How the two ports of order entry for datagrams are to receive.
+struct UdpBackends {
+    plain: UdpBackend,
+    sluice: UdpBackend,
+}
+
+impl UdpBackends {
+    /// A thread of the kernel serves one port, and so does a queue of a card.
+    const fn new(wanted: UdpBackend, has_sluice: bool) -> Self {
+        match wanted {
+            UdpBackend::IoUring { .. } => {
+                Self { plain: wanted, sluice: UdpBackend::IoUring { poller_core: None } }
+            }
+            UdpBackend::Xdp { .. } if has_sluice => Self { plain: wanted.next(), sluice: wanted },
+            other => Self { plain: other, sluice: other },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,13 +102,8 @@ impl Sockets {
             joins_sent: wanted.udp.joins(),
             ..UdpOptions::default()
         };
-        let entry = UdpOptions { backend: wanted.udp_backend(), ..options };
-        // A thread of the kernel serves one port.
-        let backend = match entry.backend {
-            UdpBackend::IoUring { .. } => UdpBackend::IoUring { poller_core: None },
-            other => other,
-        };
-        let sluice_entry = UdpOptions { backend, ..options };
+        let entry = |backend| UdpOptions { backend, reuse_port: wanted.reuse_port, ..options };
+        let backends = UdpBackends::new(wanted.udp_backend(), config.order_entry_sluice.is_some());
         let mut notices = Vec::new();
         let enter = |key: &str, address: SocketAddr, protocol| {
             let backend = match wanted.tcp {
@@ -98,15 +113,16 @@ impl Sockets {
                     TcpBackend::Threads { count: connection_threads(config, protocol) }
                 }
             };
-            Tcp::bind_with(address, backend).map_err(|error| taken(key, address, &error))
+            let options = TcpOptions { backend, reuse_port: wanted.reuse_port };
+            Tcp::bind_with(address, options).map_err(|error| taken(key, address, &error))
         };
         let order_entry =
             enter("order_entry.address", config.order_entry.address, ProtocolName::Ouch)?;
-        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &entry)
+        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &entry(backends.plain))
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
         let sluice = config.order_entry_sluice.as_ref().map(|it| it.address);
         let sluice = sluice.map(|address| {
-            Udp::bind(address, &sluice_entry)
+            Udp::bind(address, &entry(backends.sluice))
                 .map_err(|error| taken("order_entry_sluice.address", address, &error))
         });
         let order_entry_sluice = sluice.transpose()?;
@@ -128,8 +144,12 @@ impl Sockets {
         let fix = config.market_data_fix.as_ref();
         let market_data_fix =
             fix.map(|fix| listen("market_data_fix.address", fix.address)).transpose()?;
+        let first = match (&order_entry_sluice, backends.sluice) {
+            (Some(sluice), UdpBackend::Xdp { .. }) => sluice,
+            _ => &order_entry_udp,
+        };
         let udp = UdpInUse {
-            backend: order_entry_udp.backend(),
+            backend: first.backend(),
             receive_buffer_asked: options.receive_buffer_bytes,
             receive_buffer_granted: order_entry_udp.receive_buffer_bytes(),
         };
@@ -253,6 +273,7 @@ fn refusals(wanted: UdpBackendName, ports: &[&[(UdpBackend, io::Error)]]) -> Vec
                 uring_remedy(error)
             ),
             UdpBackend::IoUring { poller_core: None } => uring_remedy(error).into(),
+            UdpBackend::Xdp { .. } => xdp_remedy(error).into(),
             UdpBackend::Gro | UdpBackend::Mmsg => {
                 "UDP_GRO needs Linux 5.0 or newer, and a sandbox that lets it pass".into()
             }
@@ -294,6 +315,28 @@ fn uring_remedy(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::OutOfMemory => "raise `ulimit -l`",
         _ => "it needs Linux 6.0 or newer",
+    }
+}
+
+/// What makes AF_XDP available, by why it is not.
+fn xdp_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "give the venue CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, and let a sandbox pass bpf(2)"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "give the port an address of the card: `ip address` lists them"
+        }
+        io::ErrorKind::ResourceBusy | io::ErrorKind::AlreadyExists => {
+            "another program has the card or its queue: `ip link` and `bpftool net` show which"
+        }
+        io::ErrorKind::InvalidInput => "`ethtool -l` says how many queues the card has",
+        io::ErrorKind::Unsupported => {
+            "it needs Linux 5.9 and a card whose driver has XDP, which loopback has not"
+        }
+        _ => {
+            "docs/notes/datagrams.md says what it needs; where memory is missing, raise `ulimit -l`"
+        }
     }
 }
 
@@ -435,6 +478,31 @@ mod tests {
         let error = io::ErrorKind::PermissionDenied.into();
         let text = tcp_refusal(TcpBackendName::IoUring, &error);
         assert!(text.contains("epoll is used; `sysctl -w kernel.io_uring_disabled=0`"), "{text}");
+    }
+
+    /// A queue of a card serves one port, and so does a thread of the kernel. What is refused has its remedy.
+    #[test]
+    fn one_port_has_what_only_one_can_have() {
+        let queue = UdpBackend::Xdp { queue: 3 };
+        let backends = UdpBackends::new(queue, true);
+        assert_eq!((backends.plain, backends.sluice), (UdpBackend::Gro, queue));
+        assert_eq!(UdpBackends::new(queue, false).plain, queue);
+        let ring = UdpBackend::IoUring { poller_core: Some(1) };
+        let backends = UdpBackends::new(ring, true);
+        assert_eq!(backends.plain, ring);
+        assert_eq!(backends.sluice, UdpBackend::IoUring { poller_core: None });
+        for (kind, remedy) in [
+            (io::ErrorKind::PermissionDenied, "gro is used; give the venue CAP_NET_ADMIN"),
+            (io::ErrorKind::ResourceBusy, "gro is used; another program has the card"),
+            (io::ErrorKind::AddrNotAvailable, "gro is used; give the port an address of the card"),
+        ] {
+            let text = refusals(UdpBackendName::Xdp, &[&[(queue, kind.into())]]).remove(0);
+            assert!(
+                text.starts_with("network.udp is xdp, and the system refuses xdp (")
+                    && text.contains(remedy),
+                "{text}"
+            );
+        }
     }
 
     /// A port has threads for its connections, and none where it is not open.

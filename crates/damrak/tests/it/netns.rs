@@ -124,6 +124,48 @@ fn load_and_venue_have_a_side_each() {
     assert_eq!(netns(&["run", "--name", name, "load", "--", "true"]).status.code(), Some(1));
 }
 
+/// Orders come from a queue of the card, before the network stack (AF_XDP), and each has its reply.
+#[test]
+fn orders_come_from_a_queue_of_the_card() {
+    const NAME: &str = "orders_come_from_a_queue_of_the_card";
+    let pair = match Pair::up("x") {
+        Ok(pair) => pair,
+        Err(why) => return skipped(NAME, &why),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = config(
+        folder.path(),
+        "[network]\nudp = \"xdp\"\n[[instruments]]\nsymbol = \"AAPL\"\n\
+         [[participants]]\nusername = \"user01\"\nudp = \"10.77.0.1:26404\"\nfirm = \"FIRM\"\n",
+    );
+    let text = fs::read_to_string(&path).unwrap().replace("127.0.0.1", "10.77.0.2");
+    fs::write(&path, text).unwrap();
+    let program = env!("CARGO_BIN_EXE_damrak");
+    let run = |side: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command
+            .args(["lab", "netns", "run", "--name", &pair.0, side, "--", program])
+            .args(arguments);
+        command
+    };
+    let mut serve = run("venue", &["serve", "--json", "--config", &path]);
+    let (_venue, started) = Venue::spawn(&mut serve);
+    let network = &started["network"];
+    if network["udp"] != "xdp" {
+        assert_eq!(network["udp"], "gro", "{started}");
+        return skipped(NAME, "this program or this system has no AF_XDP");
+    }
+    assert_eq!(network["xdp_queue"], 0, "{started}");
+    let to = started["addresses"]["order_entry_udp"].as_str().unwrap();
+    let load =
+        ["load", "--udp", "10.77.0.1:26404", "--to-udp", to, "--symbols", "AAPL", "--pack", "3"];
+    let load = [&load[..], &["--rate", "5k/s", "--for", "500ms", "--no-floor", "--json"]].concat();
+    let output = run("load", &load).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["unanswered"], 0, "{report}");
+}
+
 /// The ladder in a process that is to be killed.
 struct Killed(Child);
 

@@ -13,7 +13,7 @@ use std::{
 use gateway::{
     DatagramNetwork, FeedServer, FeedServerNetworks, FeedServerOptions, MarketData,
     MarketDataOptions, NetworkEvent, RequestLimits, SocketParker, StreamNetwork, Tcp, TcpBackend,
-    Udp, UdpOptions, fake::FakeStream, past_rings,
+    TcpOptions, Udp, UdpOptions, fake::FakeStream, past_rings,
 };
 use market::SessionId;
 use ring::{Agent, Builder, Parker};
@@ -41,10 +41,15 @@ pub(crate) fn until(what: &str, mut step: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
+/// A listener that is watched this way, if the system lets it be.
+fn bind_with(backend: TcpBackend) -> io::Result<Tcp> {
+    Tcp::bind_with(LOOPBACK, TcpOptions { backend, ..TcpOptions::default() })
+}
+
 /// Carries out a test with each way to watch connections that this system has.
 fn with_each_backend(name: &str, test: impl Fn(TcpBackend)) {
     test(TcpBackend::Epoll);
-    let tcp = Tcp::bind_with(LOOPBACK, TcpBackend::IoUring).unwrap();
+    let tcp = bind_with(TcpBackend::IoUring).unwrap();
     match tcp.refused_backend() {
         None => test(TcpBackend::IoUring),
         Some(error) => {
@@ -55,7 +60,7 @@ fn with_each_backend(name: &str, test: impl Fn(TcpBackend)) {
 }
 
 fn tcp_bench(store_bytes_max: usize, backend: TcpBackend) -> (Harness<Tcp>, SocketAddr) {
-    let tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
+    let tcp = bind_with(backend).unwrap();
     let address = tcp.address();
     let mut config = config();
     config.limits.store_bytes_max = store_bytes_max;
@@ -219,6 +224,36 @@ fn stuck_client(backend: TcpBackend) {
     again.until(&mut harness, "the rest", |client| client.client.next_sequence() == 100_001);
 }
 
+/// A port that is shared gives each connection to one listener; otherwise a second listener is refused.
+#[test]
+fn a_port_may_be_shared() {
+    with_each_backend("a_port_may_be_shared", |backend| {
+        let options = TcpOptions { backend, reuse_port: true };
+        let mut listeners = vec![Tcp::bind_with(LOOPBACK, options).unwrap()];
+        let address = listeners[0].address();
+        let refused = Tcp::bind(address).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        listeners.push(Tcp::bind_with(address, options).unwrap());
+        let clients: Vec<_> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut from = Vec::new();
+        until("all are accepted", || {
+            for listener in &mut listeners {
+                let mut events = Vec::new();
+                listener.poll(&mut events).unwrap();
+                from.extend(events.iter().filter_map(|event| match event {
+                    NetworkEvent::Accepted(_, from) => Some(*from),
+                    _ => None,
+                }));
+            }
+            from.len() == clients.len()
+        });
+        let mut wanted: Vec<_> = clients.iter().map(|it| it.local_addr().unwrap()).collect();
+        wanted.sort();
+        from.sort();
+        assert_eq!(from, wanted, "{backend:?}");
+    });
+}
+
 /// The id of a connection that was closed does not mean the one that took its place.
 #[test]
 fn an_old_id_means_no_new_connection() {
@@ -226,7 +261,7 @@ fn an_old_id_means_no_new_connection() {
 }
 
 fn old_id(backend: TcpBackend) {
-    let mut tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
+    let mut tcp = bind_with(backend).unwrap();
     let accept = |tcp: &mut Tcp| {
         let mut events = Vec::new();
         until("accepted", || {
@@ -286,7 +321,7 @@ fn connections_are_refused_without_descriptors() {
     };
     let known = [TcpBackend::Epoll, TcpBackend::IoUring, TcpBackend::Threads { count: 8 }];
     let backend = known.into_iter().find(|it| backend == *format!("{it:?}")).unwrap();
-    let mut tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
+    let mut tcp = bind_with(backend).unwrap();
     assert!(tcp.refused_backend().is_none());
     let mut fillers = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
@@ -323,7 +358,7 @@ fn an_unread_connection_is_held_back() {
 }
 
 fn unread(backend: TcpBackend) {
-    let mut tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
+    let mut tcp = bind_with(backend).unwrap();
     let mut ids = Vec::new();
     let mut client = |tcp: &mut Tcp| {
         let client = TcpStream::connect(tcp.address()).unwrap();
@@ -385,7 +420,7 @@ fn unread(backend: TcpBackend) {
 /// With a thread for each connection, one more waits in the backlog of the system until a thread is done with another.
 #[test]
 fn a_connection_waits_for_a_thread() {
-    let mut tcp = Tcp::bind_with(LOOPBACK, TcpBackend::Threads { count: 2 }).unwrap();
+    let mut tcp = bind_with(TcpBackend::Threads { count: 2 }).unwrap();
     let mut clients: Vec<_> = (0..3).map(|_| TcpStream::connect(tcp.address()).unwrap()).collect();
     let (mut events, mut accepted) = (Vec::new(), Vec::new());
     let mut accept = |tcp: &mut Tcp, accepted: &mut Vec<_>| {
@@ -606,7 +641,7 @@ fn sleeping_gateway(backend: TcpBackend) {
             Ok(self.0.answer())
         }
     }
-    let tcp = Tcp::bind_with(LOOPBACK, backend).unwrap();
+    let tcp = bind_with(backend).unwrap();
     let (address, readiness) = (tcp.address(), tcp.readiness().unwrap());
     let mut harness = Harness::over(tcp, FakeStream::new(), config(), Venue::new(64));
     harness.venue.add_session("USER01");

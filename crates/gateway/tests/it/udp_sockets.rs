@@ -1,6 +1,6 @@
 //! Datagrams over sockets of this machine, by each way to receive them.
 
-use std::{net::UdpSocket, sync::mpsc, thread, time::Duration};
+use std::{io, net::UdpSocket, sync::mpsc, thread, time::Duration};
 
 use gateway::{
     DatagramNetwork, OrderEntryUdp, OrderEntryUdpOptions, SocketParker, Throttle, Udp, UdpBackend,
@@ -138,7 +138,9 @@ fn empty_and_too_many_datagrams_arrive() {
             UdpBackend::IoUring { poller_core: None } => assert!(count.buffers_exhausted > 0),
             // The kernel's thread may fill a buffer that was just given back.
             UdpBackend::IoUring { poller_core: Some(_) } => {}
-            UdpBackend::Mmsg | UdpBackend::Gro => assert_eq!(count.buffers_exhausted, 0),
+            UdpBackend::Mmsg | UdpBackend::Gro | UdpBackend::Xdp { .. } => {
+                assert_eq!(count.buffers_exhausted, 0);
+            }
         }
     });
 }
@@ -259,6 +261,37 @@ fn losses(backend: UdpBackend) {
     one.flush().unwrap();
     until("the one behind", || receiver.receive(&mut |_, _| {}).unwrap() == 1);
     assert_eq!(one.losses().read().refused, 1);
+}
+
+/// A port that is shared gives each sender to one socket; otherwise a second socket is refused.
+#[test]
+fn a_port_may_be_shared() {
+    let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
+    let mut sockets = vec![Udp::bind(LOOPBACK, &options).unwrap()];
+    let address = sockets[0].address();
+    let refused = Udp::bind(address, &UdpOptions::default()).map(drop).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+    sockets.push(Udp::bind(address, &options).unwrap());
+    let senders: Vec<_> = (0..32).map(|_| UdpSocket::bind(LOOPBACK).unwrap()).collect();
+    for number in 0..10_u8 {
+        senders
+            .iter()
+            .for_each(|sender| assert_eq!(sender.send_to(&[number], address).unwrap(), 1));
+    }
+    let mut got = vec![Vec::new(); 2];
+    until("all of them", || {
+        for (socket, got) in sockets.iter_mut().zip(&mut got) {
+            socket.receive(&mut |from, bytes| got.push((from, bytes[0]))).unwrap();
+        }
+        got.iter().map(Vec::len).sum::<usize>() == 320
+    });
+    for sender in &senders {
+        let from = sender.local_addr().unwrap();
+        let of_each = got.iter().map(|got| got.iter().filter(|it| it.0 == from).map(|it| it.1));
+        let mut of_each: Vec<Vec<u8>> = of_each.map(Iterator::collect).collect();
+        of_each.sort();
+        assert_eq!(of_each, [vec![], (0..10).collect::<Vec<u8>>()], "{from}");
+    }
 }
 
 /// A parked thread wakes when a datagram arrives, however it is received, also one that came before it parked.

@@ -13,12 +13,16 @@ use super::{Bytes, Span};
 pub struct NetworkConfig {
     /// Calls of the system for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg, where datagrams that go
     /// together pass the system as one (UDP_GRO, UDP_SEGMENT), as far as it can do that. `mmsg`: each by itself. `io_uring`:
-    /// the system receives order entry by itself, and replies leave by sendmmsg (UDP_SEGMENT); where it refuses that, gro is
-    /// used.
+    /// the system receives order entry by itself, and replies leave by sendmmsg (UDP_SEGMENT). `xdp`: frames of order entry are
+    /// taken from a queue of the network card, before the network stack (AF_XDP), and replies leave as ever. Where the system
+    /// refuses either, gro is used.
     pub udp: UdpBackendName,
     /// With `udp = "io_uring"`: the core on which a thread of the kernel receives for `order_entry_udp` (SQPOLL). It takes
     /// all of that core as long as something comes. Default none: the thread of the agent receives.
     pub sqpoll_core: Option<usize>,
+    /// With `udp = "xdp"`: which queue of the card that has the address of the port, from 0. Default 0. The port is that of
+    /// `order_entry_sluice`, if it is open, else that of `order_entry_udp`: a queue serves one.
+    pub xdp_queue: Option<u32>,
     /// Calls of the system for connections of order entry. `epoll` (default): the system says which have something, and
     /// each is asked for it. `io_uring`: the system accepts and receives by itself. `threads`: a thread for each connection
     /// sleeps in its receive; as many are started as a port may have connections. What the system refuses falls to epoll.
@@ -30,6 +34,10 @@ pub struct NetworkConfig {
     pub busy_poll: Span,
     /// The one network interface by which order entry is reached (SO_BINDTODEVICE). Default none: all.
     pub device: Option<String>,
+    /// Other sockets of the same user may be bound to the ports of order entry (SO_REUSEPORT). The system then gives each new
+    /// connection, and each sender of datagrams, to one of the sockets. Default false: a port that another program has is
+    /// refused.
+    pub reuse_port: bool,
 }
 
 /// `network.udp`
@@ -42,6 +50,7 @@ pub enum UdpBackendName {
     Mmsg,
     #[serde(rename = "io_uring")]
     IoUring,
+    Xdp,
 }
 
 /// `network.tcp`
@@ -80,6 +89,7 @@ impl fmt::Display for UdpBackendName {
             Self::Gro => "gro",
             Self::Mmsg => "mmsg",
             Self::IoUring => "io_uring",
+            Self::Xdp => "xdp",
         })
     }
 }
@@ -89,10 +99,12 @@ impl Default for NetworkConfig {
         Self {
             udp: UdpBackendName::Auto,
             sqpoll_core: None,
+            xdp_queue: None,
             tcp: TcpBackendName::Epoll,
             receive_buffer: Bytes(4 << 20),
             busy_poll: Span(std::time::Duration::ZERO),
             device: None,
+            reuse_port: false,
         }
     }
 }
@@ -104,6 +116,14 @@ impl NetworkConfig {
             UdpBackendName::Auto | UdpBackendName::Gro => UdpBackend::Gro,
             UdpBackendName::Mmsg => UdpBackend::Mmsg,
             UdpBackendName::IoUring => UdpBackend::IoUring { poller_core: self.sqpoll_core },
+            UdpBackendName::Xdp => UdpBackend::Xdp { queue: self.queue() },
+        }
+    }
+
+    const fn queue(&self) -> u32 {
+        match self.xdp_queue {
+            Some(queue) => queue,
+            None => 0,
         }
     }
 
@@ -126,6 +146,18 @@ impl NetworkConfig {
                 self.udp.to_string()
             ));
         }
+        if self.xdp_queue.is_some() && self.udp != UdpBackendName::Xdp {
+            return Err(format!(
+                "network.xdp_queue needs network.udp = \"xdp\": it is {:?}",
+                self.udp.to_string()
+            ));
+        }
+        if self.queue() > QUEUE_MAX {
+            return Err(format!(
+                "network.xdp_queue is {}: it must be {QUEUE_MAX} at most",
+                self.queue()
+            ));
+        }
         match &self.device {
             Some(name) if name.is_empty() || name.len() > DEVICE_LEN_MAX => Err(format!(
                 "network.device is {name:?}: the name of an interface has 1 to {DEVICE_LEN_MAX} characters"
@@ -137,6 +169,9 @@ impl NetworkConfig {
 
 /// The longest time that makes sense: a card is asked for so long while nothing else runs on its thread.
 const BUSY_POLL_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// No network card has more queues.
+const QUEUE_MAX: u32 = 4095;
 
 /// IFNAMSIZ, less the zero at the end.
 const DEVICE_LEN_MAX: usize = 15;

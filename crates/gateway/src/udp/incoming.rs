@@ -1,0 +1,226 @@
+//! Where the datagrams of a [`Udp`](super::Udp) arrive: one of the ways of [`UdpBackend`].
+//!
+//! Invariant: what a socket has received is handed over by the way that was taken, in the order of its arrival there.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use socket2::Socket;
+
+use os::{DatagramBatch, DatagramRing, Received};
+
+use super::{UdpBackend, UdpOptions};
+use crate::counters::UdpLossCounters;
+
+/// Messages that one call receives where each may be joined of many datagrams: their room is 2 MiB.
+const BATCH_JOINED: usize = 32;
+/// Buffers of a socket that receives by io_uring: 1 MiB of datagrams of 2,048 bytes.
+const RING_BUFFERS: u16 = 512;
+
+/// Where datagrams arrive.
+pub(super) enum Incoming {
+    Batch(DatagramBatch),
+    Ring {
+        ring: Box<DatagramRing>,
+        /// The last look found something, so that the next may.
+        may_have_more: bool,
+    },
+    #[cfg(feature = "af-xdp")]
+    Queue(Box<queue::Queue>),
+}
+
+impl Incoming {
+    pub(super) fn new(
+        backend: UdpBackend,
+        socket: &Socket,
+        options: &UdpOptions,
+    ) -> io::Result<Self> {
+        let datagram_bytes_max = options.datagram_bytes_max;
+        match backend {
+            UdpBackend::Mmsg => Ok(Self::Batch(DatagramBatch::new(datagram_bytes_max))),
+            UdpBackend::Gro => {
+                os::join_datagrams(socket.as_fd())?;
+                Ok(Self::Batch(DatagramBatch::for_joined(BATCH_JOINED)))
+            }
+            UdpBackend::IoUring { poller_core } => {
+                DatagramRing::probe(poller_core)?;
+                let socket = socket.as_fd();
+                let ring =
+                    DatagramRing::new(socket, RING_BUFFERS, datagram_bytes_max, poller_core)?;
+                Ok(Self::Ring { ring: Box::new(ring), may_have_more: false })
+            }
+            #[cfg(feature = "af-xdp")]
+            UdpBackend::Xdp { queue } => {
+                Ok(Self::Queue(Box::new(queue::Queue::new(queue, socket, options)?)))
+            }
+            #[cfg(not(feature = "af-xdp"))]
+            UdpBackend::Xdp { .. } => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this program was built without it: cargo build --release --features af-xdp",
+            )),
+        }
+    }
+
+    /// Hands over what has arrived.
+    pub(super) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        counters: &UdpLossCounters,
+        mut take: impl FnMut(Received<'_>),
+    ) -> io::Result<()> {
+        match self {
+            Self::Batch(batch) => take_batch(batch, socket, &mut take)?,
+            Self::Ring { ring, may_have_more } => {
+                *may_have_more = ring.receive(take)? > 0;
+                counters.buffers_exhausted.set(ring.exhausted());
+            }
+            #[cfg(feature = "af-xdp")]
+            Self::Queue(queue) => {
+                queue.receive(socket, take)?;
+                counters.damaged.set(queue.damaged());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn may_have_more(&self) -> bool {
+        match self {
+            Self::Batch(batch) => batch.is_full(),
+            Self::Ring { may_have_more, .. } => *may_have_more,
+            #[cfg(feature = "af-xdp")]
+            Self::Queue(queue) => queue.may_have_more(),
+        }
+    }
+
+    /// A descriptor that is readable when a datagram waits.
+    pub(super) fn readiness(&self, socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        match self {
+            Self::Batch(_) => socket.try_clone_to_owned(),
+            Self::Ring { ring, .. } => ring.as_fd().try_clone_to_owned(),
+            #[cfg(feature = "af-xdp")]
+            Self::Queue(queue) => queue.readiness(socket),
+        }
+    }
+
+    /// What is lost before the port's own socket.
+    pub(super) fn queue_losses(&self) -> io::Result<QueueLosses> {
+        match self {
+            Self::Batch(_) | Self::Ring { .. } => Ok(QueueLosses(None)),
+            #[cfg(feature = "af-xdp")]
+            Self::Queue(queue) => {
+                Ok(QueueLosses(Some(Arc::new(queue.as_fd().try_clone_to_owned()?))))
+            }
+        }
+    }
+}
+
+/// What the kernel drops at a queue of a card: the socket that counts it, where there is one.
+#[derive(Clone, Debug)]
+pub(super) struct QueueLosses(Option<Arc<OwnedFd>>);
+
+impl QueueLosses {
+    /// As of now.
+    pub(super) fn read(&self) -> u64 {
+        match &self.0 {
+            // A socket of this family always says.
+            #[cfg(feature = "af-xdp")]
+            Some(socket) => os::dropped_frames(socket.as_fd()).unwrap_or_default(),
+            _ => 0,
+        }
+    }
+}
+
+/// Hands over what one call receives.
+fn take_batch(
+    batch: &mut DatagramBatch,
+    socket: BorrowedFd<'_>,
+    take: &mut impl FnMut(Received<'_>),
+) -> io::Result<()> {
+    let count = batch.receive(socket)?;
+    (0..count).for_each(|index| take(batch.received(index)));
+    Ok(())
+}
+
+#[cfg(feature = "af-xdp")]
+mod queue {
+    //! Datagrams from a queue of a card, and those that went by the network stack.
+
+    use std::{io, net::SocketAddr};
+
+    use os::{BATCH, Epoll, XdpRing};
+
+    use super::{
+        AsFd, BorrowedFd, DatagramBatch, OwnedFd, Received, Socket, UdpOptions, take_batch,
+    };
+
+    /// The socket is asked in a turn in which the queue had nothing, and in one of so many in any case.
+    const SOCKET_TURNS: u32 = 16;
+    /// The system charges a waiting datagram of one order so much of a receive buffer; the queue has as much room.
+    const BYTES_PER_DATAGRAM: usize = 1024;
+    /// Frames of a queue, each of 4 KiB.
+    const FRAMES_MIN: usize = 64;
+    const FRAMES_MAX: usize = 16 << 10;
+
+    pub(in super::super) struct Queue {
+        ring: XdpRing,
+        batch: DatagramBatch,
+        turn: u32,
+        may_have_more: bool,
+    }
+
+    impl Queue {
+        pub(super) fn new(queue: u32, socket: &Socket, options: &UdpOptions) -> io::Result<Self> {
+            let Some(SocketAddr::V4(address)) = socket.local_addr()?.as_socket() else {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "it is for IPv4"));
+            };
+            let frames = options.receive_buffer_bytes / BYTES_PER_DATAGRAM;
+            let frames = frames.next_power_of_two().clamp(FRAMES_MIN, FRAMES_MAX);
+            Ok(Self {
+                ring: XdpRing::new(address, queue, frames as u32)?,
+                batch: DatagramBatch::new(options.datagram_bytes_max),
+                turn: 0,
+                may_have_more: false,
+            })
+        }
+
+        pub(super) fn receive(
+            &mut self,
+            socket: BorrowedFd<'_>,
+            mut take: impl FnMut(Received<'_>),
+        ) -> io::Result<()> {
+            let count = self.ring.receive(&mut take)?;
+            self.may_have_more = count == BATCH;
+            self.turn = self.turn.wrapping_add(1);
+            if count == 0 || self.turn.is_multiple_of(SOCKET_TURNS) {
+                take_batch(&mut self.batch, socket, &mut take)?;
+                self.may_have_more |= self.batch.is_full();
+            }
+            Ok(())
+        }
+
+        pub(super) const fn may_have_more(&self) -> bool {
+            self.may_have_more
+        }
+
+        pub(super) const fn damaged(&self) -> u64 {
+            self.ring.damaged()
+        }
+
+        /// Readable when either has something.
+        pub(super) fn readiness(&self, socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+            let both = Epoll::new(1)?;
+            both.add_for_bytes(self.ring.as_fd())?;
+            both.add_for_bytes(socket)?;
+            both.as_fd().try_clone_to_owned()
+        }
+    }
+
+    impl AsFd for Queue {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.ring.as_fd()
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! A socket of the family AF_XDP that receives: memory for frames, and two rings that say whose they are.
+//!
+//! Invariant: a frame is the kernel's from the moment it is in the fill ring until the receive ring names it, and ours from
+//! then until it is put back. There are as many frames as a ring has places, so both always have room.
+
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    ptr,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+
+use crate::check;
+
+/// Bytes of the memory for a frame: a page, which has room for every datagram that order entry takes.
+const CHUNK_LEN: usize = 4096;
+/// The longest frame that has room there: the kernel keeps 256 bytes before it (XDP_PACKET_HEADROOM).
+pub(super) const FRAME_BYTES_MAX: usize = CHUNK_LEN - 256;
+/// How often a queue that is busy is asked for again, and the time between.
+const BUSY_TRIES: u32 = 200;
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+/// Nothing is sent by the socket, but it cannot be without a ring for frames that were.
+const COMPLETIONS: u32 = 2;
+
+/// The socket, bound to a queue of an interface.
+#[derive(Debug)]
+pub(super) struct FrameSocket {
+    socket: OwnedFd,
+    chunks: Mapping,
+    /// Places of frames that the kernel may fill.
+    fill: Ring<u64>,
+    /// Frames that it has filled.
+    received: Ring<libc::xdp_desc>,
+}
+
+impl FrameSocket {
+    /// With so many frames, a power of two.
+    pub(super) fn new(interface: u32, queue: u32, frames: u32) -> io::Result<Self> {
+        assert!(frames.is_power_of_two() && frames <= 1 << 16, "{frames} frames");
+        // SAFETY: no memory is passed.
+        let socket = check(unsafe {
+            libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
+        })?;
+        // SAFETY: the descriptor is new, and nobody else has it.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket as libc::c_int) };
+        let chunks = Mapping::new(frames as usize * CHUNK_LEN, None, 0)?;
+        let memory = libc::xdp_umem_reg {
+            addr: chunks.start.addr() as u64,
+            len: chunks.len as u64,
+            chunk_size: CHUNK_LEN as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        // SAFETY: the kernel reads the structure, and a number for each ring. It holds the pages of the memory itself, so
+        // that they outlive the mapping where they must.
+        unsafe {
+            set_option(&socket, libc::XDP_UMEM_REG, &memory)?;
+            set_option(&socket, libc::XDP_UMEM_FILL_RING, &frames)?;
+            set_option(&socket, libc::XDP_UMEM_COMPLETION_RING, &COMPLETIONS)?;
+            set_option(&socket, libc::XDP_RX_RING, &frames)?;
+        }
+        // SAFETY: the structure is integers, for which all bytes are values.
+        let offsets: libc::xdp_mmap_offsets =
+            unsafe { option(socket.as_fd(), libc::XDP_MMAP_OFFSETS) }?;
+        let fill_page = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
+        let mut fill = Ring::new(socket.as_fd(), fill_page, &offsets.fr, frames)?;
+        let received = Ring::new(socket.as_fd(), libc::XDP_PGOFF_RX_RING, &offsets.rx, frames)?;
+        for frame in 0..frames {
+            fill.put(frame, u64::from(frame) * CHUNK_LEN as u64);
+        }
+        fill.publish(frames);
+        bind(socket.as_fd(), interface, queue)?;
+        Ok(Self { socket, chunks, fill, received })
+    }
+
+    /// Hands over frames that wait, so many at most, and gives them back.
+    ///
+    /// # Errors
+    /// The driver, which asks to be woken, fails to.
+    pub(super) fn receive(&mut self, most: u32, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let count = self.received.waiting().min(most);
+        for place in 0..count {
+            let found = self.received.get(place);
+            let (start, len) = (found.addr as usize, found.len as usize);
+            assert!(
+                len <= FRAME_BYTES_MAX && start + len <= self.chunks.len,
+                "the kernel names {len} bytes at {start}"
+            );
+            // SAFETY: the bytes are in the mapping, and the frame is ours until it is published below.
+            take(unsafe { std::slice::from_raw_parts(self.chunks.start.add(start), len) });
+            self.fill.put(place, (start - start % CHUNK_LEN) as u64);
+        }
+        self.received.publish(count);
+        self.fill.publish(count);
+        if self.fill.needs_wakeup() { self.wake() } else { Ok(()) }
+    }
+
+    /// Has the driver look at the fill ring.
+    fn wake(&self) -> io::Result<()> {
+        // SAFETY: no memory is passed.
+        let result = unsafe {
+            libc::recvfrom(
+                self.socket.as_raw_fd(),
+                ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        if result >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            // It is busy, or the interface is down for a moment: the next call asks again.
+            Some(libc::EAGAIN | libc::EBUSY | libc::EINTR | libc::ENETDOWN | libc::ENOBUFS) => {
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+impl AsFd for FrameSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Binds a socket to a queue. The kernel frees a queue a moment after its socket was closed, so a venue that starts again waits
+/// for that.
+fn bind(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        // Without a copy where the driver can do that.
+        sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
+        sxdp_ifindex: interface,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the address is live, and of the length given.
+    let try_it =
+        || check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) });
+    for _ in 0..BUSY_TRIES {
+        match try_it() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(BUSY_PAUSE),
+            done => return done.map(drop),
+        }
+    }
+    try_it().map(drop)
+}
+
+/// One of the rings that the kernel shares with us, of which we move one end.
+#[derive(Debug)]
+struct Ring<T> {
+    /// Where all the pointers point to.
+    _mapping: Mapping,
+    producer: *const AtomicU32,
+    consumer: *const AtomicU32,
+    flags: *const AtomicU32,
+    entries: *mut T,
+    mask: u32,
+    /// Where our end is: what we have put in, or taken.
+    position: u32,
+    end: OwnEnd,
+}
+
+/// The end of a ring that is ours.
+#[derive(Clone, Copy, Debug)]
+enum OwnEnd {
+    Producer,
+    Consumer,
+}
+
+// SAFETY: the memory behind the pointers is this value's mapping, which goes with it.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T: Copy> Ring<T> {
+    fn new(
+        socket: BorrowedFd<'_>,
+        page: libc::off_t,
+        offsets: &libc::xdp_ring_offset,
+        places: u32,
+    ) -> io::Result<Self> {
+        let entries_len = places as usize * size_of::<T>();
+        let mapping = Mapping::new(offsets.desc as usize + entries_len, Some(socket), page)?;
+        let at = |offset: u64| {
+            assert!(offset <= offsets.desc, "offset {offset} in a ring");
+            // SAFETY: the offset is in the mapping.
+            unsafe { mapping.start.add(offset as usize) }
+        };
+        let end = if page == libc::XDP_PGOFF_RX_RING { OwnEnd::Consumer } else { OwnEnd::Producer };
+        Ok(Self {
+            producer: at(offsets.producer).cast(),
+            consumer: at(offsets.consumer).cast(),
+            flags: at(offsets.flags).cast(),
+            entries: at(offsets.desc).cast(),
+            _mapping: mapping,
+            mask: places - 1,
+            position: 0,
+            end,
+        })
+    }
+
+    /// Where the entry so many places after our end is.
+    fn entry(&self, place: u32) -> *mut T {
+        let index = (self.position.wrapping_add(place) & self.mask) as usize;
+        // SAFETY: the index is below the number of places.
+        unsafe { self.entries.add(index) }
+    }
+
+    /// Entries that the kernel has put in and that we have not taken.
+    fn waiting(&self) -> u32 {
+        // Pairs with the kernel's release: the entries and the frames are written.
+        number(self.producer).load(Ordering::Acquire).wrapping_sub(self.position)
+    }
+
+    fn get(&self, place: u32) -> T {
+        // SAFETY: the entry is in the mapping and the kernel has put it in, so it does not write to it.
+        unsafe { self.entry(place).read() }
+    }
+
+    fn put(&mut self, place: u32, value: T) {
+        // SAFETY: the entry is in the mapping and the kernel has taken what was there: there are no more frames than places.
+        unsafe { self.entry(place).write(value) };
+    }
+
+    /// Moves our end.
+    fn publish(&mut self, count: u32) {
+        if count == 0 {
+            return;
+        }
+        self.position = self.position.wrapping_add(count);
+        let own = match self.end {
+            OwnEnd::Producer => self.producer,
+            OwnEnd::Consumer => self.consumer,
+        };
+        // Pairs with the kernel's acquire: what we have read or written came before.
+        number(own).store(self.position, Ordering::Release);
+    }
+
+    /// The driver looks at the ring only when it is asked to.
+    fn needs_wakeup(&self) -> bool {
+        number(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+/// A number in a ring.
+fn number<'a>(at: *const AtomicU32) -> &'a AtomicU32 {
+    // SAFETY: the kernel has aligned it, the mapping lives as long as the ring that asks, and both sides read and write it by
+    // atomic operations only.
+    unsafe { &*at }
+}
+
+/// Memory that is shared with the kernel.
+#[derive(Debug)]
+struct Mapping {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the memory is this value's alone, and the kernel's.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Of a page of a socket, or of no file.
+    fn new(len: usize, socket: Option<BorrowedFd<'_>>, page: libc::off_t) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_POPULATE
+            | match socket {
+                Some(_) => libc::MAP_SHARED,
+                None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            };
+        let descriptor = socket.map_or(-1, |socket| socket.as_raw_fd());
+        // SAFETY: no address is prescribed, so the kernel maps where nothing is.
+        let start =
+            unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, descriptor, page) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start: start.cast(), len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and what pointed into it goes with it.
+        unsafe { libc::munmap(self.start.cast(), self.len) };
+    }
+}
+
+/// # Safety
+/// The kernel reads for this option no more bytes than the value has.
+unsafe fn set_option<T>(socket: &OwnedFd, name: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the value is live and of the length given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            name,
+            ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    check(result).map(drop)
+}
+
+/// What the kernel says of a socket of this family.
+///
+/// # Safety
+/// Every pattern of bytes is a value of `T`.
+pub(super) unsafe fn option<T>(socket: BorrowedFd<'_>, name: libc::c_int) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes to the value, which is live, and then their number to `len`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    check(result)?;
+    // SAFETY: it was all zeros, the kernel has written to it, and every pattern of bytes is a value.
+    Ok(unsafe { value.assume_init() })
+}
