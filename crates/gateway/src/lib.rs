@@ -25,6 +25,7 @@ mod udp;
 mod sluice_network;
 mod parker;
 pub mod fake;
+mod contention;
 mod counters;
 mod operator_event;
 mod password_hash;

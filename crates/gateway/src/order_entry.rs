@@ -45,6 +45,7 @@ use crate::{
     CloseReason, ConnectionId, Credentials, NetworkEvent, Newcomers, OperatorEvent,
     OperatorEventSink, OrderEntryCounters, OrderEntryPort, PasswordAsker, ReplayStore,
     StreamNetwork, Submission,
+    contention::Contention,
     drain::DRAIN_REFUSES,
     faults::{FaultTable, Injector},
     gate::{self, Gate, Throttle},
@@ -172,6 +173,8 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     /// At the network as a whole.
     looks: Looks,
     hot: HotConnection,
+    /// With the sessions of all ports.
+    contention: Contention,
     strangers: Strangers,
     logins: Logins<LoginTerms>,
     ticked_ns: u64,
@@ -240,6 +243,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             free: 0,
             looks: Looks::new(ENTRY_INTERVAL_NS),
             hot: HotConnection::default(),
+            contention: Contention::default(),
             strangers,
             logins,
             ticked_ns: 0,
@@ -276,8 +280,9 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     }
 
     /// Stores the replies that are durable by now and wakes the connections they are for.
-    fn take_outputs(&mut self) -> usize {
+    fn take_outputs(&mut self, now_ns: u64) -> usize {
         let Self {
+            contention,
             replies,
             outputs,
             durable,
@@ -310,6 +315,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             if let Event::Venue(VenueEvent::LoggedOut(session_id)) = &output.event {
                 logged_out.extend(replies.stream(*session_id));
             }
+            contention.take(&output.event, now_ns);
             replies.take(output);
             gate::learn(gates, output, |session_id| replies.stream(session_id));
         });
@@ -556,7 +562,7 @@ where
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         self.operator_events.turn(now_ns);
-        let outputs = self.take_outputs();
+        let outputs = self.take_outputs(now_ns);
         self.resend_turns.begin(outputs > 0 || self.looks.is_busy());
         let mut work = outputs + self.take_past();
         if self.drain.get() < DRAIN_REFUSES {
@@ -587,7 +593,7 @@ where
     /// Sends what is durable as far as sockets take it at once, and closes those that were not
     /// closed with an end of session before.
     fn close(&mut self) {
-        self.take_outputs();
+        self.take_outputs(self.ticked_ns);
         for index in 0..self.connections.len() {
             let Some(mut connection) = self.connections[index].take() else { continue };
             let mut work = 0;

@@ -34,8 +34,11 @@ pub trait ClientSession: Sized {
     /// The most commands of one message.
     const COMMANDS_MAX: usize = 1;
 
-    /// Steps (a packet taken or a read) that a connection has in one turn: others wait for them.
+    /// Steps (a packet taken or a read) that a connection has in one turn while its session alone trades.
     const STEPS_MAX: usize;
+
+    /// As many at most, while other sessions of the venue trade, by any protocol: their requests wait for the end of the turn.
+    const STEPS_SHARED_MAX: usize;
 
     /// What its requests and replies are written in.
     const DIALECT: Dialect;
@@ -203,6 +206,8 @@ pub trait OuchVersion {
     const COMMANDS_MAX: usize;
     /// See [`ClientSession::STEPS_MAX`].
     const STEPS_MAX: usize;
+    /// See [`ClientSession::STEPS_SHARED_MAX`].
+    const STEPS_SHARED_MAX: usize;
 
     /// See [`ClientSession::commands`].
     ///
@@ -228,6 +233,7 @@ impl OuchVersion for Ouch50 {
     const DIALECT: Dialect = Dialect::Ouch;
     const COMMANDS_MAX: usize = 1;
     const STEPS_MAX: usize = 32;
+    const STEPS_SHARED_MAX: usize = 32;
 
     #[inline]
     fn commands(
@@ -255,7 +261,8 @@ impl OuchVersion for Ouch42 {
     /// The note that the session speaks it, and the command.
     const COMMANDS_MAX: usize = 2;
     /// An order takes some 4 µs: its token is looked up and kept, and its replies are translated.
-    const STEPS_MAX: usize = 8;
+    const STEPS_MAX: usize = 32;
+    const STEPS_SHARED_MAX: usize = 8;
 
     fn commands(
         message: &[u8],
@@ -294,6 +301,7 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
     const DIALECT: Dialect = V::DIALECT;
     const COMMANDS_MAX: usize = V::COMMANDS_MAX;
     const STEPS_MAX: usize = V::STEPS_MAX;
+    const STEPS_SHARED_MAX: usize = V::STEPS_SHARED_MAX;
 
     /// Length and type of a packet.
     const FRAME_BYTES: usize = 3;
@@ -391,9 +399,12 @@ mod tests {
     /// `docs/security.md` has these; `a_flood_does_not_keep_others_waiting` and its like show that a turn ends there.
     #[test]
     fn turns_have_the_steps_that_are_documented() {
-        assert_eq!(SoupBinTcp::<Ouch50>::STEPS_MAX, 32);
-        assert_eq!(SoupBinTcp::<Ouch42>::STEPS_MAX, 8);
-        assert_eq!(SluiceSession::STEPS_MAX, 32);
-        assert_eq!(FixSession::STEPS_MAX, 16);
+        const fn steps<S: ClientSession>() -> (usize, usize) {
+            (S::STEPS_MAX, S::STEPS_SHARED_MAX)
+        }
+        assert_eq!(steps::<SoupBinTcp<Ouch50>>(), (32, 32));
+        assert_eq!(steps::<SoupBinTcp<Ouch42>>(), (32, 8));
+        assert_eq!(steps::<SluiceSession>(), (32, 32));
+        assert_eq!(steps::<FixSession>(), (16, 8));
     }
 }

@@ -131,6 +131,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work: &mut usize,
     ) -> Served {
         let steps_max = match connection.stage {
+            Stage::Live(_) if self.contention.is_shared(now_ns) => S::STEPS_SHARED_MAX,
             Stage::Live(_) => S::STEPS_MAX,
             Stage::Pending | Stage::Closing { .. } => STEPS_PER_STRANGER,
         };

@@ -33,6 +33,7 @@ impl ClientSession for SluiceSession {
     const AGENT: &'static str = "order entry sluice";
     const FRAME_BYTES: usize = FRAME_LEN_MAX;
     const STEPS_MAX: usize = 32;
+    const STEPS_SHARED_MAX: usize = 32;
     const DIALECT: Dialect = Dialect::Ouch;
 
     fn open(options: &SoupBinTcpOptions, now_ns: u64) -> Self {

@@ -14,6 +14,8 @@ use crate::harness::{SECOND, START, Venue, entered};
 
 /// The most orders that a session has in one turn: its steps.
 const STEPS_MAX: usize = 16;
+/// As many at most, while another session trades.
+const STEPS_SHARED_MAX: usize = 8;
 
 /// A venue, an agent of FIX sessions, and clients that have logged on.
 struct FixHarness {
@@ -123,7 +125,24 @@ fn a_flood_by_fix_does_not_keep_others_waiting() {
     assert_eq!(entered(&harness.venue.asked).len(), 501, "all are taken in the end");
 }
 
-/// Many sessions with much to say have 16 steps each and 256 in all, and those that were not reached come first in the next
+/// A session has a whole turn while it is alone, and half of it from the answer to another one's order on.
+#[test]
+fn a_session_that_is_not_alone_has_half_a_turn() {
+    let mut harness = FixHarness::new(2);
+    harness.enter(0, 500);
+    for turn in 0..3 {
+        let taken = harness.owners_of_one_turn().len();
+        assert!((STEPS_SHARED_MAX + 1..=STEPS_MAX).contains(&taken), "{taken} in turn {turn}");
+    }
+    harness.enter(1, 1);
+    while !harness.owners_of_one_turn().contains(&1) {}
+    for turn in 0..3 {
+        let taken = harness.owners_of_one_turn().len();
+        assert!((1..=STEPS_SHARED_MAX).contains(&taken), "{taken} in turn {turn}");
+    }
+}
+
+/// Many sessions with much to say have 16 steps each at most and 256 in all, and those that were not reached come first in the next
 /// turn.
 #[test]
 fn floods_by_fix_share_a_turn() {
