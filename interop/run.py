@@ -11,6 +11,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
   slouch       crate slouch            OUCH 5.0, both ways
   quickfix     QuickFIX C++            FIX 4.2, 4.4 and 5.0 SP1, gaps both ways, a venue that is killed, market data
   quickfixgo   QuickFIX/Go             the same
+  quickfixj    QuickFIX/J              the same
   recording    PyPI itchfeed, itchcpp  ITCH 5.0, all 23 messages, which tshark reads too, and DuckDB as Parquet
   every_kind   the same and tshark     a live feed with every kind of message that the venue sends
   ouch42       tshark                  OUCH 4.2, both ways, field by field as sent
@@ -209,6 +210,29 @@ def built_quickfixgo(target_dir):
     return program, None
 
 
+def built_quickfixj(target_dir):
+    """The path of a script that starts the QuickFIX/J client, and why there is none."""
+    java, javac, maven = (shutil.which(name) for name in ["java", "javac", "mvn"])
+    if None in (java, javac, maven):
+        return None, "a JDK or Maven is not installed"
+    jars, classes = target_dir / "quickfixj/jars", target_dir / "quickfixj/classes"
+    source = HERE / "quickfixj"
+    fetched = subprocess.run(
+        [maven, "--quiet", "--batch-mode", "--file", str(source / "pom.xml"),
+         "dependency:copy-dependencies", f"-DoutputDirectory={jars}"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )
+    if fetched.returncode != 0:
+        errors = [line for line in fetched.stdout.splitlines() if "ERROR" in line]
+        return None, f"Maven cannot fetch it: {' '.join(errors[:1])}"
+    compile = [javac, "-d", str(classes), "-cp", f"{jars}/*", str(source / "Initiator.java")]
+    subprocess.run(compile, stdin=subprocess.DEVNULL, check=True)
+    program = target_dir / "quickfixj-initiator"
+    program.write_text(f"#!/bin/sh\nexec '{java}' -cp '{classes}:{jars}/*' Initiator \"$@\"\n")
+    program.chmod(0o755)
+    return str(program), None
+
+
 def fix(damrak, program, work, name):
     """The script of FIX, twice for each version and one after the other, so that the venue is in use. The venue
     is killed in each run; the second time it goes on from a snapshot, made of what it left behind."""
@@ -307,7 +331,8 @@ class Run:
         # Built before the venue runs, so that nothing is timed while the compiler is at work.
         slouch, why_no_slouch = built_slouch(self.target_dir)
         why_no_capture = capture.why_not()
-        for name, build in [("quickfix", built_quickfix), ("quickfixgo", built_quickfixgo)]:
+        engines = {"quickfix": built_quickfix, "quickfixgo": built_quickfixgo, "quickfixj": built_quickfixj}
+        for name, build in engines.items():
             program, why_not = build(self.target_dir)
             if program is not None:
                 self.attempt(name, fix, self.damrak, program, self.work / name, name)
