@@ -225,8 +225,8 @@ def built_quickfixj(target_dir):
     if fetched.returncode != 0:
         errors = [line for line in fetched.stdout.splitlines() if "ERROR" in line]
         return None, f"Maven cannot fetch it: {' '.join(errors[:1])}"
-    compile = [javac, "-d", str(classes), "-cp", f"{jars}/*", str(source / "Initiator.java")]
-    subprocess.run(compile, stdin=subprocess.DEVNULL, check=True)
+    compiled = [javac, "-d", str(classes), "-cp", f"{jars}/*", str(source / "Initiator.java")]
+    subprocess.run(compiled, stdin=subprocess.DEVNULL, check=True)
     program = target_dir / "quickfixj-initiator"
     program.write_text(f"#!/bin/sh\nexec '{java}' -cp '{classes}:{jars}/*' Initiator \"$@\"\n")
     program.chmod(0o755)

@@ -92,7 +92,8 @@ counters! {
     UdpLossCounters,
     /// [`UdpLossCounters`] at one moment. Everything is a total.
     UdpLossCount {
-        /// Dropped by the kernel because the receive buffer was full. The kernel counts them in 32 bits.
+        /// Dropped by the kernel because the receive buffer was full, which it counts in 32 bits, or no memory of a card's queue
+        /// was free.
         dropped,
         /// Received but longer than [`UdpOptions::datagram_bytes_max`], and not delivered.
         ///

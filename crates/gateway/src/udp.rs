@@ -4,6 +4,8 @@
 //! Invariant: a datagram is delivered whole or counted as lost.
 
 mod incoming;
+#[cfg(feature = "af-xdp")]
+mod queue;
 
 use std::{
     fmt, io,

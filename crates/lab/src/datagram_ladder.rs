@@ -231,38 +231,44 @@ impl Ladder<'_> {
     /// Where datagrams are to arrive, and the core of the kernel's thread, if there is one: the last that this process may
     /// use.
     fn incoming(&self, way: Way) -> Result<(Incoming, Option<usize>), String> {
-        let io = |error: io::Error| error.to_string();
-        if matches!(way.receiving, Receiving::Queue) {
-            let options = UdpOptions {
-                receive_buffer_bytes: RECEIVE_BUFFER,
-                backend: UdpBackend::Xdp { queue: 0 },
-                ..UdpOptions::default()
-            };
-            let udp = self.bind(PairSide::Venue, |address| Udp::bind(address, &options))?;
-            return match udp.refused() {
-                [] => Ok((Incoming::Queue(Box::new(udp)), None)),
-                [(_, error), ..] => Err(error.to_string()),
-            };
+        match way.receiving {
+            Receiving::Calls(batch) => {
+                let batch = DatagramBatch::for_joined(batch);
+                Ok((Incoming::Batch(self.socket(way.segments)?, batch), None))
+            }
+            Receiving::Ring { has_poller } => {
+                let socket = self.socket(way.segments)?;
+                let (ring, core) = ring(&socket, has_poller).map_err(|error| error.to_string())?;
+                Ok((Incoming::Ring(socket, ring), core))
+            }
+            Receiving::Queue => self.queue().map(|udp| (Incoming::Queue(Box::new(udp)), None)),
         }
+    }
+
+    /// A socket of the venue's side, to which the system may join datagrams.
+    fn socket(&self, joins: bool) -> Result<UdpSocket, String> {
+        let io = |error: io::Error| error.to_string();
         let socket = self.bind(PairSide::Venue, UdpSocket::bind)?;
         socket.set_nonblocking(true).map_err(io)?;
         socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER).map_err(io)?;
-        if way.segments {
+        if joins {
             os::join_datagrams(socket.as_fd())
                 .map_err(|_| "this kernel has no UDP_GRO".to_owned())?;
         }
-        match way.receiving {
-            Receiving::Ring { has_poller } => {
-                let core = os::allowed_cores().map_err(io)?.last().copied();
-                let core = core.filter(|_| has_poller);
-                DatagramRing::probe(core).map_err(io)?;
-                let ring = DatagramRing::new(socket.as_fd(), RING_BUFFERS, DATAGRAM_LEN, core);
-                Ok((Incoming::Ring(socket, ring.map_err(io)?), core))
-            }
-            Receiving::Calls(batch) => {
-                Ok((Incoming::Batch(socket, DatagramBatch::for_joined(batch)), None))
-            }
-            Receiving::Queue => unreachable!("it has no socket of this kind"),
+        Ok(socket)
+    }
+
+    /// A socket of the venue's side that receives from the queue of its card.
+    fn queue(&self) -> Result<Udp, String> {
+        let options = UdpOptions {
+            receive_buffer_bytes: RECEIVE_BUFFER,
+            backend: UdpBackend::Xdp { queue: 0 },
+            ..UdpOptions::default()
+        };
+        let udp = self.bind(PairSide::Venue, |address| Udp::bind(address, &options))?;
+        match udp.refused() {
+            [] => Ok(udp),
+            [(_, error), ..] => Err(error.to_string()),
         }
     }
 
@@ -337,6 +343,13 @@ fn send(socket: &UdpSocket, way: Way, stop: &AtomicBool) -> io::Result<u64> {
         sent += way.sent as u64;
     }
     Ok(sent)
+}
+
+/// A ring that receives from a socket, and the core of the kernel's thread, if it is to have one.
+fn ring(socket: &UdpSocket, has_poller: bool) -> io::Result<(DatagramRing, Option<usize>)> {
+    let core = os::allowed_cores()?.last().copied().filter(|_| has_poller);
+    DatagramRing::probe(core)?;
+    Ok((DatagramRing::new(socket.as_fd(), RING_BUFFERS, DATAGRAM_LEN, core)?, core))
 }
 
 /// Where datagrams arrive.

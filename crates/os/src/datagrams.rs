@@ -16,6 +16,7 @@ use io_uring::types::RecvMsgOut;
 use crate::{
     check, is_not_now,
     segments::{Control, run_len},
+    socket_option::{self, set_number},
 };
 
 /// How many datagrams cross into or out of the kernel in one call, at most. Joined ones count once.
@@ -35,19 +36,9 @@ pub fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
     const SO_MEMINFO: libc::c_int = 55;
     /// `SK_MEMINFO_DROPS`, the last of the numbers.
     const DROPS: usize = 8;
-    let mut numbers = [0_u32; DROPS + 1];
-    let mut len = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to the array, which is live, and then their number to `len`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_MEMINFO,
-            numbers.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    check(result)?;
+    // SAFETY: integers, for which all bytes are values.
+    let numbers: [u32; DROPS + 1] =
+        unsafe { socket_option::get(socket, libc::SOL_SOCKET, SO_MEMINFO) }?;
     Ok(numbers[DROPS])
 }
 
@@ -58,25 +49,6 @@ pub fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
 pub fn set_busy_poll(socket: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
     let micros = i32::try_from(time.as_micros()).map_err(|_| io::ErrorKind::InvalidInput)?;
     set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros)
-}
-
-pub(crate) fn set_number(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-    number: libc::c_int,
-) -> io::Result<()> {
-    // SAFETY: the option takes an integer, which is live and of the length given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const number).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
 }
 
 /// Has datagrams that were sent together arrive together, for [`DatagramBatch::for_joined`] (UDP_GRO).

@@ -8,6 +8,7 @@
 //! called in a way that breaks memory.
 #![allow(unsafe_code)]
 
+mod socket_option;
 mod datagrams;
 mod segments;
 mod send_queue;

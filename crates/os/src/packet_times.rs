@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use crate::datagrams::set_number;
+use crate::socket_option::set_number;
 
 /// Room for what the kernel says beside a message: its times, and the error that carries the times of a sent packet.
 #[repr(C, align(8))]

@@ -11,8 +11,8 @@ use std::{
 
 use crate::{
     check,
-    datagrams::set_number,
     segments::{Control, run_len},
+    socket_option::set_number,
 };
 
 /// True if the kernel splits what is sent on this socket into segments (UDP_SEGMENT, since Linux 4.18).

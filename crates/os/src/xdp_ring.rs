@@ -22,9 +22,9 @@ use std::{
 
 use self::{
     bpf::SocketMap,
-    frame_socket::{FRAME_BYTES_MAX, FrameSocket, option},
+    frame_socket::{FRAME_BYTES_MAX, FrameSocket},
 };
-use crate::{check, datagrams::Received};
+use crate::{check, datagrams::Received, socket_option};
 
 /// How many datagrams a call hands over, at most.
 const CALL_MAX: u32 = crate::BATCH as u32;
@@ -97,7 +97,8 @@ impl AsFd for XdpRing {
 /// It is no such socket.
 pub fn dropped_frames(socket: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: the structure is integers, for which all bytes are values.
-    let found: libc::xdp_statistics = unsafe { option(socket, libc::XDP_STATISTICS) }?;
+    let found: libc::xdp_statistics =
+        unsafe { socket_option::get(socket, libc::SOL_XDP, libc::XDP_STATISTICS) }?;
     Ok(found.rx_dropped + found.rx_ring_full)
 }
 

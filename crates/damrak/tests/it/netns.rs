@@ -53,6 +53,36 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// A command of the program on a side.
+    fn command(&self, side: &str, arguments: &[&str]) -> Command {
+        let program = env!("CARGO_BIN_EXE_damrak");
+        let mut command = Command::new(program);
+        command.args(["lab", "netns", "run", "--name", &self.0, side, "--", program]);
+        command.args(arguments);
+        command
+    }
+
+    /// Starts a venue on its side, with these lines in its configuration.
+    fn serve(&self, folder: &Path, more: &str) -> (Venue, Value) {
+        let path = config(folder, more);
+        let text = fs::read_to_string(&path).unwrap().replace("127.0.0.1", "10.77.0.2");
+        fs::write(&path, text).unwrap();
+        Venue::spawn(&mut self.command("venue", &["serve", "--json", "--config", &path]))
+    }
+
+    /// Has a load run on its side, which is to have every request answered.
+    fn load(&self, arguments: &[&str]) {
+        let output = self
+            .command("load", &[&["load", "--no-floor", "--json"], arguments].concat())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["unanswered"], 0, "{report}");
+    }
+}
+
 impl Drop for Pair {
     fn drop(&mut self) {
         netns(&["down", "--name", &self.0]);
@@ -75,29 +105,15 @@ fn load_and_venue_have_a_side_each() {
     assert_eq!(shown["venue"]["address"], "10.77.0.2");
 
     let folder = tempfile::tempdir().unwrap();
-    let path = config(
+    let (venue, started) = pair.serve(
         folder.path(),
         "[[instruments]]\nsymbol = \"AAPL\"\n\
          [[participants]]\nusername = \"user01\"\npassword = \"lab-17\"\nfirm = \"FIRM\"\n",
     );
-    let text = fs::read_to_string(&path).unwrap().replace("127.0.0.1", "10.77.0.2");
-    fs::write(&path, text).unwrap();
-    let program = env!("CARGO_BIN_EXE_damrak");
-    let run = |side: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(["lab", "netns", "run", "--name", name, side, "--", program]).args(arguments);
-        command
-    };
-    let mut serve = run("venue", &["serve", "--json", "--config", &path]);
-    let (venue, started) = Venue::spawn(&mut serve);
     let address = started["addresses"]["order_entry"].as_str().unwrap();
     assert!(address.starts_with("10.77.0.2:"), "{started}");
-    let load = ["load", "--to", address, "--symbols", "AAPL", "--rate", "1k/s", "--for", "300ms"];
-    let load = [&load[..], &["--session", "user01:lab-17", "--no-floor", "--json"]].concat();
-    let output = run("load", &load).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["unanswered"], 0, "{report}");
+    let load = ["--to", address, "--symbols", "AAPL", "--session", "user01:lab-17"];
+    pair.load(&[&load[..], &["--rate", "1k/s", "--for", "300ms"]].concat());
     // The exit code of the program is that of the command, and it has the cores of its side.
     let shell = |script: &str| {
         let arguments =
@@ -133,23 +149,11 @@ fn orders_come_from_a_queue_of_the_card() {
         Err(why) => return skipped(NAME, &why),
     };
     let folder = tempfile::tempdir().unwrap();
-    let path = config(
+    let (_venue, started) = pair.serve(
         folder.path(),
         "[network]\nudp = \"xdp\"\n[[instruments]]\nsymbol = \"AAPL\"\n\
          [[participants]]\nusername = \"user01\"\nudp = \"10.77.0.1:26404\"\nfirm = \"FIRM\"\n",
     );
-    let text = fs::read_to_string(&path).unwrap().replace("127.0.0.1", "10.77.0.2");
-    fs::write(&path, text).unwrap();
-    let program = env!("CARGO_BIN_EXE_damrak");
-    let run = |side: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command
-            .args(["lab", "netns", "run", "--name", &pair.0, side, "--", program])
-            .args(arguments);
-        command
-    };
-    let mut serve = run("venue", &["serve", "--json", "--config", &path]);
-    let (_venue, started) = Venue::spawn(&mut serve);
     let network = &started["network"];
     if network["udp"] != "xdp" {
         assert_eq!(network["udp"], "gro", "{started}");
@@ -157,13 +161,8 @@ fn orders_come_from_a_queue_of_the_card() {
     }
     assert_eq!(network["xdp_queue"], 0, "{started}");
     let to = started["addresses"]["order_entry_udp"].as_str().unwrap();
-    let load =
-        ["load", "--udp", "10.77.0.1:26404", "--to-udp", to, "--symbols", "AAPL", "--pack", "3"];
-    let load = [&load[..], &["--rate", "5k/s", "--for", "500ms", "--no-floor", "--json"]].concat();
-    let output = run("load", &load).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["unanswered"], 0, "{report}");
+    let load = ["--udp", "10.77.0.1:26404", "--to-udp", to, "--symbols", "AAPL", "--pack", "3"];
+    pair.load(&[&load[..], &["--rate", "5k/s", "--for", "500ms"]].concat());
 }
 
 /// The ladder in a process that is to be killed.

@@ -260,8 +260,8 @@ impl OuchVersion for Ouch42 {
     const DIALECT: Dialect = Dialect::Ouch42;
     /// The note that the session speaks it, and the command.
     const COMMANDS_MAX: usize = 2;
-    /// An order takes some 4 µs: its token is looked up and kept, and its replies are translated.
     const STEPS_MAX: usize = 32;
+    /// An order takes some 4 µs: its token is looked up and kept, and its replies are translated.
     const STEPS_SHARED_MAX: usize = 8;
 
     fn commands(

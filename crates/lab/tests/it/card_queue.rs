@@ -102,6 +102,26 @@ fn what_arrives_is_what_was_sent() {
     });
 }
 
+/// A flood through the queue does not keep what came by the network stack waiting: that is read in one turn of 16.
+#[test]
+fn a_full_queue_does_not_hide_the_socket() {
+    const NAME: &str = "a_full_queue_does_not_hide_the_socket";
+    with_queue(NAME, UdpOptions::default(), |pair, mut udp| {
+        let one = sender(pair);
+        // It takes two frames, and comes before all others.
+        one.send_to(&[b'f'; 1_600], udp.address()).unwrap();
+        for _ in 0..20 * os::BATCH {
+            one.send_to(b"plain", udp.address()).unwrap();
+        }
+        let mut lengths = Vec::new();
+        until("the one in two frames", || {
+            udp.receive(&mut |_, bytes| lengths.push(bytes.len())).unwrap();
+            lengths.contains(&1_600)
+        });
+        assert!(lengths.len() <= 16 * os::BATCH + 1, "{} came before it", lengths.len());
+    });
+}
+
 /// What finds no room in the queue is counted; what comes after arrives.
 #[test]
 fn losses_of_the_queue_are_counted() {

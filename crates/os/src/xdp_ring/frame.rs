@@ -9,7 +9,7 @@ const IP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 /// Version 4, and a header of five words.
 const IP_VERSION: u8 = 0x45;
-const IPPROTO_UDP: u8 = 17;
+const IPPROTO_UDP: u8 = libc::IPPROTO_UDP as u8;
 /// The sum of what has a right checksum.
 const RIGHT: u16 = 0xffff;
 

@@ -5,7 +5,6 @@
 
 use std::{
     io,
-    mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     ptr,
     sync::atomic::{AtomicU32, Ordering},
@@ -13,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use crate::check;
+use crate::{check, socket_option};
 
 /// Bytes of the memory for a frame: a page, which has room for every datagram that order entry takes.
 const CHUNK_LEN: usize = 4096;
@@ -55,17 +54,20 @@ impl FrameSocket {
             flags: 0,
             tx_metadata_len: 0,
         };
-        // SAFETY: the kernel reads the structure, and a number for each ring. It holds the pages of the memory itself, so
-        // that they outlive the mapping where they must.
+        // SAFETY: the structure is that of the option. The kernel holds the pages of the memory itself, so that they outlive
+        // the mapping where they must.
         unsafe {
-            set_option(&socket, libc::XDP_UMEM_REG, &memory)?;
-            set_option(&socket, libc::XDP_UMEM_FILL_RING, &frames)?;
-            set_option(&socket, libc::XDP_UMEM_COMPLETION_RING, &COMPLETIONS)?;
-            set_option(&socket, libc::XDP_RX_RING, &frames)?;
+            socket_option::set(socket.as_fd(), libc::SOL_XDP, libc::XDP_UMEM_REG, &memory)?;
         }
+        let set = |name, number: u32| {
+            socket_option::set_number(socket.as_fd(), libc::SOL_XDP, name, number as libc::c_int)
+        };
+        set(libc::XDP_UMEM_FILL_RING, frames)?;
+        set(libc::XDP_UMEM_COMPLETION_RING, COMPLETIONS)?;
+        set(libc::XDP_RX_RING, frames)?;
         // SAFETY: the structure is integers, for which all bytes are values.
         let offsets: libc::xdp_mmap_offsets =
-            unsafe { option(socket.as_fd(), libc::XDP_MMAP_OFFSETS) }?;
+            unsafe { socket_option::get(socket.as_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS) }?;
         let fill_page = libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t;
         let mut fill = Ring::new(socket.as_fd(), fill_page, &offsets.fr, frames)?;
         let received = Ring::new(socket.as_fd(), libc::XDP_PGOFF_RX_RING, &offsets.rx, frames)?;
@@ -293,42 +295,4 @@ impl Drop for Mapping {
         // SAFETY: it was mapped with this length, and what pointed into it goes with it.
         unsafe { libc::munmap(self.start.cast(), self.len) };
     }
-}
-
-/// # Safety
-/// The kernel reads for this option no more bytes than the value has.
-unsafe fn set_option<T>(socket: &OwnedFd, name: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the value is live and of the length given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            name,
-            ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
-}
-
-/// What the kernel says of a socket of this family.
-///
-/// # Safety
-/// Every pattern of bytes is a value of `T`.
-pub(super) unsafe fn option<T>(socket: BorrowedFd<'_>, name: libc::c_int) -> io::Result<T> {
-    let mut value = MaybeUninit::<T>::zeroed();
-    let mut len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to the value, which is live, and then their number to `len`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            name,
-            value.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    check(result)?;
-    // SAFETY: it was all zeros, the kernel has written to it, and every pattern of bytes is a value.
-    Ok(unsafe { value.assume_init() })
 }
