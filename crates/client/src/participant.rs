@@ -76,7 +76,7 @@ pub enum ClientError {
     #[error("the venue closed the connection")]
     Closed,
     /// The replies over UDP do not belong together.
-    #[error("the replies do not belong together")]
+    #[error("the replies do not form one stream")]
     Replies(#[source] moldudp64::ReceiveError),
     /// The venue rejected the login.
     #[error("login rejected: {0}")]
@@ -85,7 +85,7 @@ pub enum ClientError {
     #[error("not logged in")]
     NotLoggedIn,
     /// More waits to be written than may; try again after the next turn.
-    #[error("the venue does not take what is sent")]
+    #[error("the venue does not read: too many bytes wait to be sent")]
     Full,
     /// The message is longer than a packet of this client may be.
     #[error("a message of {0} bytes is too long")]

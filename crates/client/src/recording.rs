@@ -71,7 +71,7 @@ impl Format {
 
 fn without_parquet() -> io::Error {
     let what = "this program is built without Parquet; build it with `cargo build --release --features parquet`, or \
-                write a .csv file, of which DuckDB makes a Parquet file";
+                write a .csv file, which DuckDB converts to Parquet";
     io::Error::new(io::ErrorKind::Unsupported, what)
 }
 

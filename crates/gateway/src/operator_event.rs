@@ -286,10 +286,7 @@ impl fmt::Display for OperatorEvent {
                 )
             }
             Self::ExcessDatagrams { username, address } => {
-                write!(
-                    f,
-                    "datagram of {username} from {address} dropped: 512 KiB of it wait already"
-                )
+                write!(f, "datagram of {username} from {address} dropped: 512 KiB wait already")
             }
             Self::DatagramTooLong { address } => {
                 write!(f, "datagram from {address} dropped: it is longer than 2,048 bytes")
@@ -312,7 +309,7 @@ impl fmt::Display for CloseReason {
             ),
             Self::Slow => write!(f, "closed: took no bytes for too long (slow_client_timeout)"),
             Self::FellBehind => {
-                write!(f, "closed: the replies it has to be sent are no longer kept (reply_store)")
+                write!(f, "closed: its next replies are no longer kept (reply_store)")
             }
             Self::TooManyMalformed => write!(f, "closed: too many malformed messages"),
             Self::Violation(violation) => write!(f, "protocol error: {violation}"),
@@ -336,7 +333,7 @@ impl fmt::Display for LoginFault {
         match self {
             Self::Credentials => write!(f, "wrong user name or password"),
             Self::Paused(username) => {
-                write!(f, "too many wrong passwords for {username} from there of late")
+                write!(f, "too many recent wrong passwords for {username} from there")
             }
             Self::Blocked(username) => write!(f, "{username} is blocked: it sent too much"),
             Self::NoSuchSession => write!(f, "there is no session of that name"),

@@ -54,12 +54,12 @@ impl fmt::Display for PasswordHashError {
         match self {
             Self::Format(error) => write!(
                 f,
-                "the password begins as an argon2 hash and is none ({error}): `damrak password` makes one"
+                "the password looks like an argon2 hash and is invalid ({error}): `damrak password` makes one"
             ),
             Self::Costs { memory_kib, passes, lanes } => write!(
                 f,
                 "the argon2 hash takes m={memory_kib} KiB, t={passes} passes and p={lanes} lanes: at most {MEMORY_KIB_MAX} \
-                 KiB, {WORK_KIB_MAX} KiB times passes, and {LANES_MAX} lanes; `damrak password` makes one that is not so slow"
+                 KiB, {WORK_KIB_MAX} KiB times passes, and {LANES_MAX} lanes; `damrak password` makes a faster one"
             ),
         }
     }
@@ -224,7 +224,10 @@ mod tests {
             "$argon2x$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA",
         ] {
             let error = error(text);
-            assert!(error.contains("is none (") && error.contains("`damrak password`"), "{error}");
+            assert!(
+                error.contains("is invalid (") && error.contains("`damrak password`"),
+                "{error}"
+            );
         }
         for costs in ["m=262145,t=1,p=1", "m=262144,t=5,p=1", "m=1024,t=1,p=17"] {
             let error =

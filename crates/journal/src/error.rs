@@ -368,7 +368,7 @@ impl DamageKind {
             }
             Self::WatermarkMissing | Self::WatermarkDamaged | Self::WatermarkForeign { .. } => {
                 "restore it from a copy of the folder, or accept the records that are there with \
-                 `damrak journal cut`; a backup that was interrupted has none: make it again"
+                 `damrak journal cut`; an interrupted backup has no watermark: make it again"
                     .to_owned()
             }
             _ => format!(

@@ -236,7 +236,7 @@ pub enum SnapshotFault {
     #[error("format version {0}, this build reads version {SNAPSHOT_VERSION}")]
     Version(u32),
     /// It is of another journal.
-    #[error("made of journal {found:016x}, this is journal {expected:016x}")]
+    #[error("made from journal {found:016x}, this is journal {expected:016x}")]
     Foreign {
         /// This one.
         expected: u64,
@@ -244,7 +244,7 @@ pub enum SnapshotFault {
         found: u64,
     },
     /// It has another sequence than its name says.
-    #[error("made at sequence {0}, the file name says otherwise")]
+    #[error("made at sequence {0}, but the file name has another sequence")]
     Misnamed(u64),
     /// A section does not verify, or is in the wrong place.
     #[error("a section is damaged")]

@@ -87,7 +87,7 @@ pub fn run(
         // Without it the figures would be of the scheduler, so it is tried first.
         let tried = thread::spawn(os::run_in_idle_time).join().expect("it does not panic");
         tried.map_err(|error| {
-            refused("have attackers yield to the venue", error).hint("`--short` does without")
+            refused("have attackers yield to the venue", error).hint("`--short` does not need it")
         })?;
     }
     // The venue and the clients inherit the cores of this thread.
@@ -239,7 +239,7 @@ fn one_run(
     });
     kept_busy.map_err(|error| {
         Failure::environment(format!("cannot keep the cores busy in quiet: {error}"))
-            .hint("`--short` does without")
+            .hint("`--short` does not need it")
     })?;
     outcome.memory_bytes_max = memory(&venue, "VmHWM:");
     outcome.venue_ended = venue.kill().err().map(|failure| failure.what);

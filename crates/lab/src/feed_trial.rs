@@ -327,7 +327,7 @@ impl FeedTrial {
             let LossCounts { lost, repeated, reordered, .. } = it.network;
             if lost == 0 || repeated == 0 || reordered == 0 || it.received.messages.gaps == 0 {
                 failures.push(format!(
-                    "{}: the network did too little to it: {lost} lost, {repeated} repeated, {reordered} reordered",
+                    "{}: the network disturbed it too little: {lost} lost, {repeated} repeated, {reordered} reordered",
                     it.name
                 ));
             }

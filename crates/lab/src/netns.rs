@@ -312,7 +312,7 @@ pub(crate) fn use_cores(cores: &[usize]) -> Result<(), Failure> {
     os::pin_to_cores(cores).map_err(|error| failed(error.to_string()))?;
     let allowed = os::allowed_cores().map_err(|error| failed(error.to_string()))?;
     match cores.iter().find(|core| !allowed.contains(core)) {
-        Some(core) => Err(failed(format!("core {core} is not there for this process"))),
+        Some(core) => Err(failed(format!("this process may not use core {core}"))),
         None => Ok(()),
     }
 }
@@ -334,7 +334,7 @@ fn require() -> Result<(), Failure> {
     }
     let (what, remedies): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
     Err(Failure::environment(format!(
-        "network namespaces need what is not here: {}",
+        "network namespaces need what this system lacks: {}",
         what.join(", ")
     ))
     .hint(remedies.join("; ")))

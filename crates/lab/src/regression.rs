@@ -202,7 +202,7 @@ fn highest_rate(
         search.tried(passes);
     }
     search.best().ok_or_else(|| {
-        Failure::runtime("at no rate does the first layout keep up without a drop")
+        Failure::runtime("the first layout keeps up without a drop at no rate")
             .hint("is the machine busy? --rate names a rate")
     })
 }

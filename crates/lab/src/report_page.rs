@@ -59,7 +59,7 @@ pub enum ReportError {
     #[error("{}: the schema is {found}, not {RUN_SCHEMA}, {RUNS_SCHEMA} or {ORIGINS_SCHEMA}", path.display())]
     Schema { path: PathBuf, found: String },
     #[error(
-        "{} has no counts of latencies: it is no file of `damrak load --out`",
+        "{} has no counts of latencies: it is not a file of `damrak load --out`",
         path.display()
     )]
     Counts { path: PathBuf },

@@ -125,7 +125,7 @@ pub struct LayoutConfig {
     pub threads: Layout,
     /// What an idle thread does: `adaptive` (default), `spin`, `yield`, `backoff`.
     pub wait: Wait,
-    /// If one input in 256 is followed through the agents, for the times of stages. Default true.
+    /// Whether one input in 256 is followed through the agents, for the times of stages. Default true.
     pub stage_times: bool,
 }
 
@@ -320,8 +320,8 @@ impl Config {
         let core = self.network.sqpoll_core;
         match groups.iter().find(|group| core.is_some() && group.core == core) {
             Some(group) => Err(format!(
-                "network.sqpoll_core is the core of `{group}` in layout.threads: the thread of the kernel takes all of its \
-                 core, so it needs another"
+                "network.sqpoll_core is the core of `{group}` in layout.threads: the thread of the kernel takes a whole \
+                 core, so give it another"
             )),
             None => Ok(()),
         }
@@ -357,8 +357,8 @@ impl Config {
         };
         (!plain.is_empty()).then(|| {
             format!(
-                "the passwords of {first}{more} stand in the configuration as they are, and its readers can log in; `damrak \
-                 password` makes argon2 hashes to put in their places"
+                "the passwords of {first}{more} are plain text in the configuration, and its readers can log in; `damrak \
+                 password` makes argon2 hashes to replace them"
             )
         })
     }
@@ -433,15 +433,18 @@ mod tests {
             config.unwrap().plain_passwords_note().unwrap_or_default()
         };
         assert_eq!(note(HASH, HASH), "");
-        assert!(note("plain", "plain").starts_with("the passwords of bob, sue stand in"));
-        assert!(note(HASH, "plain").contains("passwords of sue stand"));
+        assert!(note("plain", "plain").starts_with("the passwords of bob, sue are plain text"));
+        assert!(note(HASH, "plain").contains("passwords of sue are plain text"));
         assert_eq!(Config::default().plain_passwords_note(), None, "those of the examples");
         let cut = &HASH[..HASH.len() - 23];
         assert!(
-            failure(&text(cut, HASH)).contains("venue.toml: participant BOB: the password begins")
+            failure(&text(cut, HASH))
+                .contains("venue.toml: participant BOB: the password looks like")
         );
         let of_subscriber = failure(&text(HASH, cut));
-        assert!(of_subscriber.contains("market_data.subscribers: \"sue\": the password begins"));
+        assert!(
+            of_subscriber.contains("market_data.subscribers: \"sue\": the password looks like")
+        );
         let costly = HASH.replace("m=8", "m=300000");
         assert!(
             failure(&text(&costly, HASH))

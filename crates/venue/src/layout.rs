@@ -311,7 +311,7 @@ impl Layout {
         let Self::Groups(groups) = self else { return Ok(()) };
         let named: Vec<_> = groups.iter().flat_map(|group| &group.agents).collect();
         if let Some(other) = named.iter().find(|name| !agents.contains(name)) {
-            return Err(format!("there is no {other} here, only {}", list(agents)));
+            return Err(format!("there is no agent {other} here; there are {}", list(agents)));
         }
         match agents.iter().find(|agent| !named.contains(agent)) {
             Some(missing) => Err(format!("{missing} is in no group")),
@@ -578,7 +578,10 @@ mod tests {
             ("both", "`both` is neither a layout (auto, single, engine-alone,"),
             ("source|source", "source is in two groups"),
             ("source+sequencer", "journaler is in no group"),
-            ("source+order-entry", "there is no order-entry here, only source, sequencer,"),
+            (
+                "source+order-entry",
+                "there is no agent order-entry here; there are source, sequencer,",
+            ),
             ("source@x", "`x` is not the number of a core"),
             ("source:sleep", "`sleep` is not a way to wait"),
         ] {

@@ -345,8 +345,7 @@ impl ReplyFileWriter {
                 break;
             }
             let Some((oldest, oldest_bytes)) = files.pop_front() else {
-                let why =
-                    format!("{free} bytes are free, and journal.free_min leaves none of them");
+                let why = format!("{free} bytes are free: not enough besides journal.free_min");
                 return Err(io::Error::new(ErrorKind::StorageFull, why));
             };
             self.index.lock().remove(|place| place.file == oldest);

@@ -127,8 +127,8 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     if ahead_ns > 0 {
         sockets.notices.push(format!(
             "the machine's clock is {:.3} s behind the journal: venue time goes on from the journal's \
-             last input, at the usual pace, and stays ahead until a restart after the clock was set \
-             right; expiries and the schedule follow venue time",
+             last input, at the usual pace, and stays ahead until the clock is corrected and the \
+             venue restarted; expiries and the schedule follow venue time",
             ahead_ns as f64 / 1e9
         ));
     }

@@ -152,9 +152,9 @@ impl fmt::Display for Unusable {
             Self::State(error) => write!(f, "{error}"),
             Self::Archive(error) => write!(f, "{error}"),
             Self::Code(code) => {
-                write!(f, "section {code} is not known here, or comes where it cannot")
+                write!(f, "section {code} is not known here, or is in the wrong place")
             }
-            Self::Sequence(sequence) => write!(f, "the state in it is that after {sequence}"),
+            Self::Sequence(sequence) => write!(f, "its state is that after sequence {sequence}"),
         }
     }
 }

@@ -332,7 +332,7 @@ fn xdp_remedy(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::InvalidInput => "`ethtool -l` says how many queues the card has",
         io::ErrorKind::Unsupported => {
-            "it needs Linux 5.9 and a card whose driver has XDP, which loopback has not"
+            "it needs Linux 5.9 and a card whose driver has XDP; loopback has none"
         }
         _ => {
             "docs/notes/datagrams.md says what it needs; where memory is missing, raise `ulimit -l`"

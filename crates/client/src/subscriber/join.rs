@@ -488,7 +488,7 @@ impl<T: Read + Write> TcpFeed<T> {
         });
         if let Some(number) = other {
             return Err(FeedSubscriberError::Ended(format!(
-                "it goes on with message {number}, and {next} was asked for"
+                "it continues with message {number}, but {next} was requested"
             )));
         }
         if let ClientState::Rejected(reason) = client.state() {

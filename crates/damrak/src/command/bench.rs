@@ -97,11 +97,11 @@ struct BookArguments {
 
 /// Measure the cost of the journal, and a bare loop that does the same writes.
 ///
-/// In one run and in turns: a loop that writes blocks into a file of zeros, each on the disk before
-/// the next, and the journal's writer under `synced` with batches as long; by the page cache and
-/// `fdatasync`, and past it by `O_DIRECT|O_DSYNC`, by a blocking call and by io_uring. Then what a
-/// record costs under `written`, the journaler's thread and the core's, and how fast a journal is
-/// read and verified.
+/// Two writers take turns in one run: a loop that writes blocks into a file of zeros, each on the disk
+/// before the next, and the journal's writer under `synced` with batches of the same length. Both write
+/// through the page cache with `fdatasync`, and past it with `O_DIRECT|O_DSYNC`, each by a blocking call
+/// and by io_uring. Then come the cost of a record under `written`, on the journaler's thread and on the
+/// core's, and the speed of reading and verifying a journal.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench journal\n  \
     damrak bench journal --folder /mnt/fast/bench --commits 2000 --json")]
@@ -140,7 +140,7 @@ struct PipelineArguments {
     /// Runs of each layout; layouts take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
-    /// New orders of the generated file; 3 cancels for 10 of them come on top.
+    /// New orders of the generated file; it has 3 cancels more for each 10 orders.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     orders: u64,
     /// Seed of the generated file.
@@ -290,7 +290,7 @@ fn book(arguments: &BookArguments) -> Result<(), Failure> {
     } else {
         print_line(&format!(
             "ns an operation is CPU time of one thread, best and median of {} runs; percentiles are \
-             wall time,\neach with about {timer_ns} ns for the timer; least is of the shortest of up to five \
+             wall time,\neach with about {timer_ns} ns for the timer; least takes the shortest of up to five \
              runs of each operation. {}",
             options.runs,
             machine(&environment)

@@ -63,9 +63,9 @@ pub struct Arguments {
 enum Verb {
     #[command(flatten)]
     Core(OperatorVerb),
-    /// Inject faults into a session, for those who test their own systems; without options show what is on.
+    /// Inject faults into a session, to test client systems; without options show the active faults.
     ///
-    /// Nothing of it is in the journal but the rejects, and a restart ends it all. Sessions with a login only.
+    /// The journal has only the rejects, and a restart ends all faults. Only for sessions with a login.
     Fault(FaultRequest),
 }
 

@@ -17,8 +17,8 @@ use super::{
 
 /// Examine the machine: cores, clocks, memory, network, rights.
 ///
-/// Each setting is printed with what was found, what is wanted, what is lost without it, and the command to
-/// get it. Nothing is changed. Exit code 3 if the venue could not start as configured. docs/doctor.md
+/// Prints for each setting the value found, the value wanted, what is lost without it, and the command to
+/// set it. Changes nothing. Exit code 3 if the venue could not start as configured. docs/doctor.md
 /// explains each setting.
 #[derive(Debug, Args)]
 #[command(
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// The configuration of the venue that will run here; docs/configuration.md has every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print a shell script of the commands that improve what is not good.
+    /// Print a shell script of the commands that improve the settings that are not good.
     #[arg(long, conflicts_with = "json")]
     fix_script: bool,
     /// Print one JSON object.

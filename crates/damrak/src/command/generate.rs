@@ -15,7 +15,7 @@ use venue::failure::Failure;
 /// Write an order file from a seed.
 ///
 /// The same profile, seed and number of orders give the same rows on every machine. Profiles:
-/// `origin` (one instrument, a deep and wide book, 3 cancels for 10 orders, sellers run dry), `calm`
+/// `origin` (one instrument, a deep and wide book, 3 cancels for 10 orders, sellers run out), `calm`
 /// (one instrument, a narrow book, no rejects), `many` (a hundred instruments, every action and order
 /// type), `contingent` (as `many`, with stop, pegged, iceberg and linked orders). docs/order-files.md has the
 /// columns.

@@ -51,7 +51,7 @@ enum What {
 /// Each attack has a venue of its own in a child process. A client over TCP and one over UDP send it
 /// 200 requests a second each, first in quiet, then during the attack, and until the venue serves a
 /// newcomer again. Latency counts from the time at which a request was due. Exit code 4 if a limit is
-/// passed: p50 within 3 times quiet (or 500 us), p99 within 5 times (or 5 ms), every request over TCP
+/// exceeded: p50 within 3 times quiet (or 500 us), p99 within 5 times (or 5 ms), every request over TCP
 /// answered, every newcomer served, service within 1 s of the attack's end, memory within 512 MiB,
 /// and no more bytes in the journal than messages with an effect explain. docs/attacks.md has more.
 #[derive(Debug, Args)]
@@ -63,17 +63,17 @@ struct AttackArguments {
     /// Only these attacks, comma-separated.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// List the attacks, what each does, and what has to bound it.
+    /// List the attacks, with what each does and the bound that must contain it.
     #[arg(long)]
     list: bool,
-    /// A second for each attack and a fifth of one before, with a tenth of the orders; latency is not judged, and service may
-    /// take 10 s to return.
+    /// One second for each attack and a fifth of a second of quiet before it, with a tenth of the orders; latency is not
+    /// judged, and service may take 10 s to return.
     #[arg(long)]
     short: bool,
     /// Duration of the quiet stage and of the attack [default: 5, with --short 1].
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
-    /// Runs of each attack: latency is that of the median ratio, the rest the worst.
+    /// Runs of each attack: latency is that of the run with the median ratio, other figures are the worst of all runs.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
     /// Folder for the files; those of an earlier run are removed.
@@ -174,7 +174,7 @@ fn attack_venues(arguments: &AttackArguments) -> Result<(), Failure> {
         return Ok(());
     }
     let count = counted(failed.len() as u64, "attack");
-    Err(Failure::verification(format!("{count} passed a limit: {}", failed.join(", ")))
+    Err(Failure::verification(format!("{count} exceeded a limit: {}", failed.join(", ")))
         .hint("docs/attacks.md says how to read the figures"))
 }
 

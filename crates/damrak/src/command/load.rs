@@ -104,17 +104,17 @@ pub struct Arguments {
     /// throttle.messages_per_second, 100,000 by default.
     #[arg(long)]
     rate: Option<LoadRate>,
-    /// Search for the highest rate that meets --slo, from --rate on: it doubles until a run fails, then
-    /// halves what is left, down to 5 %. Each run lasts for the time of --for.
+    /// Search for the highest rate that meets --slo, from --rate on: the rate doubles until a run fails, then
+    /// the search halves the interval, down to 5 %. Each run lasts for the time of --for.
     #[arg(long, requires = "slo", conflicts_with = "closed_loop")]
     find_max: bool,
     /// Requests that are due at the same time; the rate stays as it is.
     #[arg(long, value_name = "N", default_value_t = 1)]
     burst: u64,
-    /// The venue's admin API (admin.address), to ask how long orders took from stage to stage inside the venue.
+    /// The venue's admin API (admin.address), for the times of orders from stage to stage inside the venue.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
-    /// Ask the kernel when packets left and arrived (SO_TIMESTAMPING, over TCP), and count latency from packet to packet
+    /// Ask the kernel when packets left and arrived (SO_TIMESTAMPING, over TCP), and measure latency from packet to packet
     /// beside that of this program. With --out the times of each request are in order-to-ack.csv.
     #[arg(long, conflicts_with = "udp")]
     packet_times: bool,
@@ -147,16 +147,16 @@ pub struct Arguments {
     /// The instruments of --replay.
     #[arg(long, value_name = "FILE", requires = "replay")]
     instruments: Option<PathBuf>,
-    /// Send --replay so many times as fast as it was recorded, like 0.5 or 10.
+    /// Send --replay at a multiple of the recorded speed, like 0.5 or 10.
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed, requires = "replay", conflicts_with_all = ["closed_loop", "rate"])]
     speed: f64,
     /// Closed loop instead: each session keeps this many requests without an answer, and sends the next
-    /// when one is answered. --rate and --poisson have no effect. It finds what a venue takes, and hides
-    /// stalls, so all its results are labelled.
+    /// when one is answered. --rate and --poisson have no effect. It finds the throughput of a venue, and
+    /// hides stalls, so all its results are labelled.
     #[arg(long, value_name = "N", conflicts_with_all = ["rate", "poisson"])]
     closed_loop: Option<usize>,
-    /// Requests of a session that may be without an answer; beyond it requests are sent late, and a
-    /// warning says for how long that held.
+    /// The most requests of a session without an answer; beyond this requests are sent late, and a
+    /// warning says for how much of the time.
     #[arg(long, value_name = "N", default_value_t = OUTSTANDING_MAX_DEFAULT)]
     outstanding_max: usize,
     /// Objectives that the run must meet, or exit code 5: p99<200us, max<5ms, loss==0, late<1%,

@@ -7,12 +7,12 @@ use venue::failure::Failure;
 
 use super::output::print_line;
 
-/// Print the argon2 hash of a password, to stand in its place in the configuration.
+/// Print the argon2 hash of a password, to replace it in the configuration.
 ///
 /// The password is the first line of standard input; at a terminal it is asked for twice and not shown. It is never an
-/// argument, which others could read. The hash (argon2id, 19 MiB, 2 passes, a salt of its own) goes where the password would:
-/// `password = "$argon2id$..."` in `[[participants]]` or `[[market_data.subscribers]]`. Upper and lower case are alike in a
-/// login, so a hash that another program makes must be that of the password in upper case.
+/// argument, since other users could read that. The hash (argon2id, 19 MiB, 2 passes, a salt of its own) goes where the
+/// password would: `password = "$argon2id$..."` in `[[participants]]` or `[[market_data.subscribers]]`. A login ignores
+/// case, so a hash that another program makes must be that of the password in upper case.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  damrak password\n  pass show venue/user01 | damrak password")]
 pub struct Arguments {}
@@ -23,7 +23,7 @@ pub fn run(_: &Arguments) -> Result<(), Failure> {
     let password = if io::stdin().is_terminal() {
         let first = ask("Password: ").map_err(failed)?;
         if ask("Again: ").map_err(failed)? != first {
-            return Err(Failure::usage("the two passwords differ: nothing was made"));
+            return Err(Failure::usage("the two passwords differ: no hash was made"));
         }
         first
     } else {

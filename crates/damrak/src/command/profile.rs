@@ -16,8 +16,8 @@ use super::output::{duration, grouped, print_json, print_line};
 
 /// Show where the time of a venue goes: CPU, switches, faults and memory, system calls, samples of the stack.
 ///
-/// Each step has a venue of its own in a child process, under a load that waits for its answers. The first step has nothing
-/// beside it and gives throughput, latency and what /proc shows; then come strace(1), perf-stat(1) and perf-record(1). A
+/// Each step has a venue of its own in a child process, under a load that waits for its answers. The first step runs
+/// without a tool and gives throughput, latency and the figures of /proc; then come strace(1), perf-stat(1) and perf-record(1). A
 /// step that this machine cannot do is skipped and says why. docs/profile.md explains the figures.
 #[derive(Debug, Args)]
 #[command(
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// What is profiled.
     #[arg(value_enum)]
     subject: SubjectName,
-    /// How long each step looks.
+    /// How long each step lasts.
     #[arg(long = "for", value_name = "TIME", default_value = "2s")]
     duration: Span,
     /// Folder for the files of the tools.
@@ -51,7 +51,7 @@ enum SubjectName {
     Feed,
     /// Order entry over UDP with a thread for each agent.
     Pipeline,
-    /// What it costs that a venue follows orders through its stages: ten pairs of runs with and without, and instructions
+    /// The cost of following orders through the stages of a venue: ten pairs of runs with and without it, and instructions
     /// by callgrind.
     Stages,
 }

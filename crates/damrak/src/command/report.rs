@@ -31,7 +31,7 @@ pub struct Arguments {
     /// The page.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
-    /// A picture of the page's beginning as well; needs Chromium.
+    /// Also write a picture of the top of the page; needs Chromium.
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
 }

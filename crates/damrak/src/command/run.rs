@@ -113,7 +113,7 @@ pub(super) fn layout(text: &str) -> Result<Layout, String> {
 /// Runs `damrak run`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.rounding == Rounding::Origin && arguments.balances.is_none() {
-        return Err(Failure::usage("--rounding is about balances, and there is no --balances"));
+        return Err(Failure::usage("--rounding origin concerns balances: give --balances"));
     }
     memory::keep_ready().map_err(Failure::environment)?;
     let journal = JournalFolder::of(arguments.journal.as_deref());

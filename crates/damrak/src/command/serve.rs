@@ -58,13 +58,13 @@ pub struct Arguments {
     /// Stop when standard input ends: for a program that starts a venue and must not outlive it.
     #[arg(long)]
     until_stdin_ends: bool,
-    /// Write notices on standard error like this. Default: log.format of the configuration.
+    /// Format of the notices on standard error. Default: log.format of the configuration.
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
-    /// Leave out less important notices. Default: log.level of the configuration.
+    /// Leave out notices below this level. Default: log.level of the configuration.
     #[arg(long, value_enum, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
-    /// Check the configuration, and if this machine has enough for it, and stop. Exit code 3 if not.
+    /// Check the configuration and whether this machine has enough resources for it, then stop. Exit code 3 if it has not.
     #[arg(long)]
     check: bool,
 }

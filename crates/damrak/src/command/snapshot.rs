@@ -55,7 +55,7 @@ struct Make {
     from_the_first: bool,
 }
 
-/// List the snapshots of a folder, the newest first, by what they say of themselves.
+/// List the snapshots of a folder, the newest first, by their headers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak snapshot list damrak-data\n  \
                         damrak snapshot list damrak-data --json")]
@@ -286,9 +286,9 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     match bad {
         0 => Ok(()),
         1 => Err(Failure::verification("a snapshot cannot be used")
-            .hint("a start passes it over; remove the file once an older or newer one is whole")),
+            .hint("a start ignores it; remove the file once an older or newer one is whole")),
         bad => Err(Failure::verification(format!("{bad} snapshots cannot be used"))
-            .hint("a start passes them over; `damrak snapshot make` makes a new one")),
+            .hint("a start ignores them; `damrak snapshot make` makes a new one")),
     }
 }
 

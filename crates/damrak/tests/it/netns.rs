@@ -99,7 +99,7 @@ fn load_and_venue_have_a_side_each() {
     let name = &pair.0;
     let again = netns(&["up", "--name", name]);
     assert_eq!(again.status.code(), Some(1));
-    assert!(stderr(&again).contains("is there already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("exists already"), "{}", stderr(&again));
     let shown: Value = serde_json::from_slice(&netns(&["show", "--json"]).stdout).unwrap();
     let shown = shown["pairs"].as_array().unwrap().iter().find(|it| it["name"] == **name).unwrap();
     assert_eq!(shown["venue"]["address"], "10.77.0.2");

@@ -392,7 +392,7 @@ fn errors_name_the_row() {
     );
     let (code, printed) = damrak(&["--rounding", "origin"]);
     assert_eq!(code, Some(2), "{printed}");
-    assert!(printed.contains("there is no --balances"), "{printed}");
+    assert!(printed.contains("give --balances"), "{printed}");
     let (code, printed) = damrak(&["--layout", "both"]);
     assert_eq!(code, Some(2), "{printed}");
     let (code, printed) = damrak(&["--balances", "there/is/none"]);

@@ -113,7 +113,7 @@ fn a_password_is_hashed() {
     assert!(checked.status.success() && !said.contains("note: "), "{said} {}", stderr(&checked));
     let plain = check("Secret1");
     let said = String::from_utf8_lossy(&plain.stdout);
-    assert!(said.contains("note: the passwords of bob stand in the configuration"), "{said}");
+    assert!(said.contains("note: the passwords of bob are plain text"), "{said}");
     assert_eq!(hash_of("elevenchars\n").status.code(), Some(2));
     assert_eq!(damrak(&["password", "Secret1"]).status.code(), Some(2));
 }

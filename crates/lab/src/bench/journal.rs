@@ -80,7 +80,7 @@ pub fn measure(
     let mut skipped = Vec::new();
     for method in Method::ALL {
         if let Err(error) = Folder::probe(folder, method) {
-            skipped.push(format!("{}: this folder cannot be written so: {error}", method.as_str()));
+            skipped.push(format!("{}: not possible in this folder: {error}", method.as_str()));
             continue;
         }
         for (batch_bytes, records) in RECORDS_PER_BATCH {

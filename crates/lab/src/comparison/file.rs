@@ -32,9 +32,9 @@ pub enum FlowFileError {
     Magic,
     #[error("unknown format version {0}; this program reads version 1")]
     Version(u32),
-    #[error("the header says {field} = {value}, which cannot be")]
+    #[error("the header says {field} = {value}, which is not valid")]
     Header { field: &'static str, value: u64 },
-    #[error("operation {index} at byte {offset}: {field} = {value} cannot be")]
+    #[error("operation {index} at byte {offset}: {field} = {value} is not valid")]
     Operation {
         /// Which operation, from 0.
         index: u64,

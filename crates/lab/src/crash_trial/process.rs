@@ -143,7 +143,7 @@ impl VenueProcess {
         if status.success() {
             Ok(())
         } else {
-            Err(Failure::runtime(format!("the venue did not stop well: {status}")))
+            Err(Failure::runtime(format!("the venue stopped with an error: {status}")))
         }
     }
 

@@ -121,7 +121,7 @@ fn usable_cores(files: &SystemFiles, needs: &Needs) -> Finding {
         "cores",
         wanted,
         found,
-        "threads share cores: the tails of latency are those of the scheduler",
+        "threads share cores: the scheduler causes the tails of latency",
         Remedy::Advice(
             "choose a layout with fewer threads (layout.threads), or a machine with more cores"
                 .into(),
@@ -254,7 +254,7 @@ fn steal(files: &SystemFiles, _: &Needs) -> Finding {
         "steal",
         format!("below {STEAL_PERCENT_MAX:.0} %"),
         found,
-        "the hypervisor runs other guests meanwhile: tails are theirs",
+        "the hypervisor runs other guests in that time: they cause the tails",
         Remedy::Advice("use a machine with dedicated cores".into()),
     )
 }
@@ -344,7 +344,7 @@ fn locked_memory(files: &SystemFiles, _: &Needs) -> Finding {
         "locked memory",
         format!("{} or more", bytes(LOCKED_BYTES)),
         found.map(|limit| (limit >= LOCKED_BYTES, bytes(limit))),
-        "older kernels refuse large rings of io_uring, and perf its buffers",
+        "older kernels refuse large rings of io_uring and buffers of perf",
         Remedy::Advice(
             "LimitMEMLOCK=infinity in the systemd unit, or `memlock unlimited` in \
              /etc/security/limits.conf"
@@ -362,7 +362,7 @@ fn swap(files: &SystemFiles, _: &Needs) -> Finding {
         "swap",
         "none",
         found,
-        "a page of the venue that was written out costs a read of the disk",
+        "a page of the venue that was swapped out costs a read from disk",
         Remedy::Command("swapoff -a".into()),
     )
 }

@@ -75,7 +75,7 @@ impl LoadReport {
             ),
             LoadLimit::Venue => format!(
                 "the venue was the limit: it answered {answered}; {outstanding} requests had no answer \
-                 when sending ended, and for {} of the time no connection took one that was due",
+                 when sending ended, and for {} of the time no connection took a due request",
                 share(seen.held_by_connection_ns + seen.held_by_outstanding_max_ns)
             ),
             LoadLimit::Machine => format!(
@@ -135,7 +135,7 @@ impl LoadReport {
         if seen.held_by_outstanding_max_ns > 0 && self.pacing == super::Loop::Open {
             warnings.push(format!(
                 "a session had its {} requests without an answer (--outstanding-max) for {} of the time: \
-                 as long, the loop was not open",
+                 the loop was not open then",
                 grouped(self.outstanding_max as u64),
                 percent(seen.held_by_outstanding_max_ns, seen.sending_ns)
             ));

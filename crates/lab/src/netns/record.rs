@@ -121,7 +121,7 @@ impl Records {
         let removed = fs::remove_file(&draft);
         match linked {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(Failure::runtime(format!("the pair {name} is there already"))
+                Err(Failure::runtime(format!("the pair {name} exists already"))
                     .hint(format!("take it down, `damrak lab netns down {name}`, or use it")))
             }
             other => other.and(removed).map_err(|error| unusable(&draft, &error)),
@@ -201,7 +201,7 @@ mod tests {
         assert!(records.all().unwrap().is_empty());
         let mut one = record("one", false);
         records.add(&one).unwrap();
-        assert!(records.add(&one).unwrap_err().to_string().contains("the pair one is there"));
+        assert!(records.add(&one).unwrap_err().to_string().contains("the pair one exists already"));
         one.is_up = true;
         records.replace(&one).unwrap();
         records.add(&record("another", true)).unwrap();

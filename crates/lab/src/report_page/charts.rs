@@ -149,8 +149,8 @@ fn over_time(results: &[LoadResult]) -> Chart {
         id: "over-time".into(),
         title: "Latency over time".into(),
         explanation:
-            "Percentiles of each interval: what grows over time is a queue, what comes back is a \
-                      disturbance."
+            "Percentiles of each interval: one that grows over time is a queue, one that falls \
+                      back is a disturbance."
                 .into(),
         height: 360,
         data,

@@ -75,8 +75,8 @@ fn broken_files_are_refused() {
         read(&[whole.as_slice(), &[0]].concat()),
         "the file goes on after its 10020 operations"
     );
-    assert_eq!(changed(15, 1), "the header says operations = 20, which cannot be");
-    assert_eq!(changed(64 + 32 + 27, 2), "operation 1 at byte 96: side = 2 cannot be");
-    assert_eq!(changed(64 + 26, 7), "operation 0 at byte 64: operation = 7 cannot be");
+    assert_eq!(changed(15, 1), "the header says operations = 20, which is not valid");
+    assert_eq!(changed(64 + 32 + 27, 2), "operation 1 at byte 96: side = 2 is not valid");
+    assert_eq!(changed(64 + 26, 7), "operation 0 at byte 64: operation = 7 is not valid");
     assert!(changed(64 + 15, 0x80).contains("operation 0 at byte 64: price = -"));
 }

@@ -232,7 +232,7 @@ impl Disk {
                 let (sequence, hash) = (recovery.engine.sequence().0, recovery.engine.state_hash());
                 if hashes.get(&sequence) != Some(&hash) {
                     return Err(format!(
-                        "a damaged disk gives a state at sequence {sequence} that never was"
+                        "a damaged disk gives a state at sequence {sequence} that never existed"
                     ));
                 }
                 let last = all.last().map_or(0, |entry| entry.0);

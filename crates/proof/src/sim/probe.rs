@@ -130,8 +130,8 @@ impl Growth {
         let others_max = lives * no_effect_burst + seconds * no_effect_per_second + effects;
         if self.orders > orders_max || self.others > others_max {
             return Err(format!(
-                "the attacker has {} orders and {} other messages in the journal, and {orders_max} \
-                 and {others_max} at most may be",
+                "the attacker has {} orders and {} other messages in the journal: the most allowed \
+                 are {orders_max} and {others_max}",
                 self.orders, self.others
             ));
         }

@@ -478,7 +478,7 @@ impl World {
             ("requesters", feed.requesters_kept, gateway::REQUESTERS_MAX as u64),
         ] {
             if held > bound {
-                return Err(format!("the gateways hold {held} {what}, and {bound} at most may be"));
+                return Err(format!("the gateways hold {held} {what}: the most allowed is {bound}"));
             }
         }
         Ok(())
@@ -546,7 +546,7 @@ impl World {
             Stopped::Killed(name) | Stopped::Torn(name) => name,
             Stopped::Failed(what) => {
                 if !self.disk.may_fail() {
-                    return Err(format!("an agent failed, though its disk is well: {what}"));
+                    return Err(format!("an agent failed, though its disk has no fault: {what}"));
                 }
                 what.split(':').next().unwrap_or_default().to_owned()
             }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
     /// Where it listens for HTTP, `127.0.0.1:26480` for example; port 0 takes a free one. Default
-    /// nowhere. Questions need no key: an address that others reach is an error unless `anybody` is
+    /// nowhere. Queries need no key: an address that other machines reach is an error unless `anybody` is
     /// true.
     #[serde(deserialize_with = "super::units::optional_address")]
     pub address: Option<SocketAddr>,
@@ -36,7 +36,7 @@ impl AdminConfig {
         let Some(address) = self.address else { return Ok(()) };
         if !address.ip().is_loopback() && !self.anybody {
             return Err(format!(
-                "admin.address is {address}: other machines reach it, and questions need no key; \
+                "admin.address is {address}: other machines reach it, and queries need no key; \
                  set admin.anybody to true to allow it"
             ));
         }

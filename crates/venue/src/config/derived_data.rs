@@ -20,9 +20,9 @@ pub const STREAM_LEVELS_MAX: usize = 4096;
 pub struct DerivedDataConfig {
     /// Price levels of a side that may be asked for. Default 50.
     pub depth_max: usize,
-    /// Trades that are kept for those that ask, over all instruments. Default 10000.
+    /// Trades that are kept for requests, over all instruments. Default 10000.
     pub trades: usize,
-    /// The shortest time between two events about an instrument in a stream: what changed in between is one event.
+    /// The shortest time between two events about an instrument in a stream: all changes in between are one event.
     /// Default `100ms`.
     pub interval: Span,
     /// Streams at a time. Default 64.
@@ -90,13 +90,13 @@ pub struct MarketDataFixConfig {
     pub address: SocketAddr,
     /// CompID of the venue, up to 16 characters; that of a client is its username. Default `DAMRAK`.
     pub comp_id: String,
-    /// Levels of a side that a request may have, 1 to 100; a request for the full book has as many. Default 20.
+    /// Levels of a side that a request may have, 1 to 100; a request for the full book has this number. Default 20.
     pub depth_max: usize,
     /// Subscriptions of one session at a time. Default 64.
     pub subscriptions_max: usize,
-    /// Trades that are kept for clients that are slow, over all instruments. Default 10000.
+    /// Trades that are kept for slow clients, over all instruments. Default 10000.
     pub trades: usize,
-    /// The shortest time between two rounds of changes to one client: what changed in between is one change. Default `1ms`.
+    /// The shortest time between two rounds of changes to one client: all changes in between are one change. Default `1ms`.
     pub interval: Span,
     /// A connection that has not logged on after this long is closed. Default `5s`.
     pub login_timeout: Span,

@@ -19,18 +19,18 @@ pub struct JournalConfig {
     pub durability: DurabilityConfig,
     /// How `synced` reaches the disk: `buffered` (page cache and `fdatasync`), `direct` (past it,
     /// `O_DIRECT|O_DSYNC`), `buffered-uring` and `direct-uring` (the same by io_uring), or `auto`
-    /// (default): direct where the folder's file system can, which was the fastest where we measured
-    /// (`damrak bench journal`), and buffered elsewhere; the venue says which. Others are buffered.
+    /// (default): direct if the folder's file system supports it, which was the fastest where we measured
+    /// (`damrak bench journal`), else buffered; the venue says which. Other durabilities are buffered.
     pub method: MethodName,
-    /// New orders are rejected while commands wait for the journal for longer than this; `0s` never.
+    /// New orders are rejected while commands wait for the journal longer than this; `0s`: never.
     /// Default `2s`.
     pub slow: Span,
     /// A new file is begun when one is this long. Default `256MiB`.
     pub segment: Bytes,
-    /// Without so much free space in the folder the venue does not start; `0B`: it always does. Default `256MiB`.
+    /// With less free space in the folder the venue does not start; `0B`: it always does. Default `256MiB`.
     pub free_min: Bytes,
-    /// After so many inputs the state hash is put in the journal, and compared when that is
-    /// replayed; 0 is never. Default 4096.
+    /// Inputs between two state hashes in the journal, which a replay compares; 0: none.
+    /// Default 4096.
     pub state_hash_every: u64,
 }
 
@@ -38,12 +38,12 @@ pub struct JournalConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SnapshotsConfig {
-    /// One is made when there were so many inputs since the last. Default 10000000; 0 never.
+    /// A snapshot is made after this many inputs since the last one. Default 10000000; 0: never.
     pub inputs: u64,
-    /// One is made when the last is so old, if there were inputs since. Default `15min`; `0s` never.
+    /// A snapshot is made when the last one is this old, if there were inputs since. Default `15min`; `0s`: never.
     pub time: Span,
-    /// So many bytes of replies are in one, and as many of the feed, the newest: what was said before
-    /// can be asked for again after a start from it. Default `64MiB`.
+    /// Bytes of replies in a snapshot, and as many of the feed, the newest of each: clients can request
+    /// these messages again after a start from it. Default `64MiB`.
     pub replies: Bytes,
     /// What happens to segments of the journal that both snapshots cover. `keep` (default): nothing.
     /// `archive`: they are compressed; a reader from the first record still finds them.
@@ -85,7 +85,7 @@ impl JournalConfig {
     /// How the files of the journal are written.
     ///
     /// # Errors
-    /// They are to be written in a way in which they cannot.
+    /// The folder does not support the configured method.
     pub fn method(&self) -> Result<Method, Failure> {
         if self.durability != DurabilityConfig::Synced {
             return Ok(Method::Buffered);

@@ -16,7 +16,7 @@ pub struct MarketDataConfig {
     /// Multicast group, or one unicast address, the feed is sent to; port 0 takes a free one.
     /// Default `239.10.10.10:26477`.
     pub group: SocketAddr,
-    /// Interface a multicast feed leaves by. Default `127.0.0.1`.
+    /// The interface that sends a multicast feed. Default `127.0.0.1`.
     pub interface: Ipv4Addr,
     /// Where the feed goes instead if the interface carries no multicast; the venue says so at
     /// its start. Default `127.0.0.1` with the port of the group.
@@ -26,7 +26,7 @@ pub struct MarketDataConfig {
     /// a free one. If its interface carries no multicast, it goes to the address of `unicast` with the port of
     /// this group. Default none.
     pub group_b: Option<SocketAddr>,
-    /// Interface line B leaves by. Default that of the feed.
+    /// The interface that sends line B. Default that of the feed.
     pub interface_b: Option<Ipv4Addr>,
     /// The re-request server of lost messages; port 0 takes a free one. Default `127.0.0.1:26478`.
     #[serde(deserialize_with = "super::units::address")]
@@ -153,9 +153,9 @@ impl Default for MarketDataConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamConfig {
-    /// For people, and for figures; each stream has another.
+    /// The name for people and figures; each stream has another.
     pub name: String,
-    /// Symbols, or beginnings of symbols before a `*`.
+    /// Symbols, or prefixes of symbols followed by a `*`.
     pub instruments: Vec<String>,
     /// Multicast groups, or unicast addresses; two of them are two lines. Port 0 is not allowed.
     pub to: Vec<SocketAddr>,

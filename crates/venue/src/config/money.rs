@@ -30,7 +30,7 @@ pub(crate) const ASSET_SETTINGS: &[(&str, AccountSetting)] = &[
     ("short_max", AccountSetting::ShortMax),
 ];
 
-/// `[[assets]]`: what is owned. One that was ever in the journal stays.
+/// `[[assets]]`: what accounts own. An asset that was ever in the journal stays.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AssetConfig {
@@ -41,29 +41,29 @@ pub struct AssetConfig {
     pub decimals: u8,
 }
 
-/// `[[fees]]`: what trades of instruments of the class `cash` cost, by tier. A tier without a row has
-/// the fees of tier 0; without any row they stay as they are in the journal.
+/// `[[fees]]`: the fees of trades in instruments of the class `cash`, by tier. A tier without a row has
+/// the fees of tier 0; without any row the fees stay as they are in the journal.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeesConfig {
-    /// Of accounts of this tier, 0 to 15.
+    /// The tier of the accounts, 0 to 15.
     pub tier: u8,
-    /// Of resting orders, in millionths of what they receive; below 0 it is a rebate. Default 0.
+    /// Fee of resting orders, in millionths of what they receive; below 0 it is a rebate. Default 0.
     #[serde(default)]
     pub maker_ppm: i32,
-    /// Of incoming orders. Default 0.
+    /// Fee of incoming orders, likewise. Default 0.
     #[serde(default)]
     pub taker_ppm: u32,
 }
 
-/// `[[accounts]]`: whose money, and what may be done with it. An account that stands here has exactly
-/// these limits, whatever it had before; one that does not stays as it is in the journal.
+/// `[[accounts]]`: the owners of money, and their limits. An account with a row has exactly these
+/// limits, whatever it had before; an account without a row stays as it is in the journal.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccountConfig {
     /// Printed name, up to 8 characters.
     pub name: String,
-    /// Which fees it pays, 0 to 15. Default 0.
+    /// Its fee tier, 0 to 15. Default 0.
     pub fee_tier: u8,
     /// The most lots of an order. Default 0, any.
     pub order_quantity_max: u64,
@@ -79,23 +79,23 @@ pub struct AccountConfig {
     pub opening: BTreeMap<String, String>,
     /// The most that an order may cost, by the asset that it is paid with. Default any.
     pub order_notional_max: BTreeMap<String, String>,
-    /// How much it may hold and be about to buy, by asset. Default any.
+    /// The largest position, with what live orders may still buy, by asset. Default any.
     pub position_max: BTreeMap<String, String>,
-    /// How much it may be short, by asset. Default nothing.
+    /// The largest short position, by asset. Default none.
     pub short_max: BTreeMap<String, String>,
 }
 
-/// `[instruments.money]`: what orders in the instrument are paid with. Without it they are paid for as
-/// the journal says, and in a new one not at all.
+/// `[instruments.money]`: the payment terms of orders in the instrument. Without it the terms in the
+/// journal hold, and in a new journal orders are not paid for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstrumentMoneyConfig {
-    /// `cash`: all is reserved in full. `position`: with limits and short sales. `none`: not here.
+    /// `cash`: all is reserved in full. `position`: with limits and short sales. `none`: not paid for.
     pub class: MoneyClassName,
-    /// What is traded: the name of an asset.
+    /// The asset that is traded, by its name.
     #[serde(default)]
     pub base: String,
-    /// What it is paid with, which prices are in: the name of another asset.
+    /// The asset that pays, which prices are in: the name of another asset.
     #[serde(default)]
     pub quote: String,
     /// How much of the base asset one lot is. Default `1`.

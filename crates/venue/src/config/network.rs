@@ -11,32 +11,32 @@ use super::{Bytes, Span};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkConfig {
-    /// Calls of the system for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg, where datagrams that go
-    /// together pass the system as one (UDP_GRO, UDP_SEGMENT), as far as it can do that. `mmsg`: each by itself. `io_uring`:
-    /// the system receives order entry by itself, and replies leave by sendmmsg (UDP_SEGMENT). `xdp`: frames of order entry are
-    /// taken from a queue of the network card, before the network stack (AF_XDP), and replies leave as ever. Where the system
-    /// refuses either, gro is used.
+    /// System calls for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg, where datagrams that go together pass
+    /// the system as one (UDP_GRO, UDP_SEGMENT) if it supports that. `mmsg`: each by itself. `io_uring`: the system receives
+    /// order entry by itself, and replies leave by sendmmsg (UDP_SEGMENT). `xdp`: the venue takes frames of order entry from
+    /// a queue of the network card, before the network stack (AF_XDP), and replies leave as without it. If the system
+    /// refuses `io_uring` or `xdp`, `gro` is used.
     pub udp: UdpBackendName,
     /// With `udp = "io_uring"`: the core on which a thread of the kernel receives for `order_entry_udp` (SQPOLL). It takes
-    /// all of that core as long as something comes. Default none: the thread of the agent receives.
+    /// all of that core as long as datagrams come. Default none: the thread of the agent receives.
     pub sqpoll_core: Option<usize>,
-    /// With `udp = "xdp"`: which queue of the card that has the address of the port, from 0. Default 0. The port is that of
-    /// `order_entry_sluice`, if it is open, else that of `order_entry_udp`: a queue serves one.
+    /// With `udp = "xdp"`: the queue of the network card that has the port's address, from 0. Default 0. A queue serves one
+    /// port: that of `order_entry_sluice` if it is open, else that of `order_entry_udp`.
     pub xdp_queue: Option<u32>,
-    /// Calls of the system for connections of order entry. `epoll` (default): the system says which have something, and
-    /// each is asked for it. `io_uring`: the system accepts and receives by itself. `threads`: a thread for each connection
-    /// sleeps in its receive; as many are started as a port may have connections. What the system refuses falls to epoll.
+    /// System calls for connections of order entry. `epoll` (default): the system says which connections have data, and the
+    /// venue reads each of them. `io_uring`: the system accepts and receives by itself. `threads`: a thread for each connection
+    /// sleeps in its receive; a port starts as many threads as it may have connections. If the system refuses, epoll is used.
     pub tcp: TcpBackendName,
     /// Receive buffer to ask of the system for each UDP socket. Default `4MiB`.
     pub receive_buffer: Bytes,
-    /// How long the system looks at the network card itself where a thread asks for what has arrived at order entry
-    /// (SO_BUSY_POLL). Default `0s`: it waits for the card.
+    /// How long the system polls the network card when a thread receives for order entry (SO_BUSY_POLL). Default `0s`: it
+    /// waits for the card.
     pub busy_poll: Span,
     /// The one network interface by which order entry is reached (SO_BINDTODEVICE). Default none: all.
     pub device: Option<String>,
-    /// Other sockets of the same user may be bound to the ports of order entry (SO_REUSEPORT). The system then gives each new
-    /// connection, and each sender of datagrams, to one of the sockets. Default false: a port that another program has is
-    /// refused.
+    /// Whether other sockets of the same user may be bound to the ports of order entry (SO_REUSEPORT). The system
+    /// then gives each new connection, and each sender of datagrams, to one of the sockets. Default false: a port that
+    /// another program has is refused.
     pub reuse_port: bool,
 }
 

@@ -25,7 +25,7 @@ pub struct OrderEntryConfig {
     #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// Connections at a time. Each participant with a password has a place among them, and at least
-    /// one is for logins; the oldest connection without a login makes room for a newer. Default 1024.
+    /// one is for logins; the oldest connection without a login makes room for a newer one. Default 1024.
     pub connections_max: usize,
     /// A heartbeat is sent after this long without anything else. Default `1s`.
     pub heartbeat: Span,
@@ -53,8 +53,8 @@ impl OrderEntryConfig {
         )?;
         if self.heartbeat.0 >= self.receive_timeout.0 {
             return Err(format!(
-                "order_entry.heartbeat is {:?} and receive_timeout {:?}: a heartbeat must be shorter, \
-                 or silent clients are closed before they can show that they live",
+                "order_entry.heartbeat is {:?} and receive_timeout {:?}: the heartbeat must be shorter, \
+                 or quiet clients are closed before they can show that they are alive",
                 self.heartbeat.0, self.receive_timeout.0
             ));
         }
@@ -95,9 +95,9 @@ pub struct OrderEntryFixConfig {
     /// resend reads them from the disk. Default `64MiB`.
     pub reply_store: Bytes,
     /// Room in `journal.directory` for the messages to all sessions as they were sent, 128 MiB at least; the oldest are
-    /// removed first, and a resend derives them from the journal, which is slower. 0 keeps none. Default `4GiB`.
+    /// removed first, and a resend derives removed ones from the journal, which is slower. 0 keeps none. Default `4GiB`.
     pub reply_files: Bytes,
-    /// When sessions are open. Default always; their numbers then begin only where a Logon asks for it.
+    /// When sessions are open. Default always; their numbers then restart only if a Logon requests it.
     pub schedule: Option<FixScheduleConfig>,
 }
 
@@ -230,7 +230,7 @@ pub struct ThrottleConfig {
     /// Messages at once, on top of the rate. Default 200000.
     pub messages_burst: u64,
     /// Messages without effect a second, such as cancels of nothing, queries and orders above the rate;
-    /// above it the session is logged out and blocked. Each message with an effect gives one more. Default 100.
+    /// above it the session is logged out and blocked. Each message with an effect allows one more. Default 100.
     pub no_effect_per_second: u64,
     /// Messages without effect at once, on top of the rate. Default 10000.
     pub no_effect_burst: u64,
@@ -313,7 +313,7 @@ pub(super) fn check_timers(section: &str, timers: &[(&str, Span)]) -> Result<(),
     match timers.iter().find(|(_, span)| span.0 < TIMER_MIN) {
         None => Ok(()),
         Some((key, span)) => Err(format!(
-            "{section}.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers are looked at that \
+            "{section}.{key} is {:?}: it must be at least {TIMER_MIN:?}, since timers are checked that \
              often; leave it out for the default",
             span.0
         )),

@@ -22,10 +22,10 @@ pub struct ParticipantConfig {
     /// `damrak password` prints it. Required unless `udp` is given.
     #[serde(default)]
     pub password: Option<String>,
-    /// The firms of its orders, each up to 4 characters, upper case: one, or a list. The first is meant
-    /// by an order without a firm; an order of a firm that is not here is rejected.
+    /// The firms of its orders, each up to 4 characters, upper case: one, or a list. An order without
+    /// a firm is for the first; an order of a firm that is not listed is rejected.
     pub firm: FirmNames,
-    /// If given, the session speaks OUCH over UDP from this address, and only so.
+    /// If given, the session speaks OUCH over UDP from this address, and in no other way.
     #[serde(default, deserialize_with = "super::units::optional_address")]
     pub udp: Option<SocketAddr>,
     /// If true, all live orders of the session are canceled when its connection ends. Default
@@ -154,8 +154,8 @@ impl DropCopyConfig {
                       is_it: &dyn Fn(&ParticipantConfig, &str) -> bool| {
             let name = names.iter().find(|name| !rows().any(|row| is_it(row, name)))?;
             Some(format!(
-                "participant {username}: drop_copy.{key} has {name:?}, and no participant that enters \
-                 orders is named so there: correct the name, or leave it out"
+                "participant {username}: drop_copy.{key} has {name:?}, which names no participant \
+                 that enters orders: correct the name, or leave it out"
             ))
         };
         if self.participants.is_empty() && self.firms.is_empty() && self.accounts.is_empty() {
@@ -278,8 +278,8 @@ pub(super) fn check(config: &Config) -> Result<BTreeSet<Text<6>>, String> {
         match (&participant.password, participant.udp) {
             (Some(_), Some(_)) => {
                 return Err(format!(
-                    "participant {username} has both password and udp: a session has one \
-                     of them, and one with a password speaks over UDP by protocol = \"sluice\""
+                    "participant {username} has both password and udp: give one of them; a \
+                     session with a password speaks over UDP by protocol = \"sluice\""
                 ));
             }
             (None, None) => {

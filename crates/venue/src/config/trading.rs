@@ -56,19 +56,19 @@ impl InstrumentConfig {
     }
 }
 
-/// `[instruments.trading]`: taken when the instrument is added; later the venue's commands hold.
+/// `[instruments.trading]`: applied when the instrument is added; later only commands change it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TradingConfig {
     /// The phase it begins in. Default `continuous`.
     pub phase: Option<Phase>,
-    /// What bands, collar and auctions refer to, in currency. Default none.
+    /// The reference price of bands, collar and auctions, in currency. Default none.
     pub reference_price: Option<Decimal>,
     /// How far from the reference price it trades, in millionths. Default 0, any.
     pub static_band_ppm: u32,
     /// How far from the last price it trades, in millionths. Default 0, any.
     pub dynamic_band_ppm: u32,
-    /// How long trading pauses when it would go further, in whole seconds. Default none.
+    /// How long trading pauses when a trade would be beyond these bands, in whole seconds. Default none.
     pub pause: Option<Span>,
     /// How far through the reference price a limit may be, in millionths. Default 0, any.
     pub price_collar_ppm: u32,
@@ -110,15 +110,15 @@ impl TradingConfig {
     }
 }
 
-/// `[[schedule]]`: every day at this time instruments go on to a phase.
+/// `[[schedule]]`: a phase that instruments change to every day at a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleConfig {
-    /// When, in UTC: `08:00:00`.
+    /// The time, in UTC: `08:00:00`.
     pub at: String,
-    /// Where to.
+    /// The phase.
     pub phase: Phase,
-    /// Which instrument; without one, every instrument that may go there.
+    /// The instrument; without one, every instrument that may change to the phase.
     #[serde(default)]
     pub symbol: Option<String>,
 }

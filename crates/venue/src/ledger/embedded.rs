@@ -251,7 +251,7 @@ impl LedgerStore for Embedded {
         };
         scan().map_err(|error| self.failed(&error))?;
         if wrong {
-            let what = format!("{}: {} has a row that is none", self.place.display(), table.name());
+            let what = format!("{}: {} has an invalid row", self.place.display(), table.name());
             return Err(StoreError::corrupt(what));
         }
         Ok(())

@@ -186,7 +186,7 @@ impl LedgerStore for Postgres {
                 values.extend(column.kind.parse(&field.replace("\\\\", "\\")));
             }
             if values.len() != table.columns().len() {
-                let what = format!("{} has the row {text:?}", table.name());
+                let what = format!("{} has the invalid row {text:?}", table.name());
                 return Err(StoreError::corrupt(what));
             }
             if !each(&values) {

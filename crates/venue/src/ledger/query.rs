@@ -134,7 +134,7 @@ pub(crate) fn rows<R: Row>(
             true
         }
         None => {
-            wrong = Some(format!("{} has the row {values:?}", R::TABLE.name()));
+            wrong = Some(format!("{} has the invalid row {values:?}", R::TABLE.name()));
             false
         }
     })?;

@@ -116,9 +116,7 @@ impl LedgerStore for Sqlite {
         };
         match scan() {
             Ok(true) => Ok(()),
-            Ok(false) => {
-                Err(StoreError::corrupt(format!("{} has a row that is none", table.name())))
-            }
+            Ok(false) => Err(StoreError::corrupt(format!("{} has an invalid row", table.name()))),
             Err(error) => Err(failed(&error)),
         }
     }

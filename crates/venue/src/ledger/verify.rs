@@ -119,7 +119,7 @@ fn entries_give_balances(
     let mut found = Vec::new();
     store.scan(Table::Entries, &Filter::default(), &mut |values| {
         let Some(row) = EntryRow::from_values(values) else {
-            found.push(format!("{values:?} is no entry"));
+            found.push(format!("{values:?} is not a valid entry"));
             return false;
         };
         let expected = if row.sequence == last.0 { last.1 + 1 } else { 1 };
@@ -156,7 +156,7 @@ fn entries_give_balances(
     if stored != computed {
         let difference = stored.iter().zip(&computed).find(|(stored, computed)| stored != computed);
         wrong.push(format!(
-            "balances are not what the entries give: {} rows, {} expected; first: {difference:?}",
+            "balances are not the sums of the entries: {} rows, {} expected; first: {difference:?}",
             stored.len(),
             computed.len()
         ));
@@ -192,7 +192,7 @@ fn engine_agrees(
     }
     if balances != known {
         let difference = known.iter().find(|(key, value)| balances.get(key) != Some(value));
-        wrong.push(format!("the engine has other balances, of which: {difference:?}"));
+        wrong.push(format!("the engine has other balances; first: {difference:?}"));
     }
     for asset in rows::<AssetRow>(store, &Filter::default())? {
         if engine.issued(asset.asset_id).map(u128::cast_signed) != Some(asset.issued) {
@@ -202,7 +202,7 @@ fn engine_agrees(
     let live = rows::<OrderRow>(store, &Filter { live: true, ..Filter::default() })?;
     let orders_live = u64::from(engine.counters().orders_live);
     if live.len() as u64 != orders_live {
-        wrong.push(format!("{} orders are live, and {orders_live} in the engine", live.len()));
+        wrong.push(format!("{} orders are live, but {orders_live} in the engine", live.len()));
     }
     for order in live {
         let key = market::OrderKey {

@@ -209,7 +209,7 @@ impl MemoryNeeds {
                 format!("{} {of}", Bytes(bytes))
             }),
             needed: format!("{}: {}", Bytes(needed), self.largest(kinds)),
-            lost: "the system ends the venue when it is used up".into(),
+            lost: "the system kills the venue when memory is used up".into(),
             remedy: "lower the largest of these, or give the venue more: `ulimit -v`, MemoryMax= in the \
                      systemd unit, the limit of the container, or a machine with more memory"
                 .into(),

@@ -164,7 +164,7 @@ impl FeedHistory {
         tracing::warn!(
             component = "feed history",
             "messages of the feed from {} to {} were requested and cannot be read from the journal: \
-             {why}; the first that can be had is {first_kept}",
+             {why}; the first that is available is {first_kept}",
             range.first,
             range.end - 1
         );

@@ -117,8 +117,8 @@ impl LoadShedding {
         if holds && !held {
             tracing::error!(
                 component = "journal",
-                "the journal's disk is still full and its last room is kept: no command is taken, cancels \
-                 and logons by FIX wait; free some space"
+                "the journal's disk is still full and its last space is held back: all commands \
+                 wait, cancels and logons by FIX too; free some space"
             );
         }
         Ok(())
@@ -168,7 +168,7 @@ impl LoadShedding {
         };
         tracing::error!(
             component = "journal",
-            "{why}. New orders and replaces are rejected ({reason:?}) until then, cancels are taken"
+            "{why}. Until then new orders and replaces are rejected ({reason:?}); cancels are taken"
         );
     }
 }

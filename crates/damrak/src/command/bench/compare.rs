@@ -11,10 +11,10 @@ use venue::failure::Failure;
 
 use super::super::output::{print_json, print_line, table};
 
-/// Say what changed between two results of the same benchmark, beyond noise.
+/// Show the changes between two results of the same benchmark, beyond noise.
 ///
-/// Both files are what `damrak bench ... --json` printed. Rows are found by their names, in any order. Results of other
-/// machines, or of a machine that did something else, differ for other reasons than the program.
+/// Both files are outputs of `damrak bench ... --json`. Rows are matched by name, in any order. Results of different
+/// machines, or of a machine that was busy with other work, differ for reasons other than the program.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  damrak bench gateway --json > before.json\n  \
                         damrak bench gateway --json > after.json\n  \
@@ -26,7 +26,7 @@ pub struct Arguments {
     /// The later one.
     #[arg(value_name = "AFTER")]
     after: PathBuf,
-    /// The largest change that says nothing, in percent.
+    /// The largest change that counts as noise, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     noise: f64,
     /// Print one JSON object.

@@ -24,12 +24,12 @@ use venue::{
 
 /// Measure order entry over TCP with few and many connections, by epoll, by io_uring and by a thread for each.
 ///
-/// Each row is of a venue in a process of its own (`damrak serve` with `network.tcp`, all agents on one thread, journal
-/// `written`), on cores of its own, beside a client that is one thread which never sleeps. First all sessions log in and are
-/// quiet for 2.5 s: what the venue's resident memory has grown by then is the memory of a session, shown from 100 on; buffers of
-/// the kernel are not in it. Then a closed loop has one request on each connection. Then an open loop sends at --rate on one connection after
-/// the other, and latency counts from the time at which a request was due, so a client that is late shows too. A run fails if
-/// a request has no answer, or a reject.
+/// Each row has a venue in a process of its own (`damrak serve` with `network.tcp`, all agents on one thread, journal
+/// `written`), on cores of its own, and a client with one thread that never sleeps. First all sessions log in and are
+/// quiet for 2.5 s: the growth of the venue's resident memory until then gives the memory of a session, shown from 100
+/// sessions on and without kernel buffers. Then a closed loop has one request on each connection. Then an open loop sends
+/// at --rate on one connection after the other; latency counts from the time at which a request was due, so a late client
+/// shows too. A run fails if a request is rejected or not answered.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench connections\n  \
     damrak bench connections --backend epoll,threads --connections 1000 --runs 5 --json\n  \
@@ -90,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 || arguments.venue_cores.contains(&arguments.client_core) {
         return Err(Failure::environment(format!(
-            "the client never sleeps, so it needs a core that the venue has not: it has {}, the venue {:?}, and this \
+            "the client never sleeps, so it needs a core of its own: the client has core {}, the venue {:?}, and this \
              machine has {cores}",
             arguments.client_core, arguments.venue_cores
         ))
@@ -141,8 +141,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     print_line(&rows_table(&rows))?;
     print_line(&format!(
-        "figures are medians of {} runs; one/s has one request on each connection, the open loop {}/s on all together for \
-         {}, where an answer is late after {}. {}",
+        "figures are medians of {} runs; one/s has one request on each connection, open/s sends {}/s on all together for \
+         {}; an answer is late after {}. {}",
         options.runs,
         grouped(options.per_second),
         duration(options.open_ns),

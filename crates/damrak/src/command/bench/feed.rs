@@ -18,8 +18,8 @@ use super::{
 
 /// Measure the feed on both sides: encoding, sending, reading, building books, snapshots.
 ///
-/// Each row runs in turn with a plain loop over the same bytes; figures are CPU time of one thread, and the ratio of
-/// the two is the one to quote. `encode` makes ITCH messages of events and packs them into MoldUDP64, beside a copy of
+/// Each row runs in turn with a plain loop over the same bytes; figures are CPU time of one thread; quote the
+/// ratio of the two. `encode` makes ITCH messages of events and packs them into MoldUDP64, beside a copy of
 /// the same messages. `streams` is one agent that packs and sends many delta streams over loopback, beside the bare
 /// sendmmsg of as many packets. `parse` reads every field of every message, and `books` builds the books order by order,
 /// each beside a sum over the same bytes.
@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Seed of the messages.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Divide the numbers of messages and events by this: 12 million messages are read, and a million events encoded.
+    /// Divide the numbers of messages (12 million are read) and of events (a million are encoded) by this.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     divisor: u64,
     /// Symbols of the messages that are read.

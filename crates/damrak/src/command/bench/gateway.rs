@@ -20,15 +20,16 @@ use venue::{clock::SystemClock, failure::Failure};
 /// Measure the edges of a venue beside bare programs that answer the same client.
 ///
 /// Orders and cancels, prepared beforehand, go through a venue of `damrak serve` on one spinning thread
-/// (journal `written`, stores as they come) and, in turns, through a bare program: over UDP an exchange with a
+/// (journal `written`, stores of the default size) and, in turns, through a bare program: over UDP an exchange with a
 /// book, a log and a feed, but without sessions, balances and recovery; over TCP an echo that answers with as many
 /// bytes as the venue. The client is one thread that never sleeps, with a fixed number of requests outstanding.
-/// `udp`, `tcp` and `fix` have one outstanding, and their ratio is that of the median round trips; the number of
-/// the others says how many, and their ratio is that of the rates. `tcp-parked` is a venue, and an echo, that sleeps
-/// while nothing comes. `fix-resend` asks once for the reports to all requests again, from memory, and
-/// `fix-resend-disk` from the disk: its times are those to the first message, its client sleeps in read(2) while nothing comes,
-/// and beside it stand the memory it took, and the round trips of another session alone and meanwhile, an order a
-/// millisecond. A run fails if a request has no answer, or a reject. Two cores are needed.
+/// `udp`, `tcp` and `fix` have one outstanding, and their ratio is that of the median round trips; a number in the
+/// name of a path is the number outstanding, and the ratio is that of the rates. `tcp-parked` has a venue and an echo
+/// that sleep while nothing comes. `fix-resend` requests the reports to all requests again, from memory, and
+/// `fix-resend-disk` from the disk: the times are those to the first message, and the client sleeps in read(2) while
+/// nothing comes. Also shown are the memory that the resend took, and the round trips of another session, which sends
+/// an order per millisecond, alone and during the resend. A run fails if a request is rejected or not answered. Two
+/// cores are needed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench gateway\n  \
     damrak bench gateway --path udp,tcp,fix --runs 11 --json\n  \
@@ -74,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     if cores < 2 || arguments.client_core == arguments.venue_core {
         return Err(Failure::environment(format!(
-            "client and venue never sleep, so each needs a core: they have {}, and this machine {cores}",
+            "client and venue never sleep, so each needs a core: they have {}, and this machine has {cores}",
             if arguments.client_core == arguments.venue_core { "the same one" } else { "one each" },
         ))
         .hint("--client-core and --venue-core name two cores"));
@@ -135,7 +136,7 @@ fn row_table(row: &GatewayRow) -> String {
         };
         format!(
             "\n{} reports, on disk {} after the last; memory for the resend {memory}; orders of another session take {} \
-             alone, {} meanwhile",
+             alone, {} during the resend",
             grouped(figures.reports as u64),
             duration(figures.waited_ns),
             times(&figures.orders_alone),

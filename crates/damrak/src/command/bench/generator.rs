@@ -18,11 +18,11 @@ use venue::{clock::SystemClock, config::Span, failure::Failure};
 /// Measure what a request costs the load generator and the venue, on one core.
 ///
 /// The generator of `damrak load` drives a venue in a process of its own (`damrak serve`, all agents on one thread,
-/// journal `written`) by a closed loop, and both are on one core: over SoupBinTCP, over UDP with 31 requests a
-/// datagram, and with one. CPU time of the threads of each, from login to logout, by answered request, says the
-/// rate that each could have with the core to itself; their ratio is judged against 1.5 over TCP and with packed
-/// datagrams. One datagram a request costs both about the same, so there the slower one is named. The verdict
-/// changes no exit code.
+/// journal `written`) by a closed loop, with both on one core: over SoupBinTCP, over UDP with 31 requests per
+/// datagram, and over UDP with one. The CPU time of each side's threads, from login to logout, divided by the
+/// answered requests, gives the rate that this side could have with the core to itself. Over TCP and with packed
+/// datagrams the ratio of the two rates should be at least 1.5. With one request per datagram both sides cost about
+/// the same, so there the slower side is named. The verdict changes no exit code.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench generator\n  \
     damrak bench generator --core 2 --runs 11 --for 5s --json")]
@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let header =
         ["", "generator ns", "venue ns", "generator/s", "venue/s", "ratio", "target", "verdict"];
     print_line(&format!(
-        "CPU time by answered request, and what a core does alone\n{}\nfigures are medians of {} runs. {}",
+        "CPU time per answered request, and the rate of a core to itself\n{}\nfigures are medians of {} runs. {}",
         table(header, rows.iter().map(line)),
         options.runs,
         machine(&environment)

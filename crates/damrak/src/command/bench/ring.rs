@@ -17,18 +17,19 @@ use venue::failure::Failure;
 
 /// Measure values from thread to thread, by the venue's ring and by the queues of others.
 ///
-/// All do the same work, in turns, by the same loops: a thread without work spins, then yields. `single`: values of 8
-/// bytes, written one by one, to one reader. `batch`: written by 16. `event`: values of 128 bytes, as the venue's rings
-/// have. `fan-out`: such values by 16 to three readers, each of which sees all. `round-trip`: one value at a time, to another
-/// thread and back. `one-thread`: 64 written, then 64 read, by the same thread, in CPU time; the others are wall time. A queue
-/// that cannot do a work has `-`. Exit code 4 if a reader missed a value, or saw one twice or out of order.
+/// All queues do the same work, in turns, in the same loops: a thread without work spins, then yields. `single`: values of
+/// 8 bytes, written one by one, to one reader. `batch`: written 16 at a time. `event`: values of 128 bytes, as the venue's
+/// rings have. `fan-out`: such values, 16 at a time, to three readers that each see all of them. `round-trip`: one value at
+/// a time, to another thread and back. `one-thread`: 64 written, then 64 read, by the same thread, in CPU time; the others
+/// are wall time. A `-` marks work that a queue cannot do. Exit code 4 if a reader missed a value, or saw one twice or out
+/// of order.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak bench ring\n  damrak bench ring --values 1000000 --slots 256 --runs 11 --json\n  \
     damrak bench ring --rivals bench/rivals/target/rivals-rust --rivals bench/rivals/target/rivals-java"
 )]
 pub struct Arguments {
-    /// Values of a run; round trips are a tenth as many.
+    /// Values of a run; a run has a tenth as many round trips.
     #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     values: u64,
     /// Slots of each queue, a power of two from 2 to 1048576.

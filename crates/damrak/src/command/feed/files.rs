@@ -44,8 +44,8 @@ const SPIN: Duration = Duration::from_micros(100);
 /// A recording of messages (BinaryFILE, CSV) is packed into MoldUDP64 packets of a session of its own, from number 1;
 /// its time is that of the messages. Messages of one moment share packets, a second of silence has a heartbeat, and
 /// the end of the session follows the last message. The packets of a pcap file are sent as they are, losses and
-/// duplicates included, and then the end of their session. Nobody answers requests for lost messages, so --speed max may lose some where a receiver is
-/// slower.
+/// duplicates included, and then the end of their session. Requests for lost messages have no answer, so
+/// --speed max may lose messages if a receiver is slower.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed replay day.itch --to 239.10.10.10:26500\n  \
                         damrak feed replay day.pcap --to 127.0.0.1:26500 --speed 10\n  \
@@ -60,7 +60,7 @@ pub struct ReplayArguments {
     /// Interface to send to a group by; loopback stays on this machine.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     interface: Ipv4Addr,
-    /// So many times the recorded speed, like 0.5 or 10; or `max`.
+    /// A multiple of the recorded speed, like 0.5 or 10; or `max`.
     #[arg(long, default_value = "1", value_name = "N")]
     speed: SpeedArgument,
     /// Session of the packets, 10 characters; for a recording of messages.
@@ -318,6 +318,6 @@ pub(super) fn unwritten(path: &Path, error: io::Error) -> Failure {
 fn others(report: ReadReport) -> String {
     match report.other_packets {
         0 => String::new(),
-        others => format!("; {} of the file are none of a feed", counted(others, "packet")),
+        others => format!("; {} of the file are not of a feed", counted(others, "packet")),
     }
 }

@@ -58,8 +58,8 @@ pub struct ToOrdersArguments {
 /// Compare a recorded day with the feed of a venue that took its orders.
 ///
 /// Compares each instrument's books message by message, and order by order at the end; numbers of orders and the mix of
-/// instruments may differ. Says for each instrument where the feeds part first, and what the orders of the day could not
-/// repeat before that. Exit code 4 if books differ at the end or parted on the way.
+/// instruments may differ. Says for each instrument where the feeds first differ, and what the orders of the day could not
+/// repeat before that. Exit code 4 if books differ at the end or at any earlier message.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed record venue.itch --from-start --for 60s\n  \
                         damrak feed compare day.itch venue.itch\n  \

@@ -119,7 +119,7 @@ struct JoinArguments {
     /// Name and password for snapshots and the feed over TCP.
     #[arg(long, value_name = "NAME:PASSWORD", default_value = "user01:password01")]
     user: String,
-    /// Session of a delta stream to take over TCP, of which `damrak serve --json` prints all; packets name theirs themselves.
+    /// Session of a delta stream to take over TCP; `damrak serve --json` prints all sessions. Packets over UDP name theirs.
     #[arg(long, value_name = "NAME", requires = "tcp")]
     session: Option<String>,
     /// Begin with this message instead of a snapshot; above 1 no books are built.
@@ -414,7 +414,7 @@ fn give_up_lost(
              server cannot be reached"
         )),
     }
-    .hint("without --from and --from-start a snapshot stands in for lost messages"))
+    .hint("without --from and --from-start a snapshot replaces lost messages"))
 }
 
 fn is_caught_up(subscriber: &FeedSubscriber, silence: Duration) -> bool {

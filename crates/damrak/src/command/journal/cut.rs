@@ -56,7 +56,7 @@ pub fn run(arguments: &Cut) -> Result<(), Failure> {
             grouped(last),
             inputs(given_up),
         ))
-        .hint("--force truncates it all the same"));
+        .hint("--force truncates it anyway"));
     }
     let damage = plan.damage.clone();
     let truncated = plan.apply().map_err(|error| open_failure(&error))?;

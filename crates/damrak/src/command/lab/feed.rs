@@ -16,7 +16,7 @@ use super::super::output::{grouped, print_json, print_line};
 /// Subscribe to a venue over a network that loses, and compare every book with the engine's.
 ///
 /// The venue and its subscribers are in this process and use real sockets on loopback. A relay between them loses 5 % of
-/// the datagrams, repeats 5 % and reorders a fifth, for each subscriber otherwise, requests and answers too. One subscriber
+/// the datagrams, repeats 5 % and reorders a fifth, differently for each subscriber, requests and answers too. One subscriber
 /// takes line A, one both lines, one joins in the middle by a snapshot, one takes a delta stream. When enough messages are
 /// published and all have them, the journal is replayed. Exit code 4 if a book is not that of the engine.
 #[derive(Debug, Args)]

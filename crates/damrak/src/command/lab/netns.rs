@@ -19,10 +19,10 @@ use super::{
 
 /// Join two network namespaces by a veth pair, one for the load and one for the venue, with cores of their own.
 ///
-/// Packets between the two pass the kernel as those of two machines do, but for the card. It needs root and the program `ip`
-/// of iproute2. Every pair has the addresses 10.77.0.1 (load) and 10.77.0.2 (venue) inside its namespaces, which are called
-/// damrak-lab-NAME-load and damrak-lab-NAME-venue; nothing else of the machine's network changes. What a run that was cut off has
-/// left is removed by the next call, and nothing that was not made here. docs/netns.md has more.
+/// Packets between the two pass the kernel as those of two machines do, without the network card. It needs root and the
+/// program `ip` of iproute2. Every pair has the addresses 10.77.0.1 (load) and 10.77.0.2 (venue) inside its namespaces,
+/// which are called damrak-lab-NAME-load and damrak-lab-NAME-venue; nothing else of the machine's network changes. The
+/// next call removes what an interrupted run has left, and nothing that was not made here. docs/netns.md has more.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak lab netns up --venue-cores 0 --load-cores 1\n  \
                   damrak lab netns run venue -- damrak serve --config venue.toml\n  \
@@ -49,7 +49,7 @@ enum What {
     Run {
         #[command(flatten)]
         name: Name,
-        /// The cores it may use, as 0,2-3; those of the side if it is not given.
+        /// The cores it may use, as 0,2-3 [default: those of the side].
         #[arg(long, value_name = "LIST", value_parser = cores)]
         cores: Option<CoreList>,
         #[arg(value_enum)]
@@ -64,7 +64,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Remove a pair, and what runs that were cut off have left.
+    /// Remove a pair, and what interrupted runs have left.
     Down {
         #[command(flatten)]
         name: Name,
@@ -72,7 +72,7 @@ enum What {
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
-    /// Measure datagrams a second from side to side, by more and more of them in a system call, in a pair for that time.
+    /// Measure datagrams per second from side to side, with more and more datagrams per system call, in a temporary pair.
     Ladder {
         #[command(flatten)]
         cores: CoreArguments,
@@ -100,7 +100,7 @@ struct CoreArguments {
     /// Cores of the venue [default: the first].
     #[arg(long, value_name = "LIST", value_parser = cores)]
     venue_cores: Option<CoreList>,
-    /// Cores that take what arrives, on both sides (RPS) [default: the core that sent it].
+    /// Cores that process arriving packets, on both sides (RPS) [default: the core that sent the packet].
     #[arg(long, value_name = "LIST", value_parser = cores)]
     softirq_cores: Option<CoreList>,
 }
@@ -184,7 +184,7 @@ fn down(pairs: &VethPairs, name: &PairName, all: bool) -> Result<(), Failure> {
         if !processes.is_empty() {
             let ids: Vec<_> = processes.iter().map(u32::to_string).collect();
             print_line(&format!(
-                "  still running in what is left of it, without a network: processes {}",
+                "  still running in its namespaces, without a network: processes {}",
                 ids.join(", ")
             ))?;
         }
@@ -255,7 +255,7 @@ fn text(pair: &VethPair) -> String {
         ));
     }
     lines.push(format!(
-        "  what arrives is taken by {}",
+        "  arriving packets are processed by {}",
         list(&pair.cores.softirqs, "the core that sent it")
     ));
     lines.join("\n")

@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     /// the agents streams, streams-2 and so on.
     #[arg(long, value_name = "THREADS")]
     layout: Vec<String>,
-    /// Requests a second, like 50k/s; the highest at which no reader drops is searched if it is not given.
+    /// Requests a second, like 50k/s; without it, the highest rate at which no reader drops is searched.
     #[arg(long)]
     rate: Option<Rate>,
     /// How long each layout is under load, with each set of instruments.

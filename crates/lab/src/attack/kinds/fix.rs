@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Attack] = &[
     ),
     free(
         "fix-cancel-nothing",
-        "cancels by FIX of orders that never were",
+        "cancels by FIX of orders that never existed",
         "journal: they have no effect",
         |it| {
             flood(it, |me| {
@@ -93,7 +93,7 @@ pub(super) const ROWS: &[Attack] = &[
     ),
     free(
         "fix-rejects",
-        "messages of FIX without a field that they need, or of a type that there is not",
+        "messages of FIX without a required field, or of an unknown type",
         "journal: a Reject has no effect",
         |it| {
             flood(it, |me| {
@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Attack] = &[
     ),
     free(
         "fix-security-lists",
-        "requests for all instruments by FIX, without a pause, and for what there is not",
+        "requests for all instruments by FIX, without a pause, and for unknown ones",
         "journal: a page of a list has no effect",
         |it| {
             flood(it, |me| {

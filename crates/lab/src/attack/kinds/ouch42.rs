@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Attack] = &[
     ),
     free(
         "ouch42-cancel-nothing",
-        "cancels by OUCH 4.2 of tokens that never were",
+        "cancels by OUCH 4.2 of tokens that never existed",
         "journal: they have no effect",
         |it| flood(it, true, Nothing, cancel),
     ),

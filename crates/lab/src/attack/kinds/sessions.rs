@@ -126,7 +126,7 @@ pub(super) const ROWS: &[Attack] = &[
     ),
     flood(
         "cancel-nothing",
-        "cancels of orders that never were",
+        "cancels of orders that never existed",
         "journal: they have no effect",
         nothing,
         |me| {
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Attack] = &[
     ),
     flood(
         "replace-nothing",
-        "replaces of orders that never were",
+        "replaces of orders that never existed",
         "journal: a replace of nothing has no effect",
         nothing,
         |me| {

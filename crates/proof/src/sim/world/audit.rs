@@ -107,7 +107,7 @@ impl World {
             let limits = self.config.market_data.requests()?;
             let answers_max = limits.total_per_second * (2 * lives + seconds);
             if self.answers > answers_max {
-                return Err(format!("{} answers, and {answers_max} at most may be", self.answers));
+                return Err(format!("{} answers: the most allowed is {answers_max}", self.answers));
             }
         }
         let engine = &replay.engine;
