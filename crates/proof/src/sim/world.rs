@@ -478,7 +478,9 @@ impl World {
             ("requesters", feed.requesters_kept, gateway::REQUESTERS_MAX as u64),
         ] {
             if held > bound {
-                return Err(format!("the gateways hold {held} {what}: the most allowed is {bound}"));
+                return Err(format!(
+                    "the gateways hold {held} {what}: the most allowed is {bound}"
+                ));
             }
         }
         Ok(())
