@@ -12,6 +12,7 @@ recorded to each decoder. A check whose package is not installed is skipped by n
   quickfix     QuickFIX C++            FIX 4.2, 4.4 and 5.0 SP1, gaps both ways, a venue that is killed, market data
   quickfixgo   QuickFIX/Go             the same
   quickfixj    QuickFIX/J              the same
+  quickfixpy   PyPI quickfix-py        the same
   recording    PyPI itchfeed, itchcpp  ITCH 5.0, all 23 messages, which tshark reads too, and DuckDB as Parquet
   every_kind   the same and tshark     a live feed with every kind of message that the venue sends
   ouch42       tshark                  OUCH 4.2, both ways, field by field as sent
@@ -23,11 +24,13 @@ recorded to each decoder. A check whose package is not installed is skipped by n
 """
 
 import argparse
+import concurrent.futures
 import importlib.util
 import json
 import os
 import pathlib
 import queue
+import shlex
 import shutil
 import signal
 import subprocess
@@ -227,10 +230,23 @@ def built_quickfixj(target_dir):
         return None, f"Maven cannot fetch it: {' '.join(errors[:1])}"
     compiled = [javac, "-d", str(classes), "-cp", f"{jars}/*", str(source / "Initiator.java")]
     subprocess.run(compiled, stdin=subprocess.DEVNULL, check=True)
-    program = target_dir / "quickfixj-initiator"
-    program.write_text(f"#!/bin/sh\nexec '{java}' -cp '{classes}:{jars}/*' Initiator \"$@\"\n")
-    program.chmod(0o755)
-    return str(program), None
+    command = [java, "-cp", f"{classes}:{jars}/*", "Initiator"]
+    return starter(target_dir / "quickfixj-initiator", command), None
+
+
+def built_quickfixpy(target_dir):
+    """The path of a script that starts the client of QuickFIX for Python, and why there is none."""
+    if not installed("quickfix"):
+        return None, "PyPI quickfix-py is not installed"
+    target_dir.mkdir(parents=True, exist_ok=True)
+    return starter(target_dir / "quickfixpy-initiator", [sys.executable, HERE / "quickfixpy/initiator.py"]), None
+
+
+def starter(path, command):
+    """A script that starts this command with its own arguments."""
+    path.write_text(f"#!/bin/sh\nexec {shlex.join(map(str, command))} \"$@\"\n")
+    path.chmod(0o755)
+    return str(path)
 
 
 def fix(damrak, program, work, name):
@@ -331,13 +347,23 @@ class Run:
         # Built before the venue runs, so that nothing is timed while the compiler is at work.
         slouch, why_no_slouch = built_slouch(self.target_dir)
         why_no_capture = capture.why_not()
-        engines = {"quickfix": built_quickfix, "quickfixgo": built_quickfixgo, "quickfixj": built_quickfixj}
-        for name, build in engines.items():
-            program, why_not = build(self.target_dir)
-            if program is not None:
-                self.attempt(name, fix, self.damrak, program, self.work / name, name)
-            else:
-                self.skip(name, why_not)
+        engines = {
+            "quickfix": built_quickfix, "quickfixgo": built_quickfixgo,
+            "quickfixj": built_quickfixj, "quickfixpy": built_quickfixpy,
+        }
+        built = {name: build(self.target_dir) for name, build in engines.items()}
+        # Each has a venue of its own, and mostly waits.
+        with concurrent.futures.ThreadPoolExecutor(len(built)) as pool:
+            attempts = []
+            for name, (program, why_not) in built.items():
+                if program is None:
+                    self.skip(name, why_not)
+                    continue
+                attempts.append(
+                    pool.submit(self.attempt, name, fix, self.damrak, program, self.work / name, name)
+                )
+            for attempt in attempts:
+                attempt.result()
 
         self.attempt("recording", self.recording)
         self.attempt("every_kind", self.every_kind)

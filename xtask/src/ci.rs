@@ -153,17 +153,34 @@ pub fn list() {
     }
 }
 
-/// The steps with these names, in their own order; if none is named, all but those that run by name only.
+/// The steps with these names, in their own order; if none is named, all but those that run by name only. `FIRST..LAST`
+/// names all from one to the other, `FIRST..` and `..LAST` all from there and up to there.
 pub fn select(names: &[&str]) -> Result<Vec<&'static Step>, String> {
-    let all = || STEPS.iter().chain(BY_NAME);
-    if let Some(unknown) = names.iter().find(|name| all().all(|step| step.name != **name)) {
-        let known: Vec<&str> = all().map(|step| step.name).collect();
-        return Err(format!("ci has no step `{unknown}`; it has: {}", known.join(", ")));
+    if names.is_empty() {
+        return Ok(STEPS.iter().collect());
     }
-    Ok(match names {
-        [] => STEPS.iter().collect(),
-        names => all().filter(|step| names.contains(&step.name)).collect(),
-    })
+    let all = || STEPS.iter().chain(BY_NAME);
+    let place = |name: &str| {
+        all().position(|step| step.name == name).ok_or_else(|| {
+            let known: Vec<&str> = all().map(|step| step.name).collect();
+            format!("ci has no step `{name}`; it has: {}", known.join(", "))
+        })
+    };
+    let mut wanted = vec![false; all().count()];
+    for name in names {
+        let (first, last) = match name.split_once("..") {
+            None => (place(name)?, place(name)?),
+            Some((first, last)) => (
+                if first.is_empty() { 0 } else { place(first)? },
+                if last.is_empty() { STEPS.len() - 1 } else { place(last)? },
+            ),
+        };
+        match wanted.get_mut(first..=last) {
+            Some(steps) => steps.fill(true),
+            None => return Err(format!("`{name}` ends before it begins")),
+        }
+    }
+    Ok(all().zip(wanted).filter(|(_, wanted)| *wanted).map(|(step, _)| step).collect())
 }
 
 /// `cargo x ci`.
@@ -401,5 +418,18 @@ mod tests {
         assert_eq!(names(select(&["tests", "fmt"]).unwrap()), ["fmt", "tests"]);
         assert_eq!(select(&[]).unwrap().len(), STEPS.len());
         assert_eq!(select(&["kill-twin", "fmt"]).unwrap().len(), 2);
+    }
+
+    /// What comes before a step and what comes from it on are all there is to run.
+    #[test]
+    fn a_range_has_its_first_and_last_step() {
+        let names = |steps: &[&str]| {
+            select(steps).map(|steps| steps.iter().map(|step| step.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["tidy..clippy"]).unwrap(), ["tidy", "locks", "clippy"]);
+        let halves = [names(&["..build"]).unwrap(), names(&["tests.."]).unwrap()].concat();
+        assert_eq!(halves, names(&[]).unwrap());
+        assert_eq!(names(&["clippy..fmt"]).unwrap_err(), "`clippy..fmt` ends before it begins");
+        assert!(names(&["fmt..tets"]).unwrap_err().contains("`tets`"));
     }
 }

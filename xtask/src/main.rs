@@ -16,7 +16,8 @@ use std::{
 const HELP: &str = "\
 usage: cargo x <command>
 
-  ci [STEP…]   everything that must hold before a change lands, in order; or only the steps named
+  ci [STEP…]   everything that must hold before a change lands, in order; or only the steps named: `tests`, or
+               `tidy..clippy`, `..build`, `tests..` for all from one to the other
   ci --list    the steps of ci
   tidy         the rules of the repository: layers, unsafe, words, documents
   rivals [rust] [java] [go] [melin] [--only book|ring] [--divisor N] [--runs N] [--write]
