@@ -57,8 +57,8 @@ pub enum ClientError {
     /// The kernel does not split and gather datagrams.
     #[error("this kernel has no UDP_SEGMENT and UDP_GRO: they need Linux 5.0 or newer")]
     Segments(#[source] io::Error),
-    /// The kernel does not say when packets leave and arrive.
-    #[error("this system does not note when packets leave and arrive (SO_TIMESTAMPING)")]
+    /// The kernel or the network card does not say when packets leave and arrive.
+    #[error("packets have no times here (SO_TIMESTAMPING)")]
     Stamps(#[source] io::Error),
     /// The socket failed while reading.
     #[error("cannot read from the venue")]

@@ -4,6 +4,7 @@
 
 use std::{io, os::fd::BorrowedFd, time::Duration};
 
+use os::PacketTimes;
 use socket2::SockRef;
 
 /// Options of a socket, beside those that it has in any case.
@@ -13,6 +14,8 @@ pub struct SocketOptions {
     pub busy_poll: Duration,
     /// The one interface by which the socket is reached (SO_BINDTODEVICE).
     pub device: Option<String>,
+    /// The clock by which it is counted how long what arrives waits until it is read (SO_TIMESTAMPING); none counts nothing.
+    pub arrival_times: Option<PacketTimes>,
 }
 
 impl SocketOptions {
@@ -37,4 +40,9 @@ impl SocketOptions {
             None => Ok(()),
         }
     }
+}
+
+/// Another way to receive has no times of arrival.
+pub(crate) fn no_arrivals(by: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, format!("only {by} has the times of arrivals"))
 }

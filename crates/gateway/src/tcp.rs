@@ -21,7 +21,10 @@ use os::Epoll;
 pub use self::threads::THREAD_BYTES_MAX;
 use self::{threads::Threads, uring::Uring};
 
-use crate::{ConnectionId, NetworkEvent, SocketOptions, StreamNetwork, TcpCounters};
+use crate::{
+    ConnectionId, NetworkEvent, SocketOptions, StreamNetwork, TcpCounters, TimeCounts,
+    socket_options::no_arrivals,
+};
 
 /// Token of the listener; no connection has it, because places are counted from 0 and bounded.
 const LISTENER: u64 = u64::MAX;
@@ -91,6 +94,8 @@ pub struct Tcp {
     acceptable: bool,
     pause_polls: u32,
     counters: Arc<TcpCounters>,
+    /// How long what arrived waited, where that is counted.
+    arrivals: Option<Arc<TimeCounts>>,
 }
 
 #[derive(Debug)]
@@ -151,7 +156,30 @@ impl Tcp {
             acceptable: true,
             pause_polls: 0,
             counters: Arc::default(),
+            arrivals: None,
         })
+    }
+
+    /// Counts how long what arrives waits until it is read, if the options say so: for connections that are accepted from now on, by
+    /// epoll only. Where one read takes several packets, the wait is that of the last.
+    ///
+    /// # Errors
+    /// The system, the card or the backend has no such times; nothing is counted.
+    pub fn count_arrivals(&mut self, options: &SocketOptions) -> io::Result<()> {
+        let Some(times) = options.arrival_times else { return Ok(()) };
+        if !matches!(self.watch, Watch::Epoll(_)) {
+            return Err(no_arrivals("epoll"));
+        }
+        // Connections have it of their listener.
+        os::stamp_arrivals(self.listener.as_fd(), times)?;
+        self.arrivals = Some(Arc::default());
+        Ok(())
+    }
+
+    /// How long what arrived waited until it was read, if that is counted; may be read from any thread.
+    #[must_use]
+    pub fn arrivals(&self) -> Option<Arc<TimeCounts>> {
+        self.arrivals.clone()
     }
 
     /// Binds it to the one interface that the options name, if they do.
@@ -394,7 +422,17 @@ impl StreamNetwork for Tcp {
     fn read(&mut self, connection: ConnectionId, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream(connection)?;
         match &mut self.watch {
-            Watch::Epoll(_) => retry(|| self.stream(connection)?.read(buffer)),
+            Watch::Epoll(_) => match &self.arrivals {
+                None => retry(|| self.stream(connection)?.read(buffer)),
+                Some(arrivals) => retry(|| {
+                    let stream = self.stream(connection)?;
+                    let (len, arrived_ns) = os::receive_stamped(stream.as_fd(), buffer)?;
+                    if let Some(arrived_ns) = arrived_ns {
+                        arrivals.record(os::unix_now_ns().saturating_sub(arrived_ns));
+                    }
+                    Ok(len)
+                }),
+            },
             Watch::Uring(uring) => uring.read(connection, buffer),
             Watch::Threads(_, threads) => threads.read(connection, buffer),
         }

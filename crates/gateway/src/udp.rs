@@ -19,7 +19,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use os::{BATCH, DatagramBatch, Received};
 
 use self::incoming::{Incoming, QueueLosses};
-use crate::{DatagramNetwork, SocketOptions, UdpLossCount, counters::UdpLossCounters};
+use crate::{
+    DatagramNetwork, SocketOptions, TimeCounts, UdpLossCount, counters::UdpLossCounters,
+    socket_options::no_arrivals,
+};
 
 /// How a [`Udp`] receives. What the system refuses falls to the next: in the order of [`next`](Self::next).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +142,8 @@ pub struct Udp {
     queue_losses: QueueLosses,
     /// Senders of datagrams of the last batch that were too long.
     too_long: Vec<SocketAddr>,
+    /// How long what arrived waited, where that is counted.
+    arrivals: Option<Arc<TimeCounts>>,
 }
 
 /// What was lost at a [`Udp`] socket; may be read from any thread. It keeps the socket open.
@@ -234,7 +239,30 @@ impl Udp {
             refused,
             counters: Arc::default(),
             too_long: Vec::new(),
+            arrivals: None,
         })
+    }
+
+    /// Counts how long what arrives waits until it is read, if the options say so: with recvmmsg(2) only, each run of joined
+    /// datagrams once.
+    ///
+    /// # Errors
+    /// The system, the card or the backend has no such times; nothing is counted.
+    pub fn count_arrivals(&mut self, options: &SocketOptions) -> io::Result<()> {
+        let Some(times) = options.arrival_times else { return Ok(()) };
+        let Incoming::Batch(batch) = &mut self.incoming else {
+            return Err(no_arrivals("recvmmsg"));
+        };
+        os::stamp_arrivals(self.socket.as_fd(), times)?;
+        batch.take_notes();
+        self.arrivals = Some(Arc::default());
+        Ok(())
+    }
+
+    /// How long what arrived waited until it was read, if that is counted; may be read from any thread.
+    #[must_use]
+    pub fn arrivals(&self) -> Option<Arc<TimeCounts>> {
+        self.arrivals.clone()
     }
 
     /// Binds it to the one interface that the options name, if they do.
@@ -311,10 +339,15 @@ impl Udp {
 
 impl DatagramNetwork for Udp {
     fn receive(&mut self, deliver: &mut dyn FnMut(SocketAddr, &[u8])) -> io::Result<usize> {
-        let Self { socket, incoming, counters, too_long, datagram_bytes_max, .. } = self;
+        let Self { socket, incoming, counters, too_long, datagram_bytes_max, arrivals, .. } = self;
         too_long.clear();
-        let mut datagrams = 0;
+        let (mut datagrams, mut read_ns) = (0, None);
         let take = |received: Received<'_>| {
+            if let (Some(arrivals), Some(arrived_ns)) = (&arrivals, received.arrived_ns) {
+                // All were read by one call.
+                let read_ns = *read_ns.get_or_insert_with(os::unix_now_ns);
+                arrivals.record(read_ns.saturating_sub(arrived_ns));
+            }
             for datagram in received.datagrams() {
                 datagrams += 1;
                 match received.from {

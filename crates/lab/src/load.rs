@@ -35,6 +35,7 @@ use std::{
 };
 
 use market::{Price, Symbol};
+use os::PacketTimes;
 use ring::Clock;
 use wire::{
     ouch,
@@ -144,8 +145,8 @@ pub struct LoadOptions {
     pub requests_per_datagram: usize,
     /// How UDP sessions use the system: requests of a turn leave together.
     pub batching: DatagramBatching,
-    /// Ask the kernel when packets left and arrived; only for sessions over TCP.
-    pub packet_times: bool,
+    /// Ask when packets left and arrived, by this clock; only for sessions over TCP.
+    pub packet_times: Option<PacketTimes>,
     pub mix: LoadMix,
     pub live_orders_max: usize,
     /// The most requests of a session that may wait for answers; beyond, they are sent late, and the
@@ -196,7 +197,7 @@ impl LoadOptions {
             threads: 1,
             requests_per_datagram: 1,
             batching: DatagramBatching::Batch,
-            packet_times: false,
+            packet_times: None,
             mix: LoadMix::default(),
             live_orders_max: LoadMix::default().live_orders_max(),
             outstanding_max: OUTSTANDING_MAX_DEFAULT,
@@ -255,7 +256,7 @@ impl LoadOptions {
             "the number of requests per datagram is 0"
         } else if self.outstanding_max == 0 || self.pacing == (Loop::Closed { outstanding: 0 }) {
             "the number of outstanding requests is limited to 0"
-        } else if self.packet_times && self.sessions.iter().any(is_udp) {
+        } else if self.packet_times.is_some() && self.sessions.iter().any(is_udp) {
             "the times of packets are known of TCP only"
         } else if self.progress_ns == 0 {
             "the progress interval is 0"
@@ -422,7 +423,7 @@ pub fn floor(
         ramp_to_per_second: None,
         on_message: None,
         on_answer: None,
-        packet_times: false,
+        packet_times: None,
         tick_client: None,
         replay: None,
         ..options.clone()
@@ -450,7 +451,7 @@ impl LoadReport {
             late_ns: options.late_ns,
             outstanding_max: options.outstanding_max,
             stream_names,
-            packets: options.packet_times.then(PacketLatency::default),
+            packets: options.packet_times.map(|_| PacketLatency::default()),
             ..Self::default()
         }
     }

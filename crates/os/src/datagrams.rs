@@ -14,7 +14,9 @@ use std::{
 use io_uring::types::RecvMsgOut;
 
 use crate::{
-    check, is_not_now,
+    check,
+    control_block::{ControlBlock, Notes},
+    is_not_now,
     segments::{Control, run_len},
     socket_option::{self, set_number},
 };
@@ -64,8 +66,6 @@ pub fn join_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
 pub struct DatagramBatch {
     slots: usize,
     slot_bytes: usize,
-    /// Datagrams may arrive joined, and the kernel says of what length each was.
-    may_be_joined: bool,
     /// How many datagrams to ask for next.
     wanted: usize,
     /// The last call found as many as it asked for.
@@ -75,7 +75,10 @@ pub struct DatagramBatch {
     lengths: Box<[usize]>,
     names: Box<[Name]>,
     name_lengths: Box<[libc::socklen_t]>,
+    /// For each run that is sent.
     controls: Box<[Control]>,
+    /// For each message that is received, where the kernel is to say more than the bytes; else none.
+    blocks: Box<[ControlBlock]>,
     /// One per datagram: where its bytes are.
     pieces: Box<[libc::iovec]>,
     /// One per datagram, or run of datagrams: where its name, its pieces and its control block are.
@@ -95,8 +98,8 @@ unsafe impl Send for DatagramBatch {}
 
 impl fmt::Debug for DatagramBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { slots, slot_bytes, may_be_joined, .. } = self;
-        write!(f, "DatagramBatch({slots} of {slot_bytes} bytes, may be joined: {may_be_joined})")
+        let Self { slots, slot_bytes, .. } = self;
+        write!(f, "DatagramBatch({slots} of {slot_bytes} bytes)")
     }
 }
 
@@ -108,6 +111,8 @@ pub struct Received<'a> {
     pub bytes: &'a [u8],
     /// There were more than there was room for.
     pub truncated: bool,
+    /// When it arrived, if that was asked for: see [`stamp_arrivals`](crate::stamp_arrivals).
+    pub arrived_ns: Option<u64>,
     /// Where several were joined: each has so many bytes, the last perhaps fewer.
     segment_bytes: Option<usize>,
 }
@@ -122,6 +127,7 @@ impl<'a> Received<'a> {
             from: name.to_address(),
             bytes: out.payload_data(),
             truncated: out.is_payload_truncated(),
+            arrived_ns: None,
             segment_bytes: None,
         }
     }
@@ -129,7 +135,7 @@ impl<'a> Received<'a> {
     /// What a frame of a network card held.
     #[cfg(feature = "af-xdp")]
     pub(crate) const fn of_frame(from: SocketAddr, bytes: &'a [u8]) -> Self {
-        Self { from: Some(from), bytes, truncated: false, segment_bytes: None }
+        Self { from: Some(from), bytes, truncated: false, arrived_ns: None, segment_bytes: None }
     }
 
     /// The datagrams, one by one: an empty one too.
@@ -145,23 +151,30 @@ impl DatagramBatch {
     /// Room for [`BATCH`] datagrams of up to `datagram_bytes_max` bytes each.
     #[must_use]
     pub fn new(datagram_bytes_max: usize) -> Self {
-        Self::with(BATCH, datagram_bytes_max, false)
+        Self::with(BATCH, datagram_bytes_max)
     }
 
     /// Room to receive so many messages from a socket that may join datagrams; see [`join_datagrams`]. Each may be 64 KiB.
     #[must_use]
     pub fn for_joined(messages_max: usize) -> Self {
-        Self::with(messages_max, JOINED_BYTES_MAX, true)
+        let mut batch = Self::with(messages_max, JOINED_BYTES_MAX);
+        batch.take_notes();
+        batch
     }
 
-    fn with(slots: usize, slot_bytes: usize, may_be_joined: bool) -> Self {
+    /// From now on also takes what the kernel says beside the bytes of a message: when it arrived, what length joined datagrams
+    /// have.
+    pub fn take_notes(&mut self) {
+        self.blocks = vec![ControlBlock::EMPTY; self.slots].into_boxed_slice();
+    }
+
+    fn with(slots: usize, slot_bytes: usize) -> Self {
         let piece = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         // SAFETY: an `mmsghdr` is integers and pointers, for which all zeros is a value.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
         Self {
             slots,
             slot_bytes,
-            may_be_joined,
             wanted: BATCH_SMALL.min(slots),
             is_full: false,
             bytes: vec![0; slots * slot_bytes].into_boxed_slice(),
@@ -169,6 +182,7 @@ impl DatagramBatch {
             names: vec![Name([0; 28]); slots].into_boxed_slice(),
             name_lengths: vec![0; slots].into_boxed_slice(),
             controls: vec![Control::EMPTY; slots].into_boxed_slice(),
+            blocks: Box::default(),
             pieces: vec![piece; slots].into_boxed_slice(),
             headers: vec![header; slots].into_boxed_slice(),
         }
@@ -185,8 +199,10 @@ impl DatagramBatch {
         self.point(0, wanted);
         for index in 0..wanted {
             self.link(index, index, 1);
-            if self.may_be_joined {
-                self.link_control(index, size_of::<Control>());
+            if let Some(block) = self.blocks.get_mut(index) {
+                let header = &mut self.headers[index].msg_hdr;
+                header.msg_control = ptr::from_mut(block).cast();
+                header.msg_controllen = size_of::<ControlBlock>() as _;
             }
         }
         let headers = &mut self.headers[..wanted];
@@ -246,11 +262,14 @@ impl DatagramBatch {
         #[allow(clippy::unnecessary_cast, reason = "its type is not the same in every libc")]
         let control_len = header.msg_hdr.msg_controllen as usize;
         let start = index * self.slot_bytes;
+        let block = self.blocks.get(index);
+        let notes = block.map_or_else(Notes::default, |block| block.notes(control_len));
         Received {
             from: self.names[index].to_address(),
             bytes: &self.bytes[start..start + len],
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            segment_bytes: self.controls[index].segment_bytes(control_len),
+            arrived_ns: notes.stamp_ns,
+            segment_bytes: notes.segment_bytes,
         }
     }
 
@@ -303,7 +322,7 @@ impl DatagramBatch {
             if len > 1 {
                 let segment_bytes = self.lengths[next] as u16;
                 self.controls[first + run_count] = Control::of_segments(segment_bytes);
-                self.link_control(first + run_count, size_of::<Control>());
+                self.link_control(first + run_count);
             }
             (run_count, next) = (run_count + 1, next + len);
         }
@@ -362,16 +381,29 @@ impl DatagramBatch {
         header.msg_controllen = 0;
     }
 
-    /// Points a header to its control block, of which `len` bytes count.
-    fn link_control(&mut self, index: usize, len: usize) {
+    /// Points a header of what is sent to its control block.
+    fn link_control(&mut self, index: usize) {
         let control = &raw mut self.controls[index];
         let header = &mut self.headers[index].msg_hdr;
         header.msg_control = control.cast();
-        header.msg_controllen = len as _;
+        header.msg_controllen = size_of::<Control>() as _;
     }
 }
 
 impl Name {
+    /// The address to which a socket is bound.
+    ///
+    /// # Errors
+    /// As getsockname(2).
+    pub(crate) fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut name = Self([0; NAME_LEN]);
+        let mut len = NAME_LEN as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes to the name, which is live, and then their number to `len`.
+        let result =
+            unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut name).cast(), &raw mut len) };
+        check(result).map(|_| name)
+    }
+
     fn put(&mut self, address: SocketAddr) -> libc::socklen_t {
         let bytes = &mut self.0;
         *bytes = [0; 28];
@@ -392,7 +424,8 @@ impl Name {
         len as libc::socklen_t
     }
 
-    fn to_address(self) -> Option<SocketAddr> {
+    /// `None` for what is neither IPv4 nor IPv6.
+    pub(crate) fn to_address(self) -> Option<SocketAddr> {
         let bytes = &self.0;
         let port = u16::from_be_bytes([bytes[2], bytes[3]]);
         match i32::from(u16::from_ne_bytes([bytes[0], bytes[1]])) {

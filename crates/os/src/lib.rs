@@ -9,9 +9,11 @@
 #![allow(unsafe_code)]
 
 mod socket_option;
+mod control_block;
 mod datagrams;
 mod segments;
 mod send_queue;
+mod network_interface;
 mod packet_times;
 mod descriptors;
 mod uring;
@@ -41,7 +43,10 @@ pub use descriptors::{
 };
 pub use free_space::free_bytes;
 pub use network_namespace::enter_network_namespace;
-pub use packet_times::{PacketSent, next_packet_sent, receive_stamped, stamp_packets};
+pub use packet_times::{
+    PacketSent, PacketTimes, next_packet_sent, receive_stamped, stamp_arrivals, stamp_packets,
+    unix_now_ns,
+};
 pub use power::cut_power;
 pub use random::random_u64;
 pub use readiness::{Epoll, EventFd, PollSet, Readiness};

@@ -1,6 +1,6 @@
-//! When packets left and arrived, by the kernel (SO_TIMESTAMPING).
+//! When packets left and arrived, by the kernel or by the network card (SO_TIMESTAMPING).
 //!
-//! Invariant: control blocks are walked only as far as the kernel says that it wrote them.
+//! Invariant: a socket has the times of one clock only.
 
 use std::{
     io,
@@ -10,31 +10,67 @@ use std::{
     time::Duration,
 };
 
-use crate::socket_option::set_number;
+use crate::{
+    control_block::{ControlBlock, Notes},
+    datagrams::Name,
+    network_interface::NetworkInterface,
+    socket_option::set_number,
+};
 
-/// Room for what the kernel says beside a message: its times, and the error that carries the times of a sent packet.
-#[repr(C, align(8))]
-struct Control([u8; 256]);
+/// Which clock gives packets their times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketTimes {
+    /// The kernel's: Unix time, where a packet is handed to the interface and where it comes from it.
+    Software,
+    /// The network card's, where a packet is on the wire. It need not agree with any other clock, and the operator has to
+    /// have turned it on.
+    Hardware,
+}
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketSent {
     /// Bytes of the connection before its end, since [`stamp_packets`]; modulo 2^32.
     pub bytes: u32,
-    /// Unix time.
+    /// By the clock of the socket's [`PacketTimes`].
     pub sent_ns: u64,
 }
 
-/// Has the kernel note when packets leave and arrive: where they are handed to the interface, and where they come from it.
-/// For a socket by which nothing was sent yet. Returns once the kernel does so, which takes it a moment if no other socket
-/// has asked.
+/// Has packets noted when they leave and arrive, for a connected socket by which nothing was sent yet. Returns once that is so,
+/// which takes the kernel a moment if no other socket has asked.
 ///
 /// # Errors
-/// The system has no such times, or does not begin within about a second.
-pub fn stamp_packets(socket: BorrowedFd<'_>) -> io::Result<()> {
-    ask(socket)?;
+/// The system has no such times, or does not begin within about a second; the card of the socket's interface takes none.
+pub fn stamp_packets(socket: BorrowedFd<'_>, times: PacketTimes) -> io::Result<()> {
+    ask(socket, times, Both)?;
+    match times {
+        PacketTimes::Software => await_stamps(),
+        PacketTimes::Hardware => Ok(()),
+    }
+}
+
+/// Has packets noted when they arrive, for a socket that is bound; connections have it of their listener. Packets that arrive at
+/// once may have no time yet.
+///
+/// # Errors
+/// The system has no such times, or the card of the interface that has the socket's address takes none.
+pub fn stamp_arrivals(socket: BorrowedFd<'_>, times: PacketTimes) -> io::Result<()> {
+    ask(socket, times, Arrivals)
+}
+
+/// Unix time in nanoseconds, by the clock of [`PacketTimes::Software`]: for the age of a packet, and for nothing else.
+#[must_use]
+pub fn unix_now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is live. This clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Returns once the kernel notes when packets arrive.
+fn await_stamps() -> io::Result<()> {
     let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    ask(probe.as_fd())?;
+    ask(probe.as_fd(), PacketTimes::Software, Arrivals)?;
     probe.connect(probe.local_addr()?)?;
     for _ in 0..PROBES_MAX {
         probe.send(&[0])?;
@@ -50,17 +86,41 @@ pub fn stamp_packets(socket: BorrowedFd<'_>) -> io::Result<()> {
 const PROBES_MAX: usize = 1_000;
 const PROBE_PAUSE: Duration = Duration::from_millis(1);
 
-fn ask(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let wanted = libc::SOF_TIMESTAMPING_TX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_SOFTWARE
-        | libc::SOF_TIMESTAMPING_OPT_ID
-        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+/// Which packets are to have a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Both,
+    Arrivals,
+}
+use Direction::{Arrivals, Both};
+
+fn ask(socket: BorrowedFd<'_>, times: PacketTimes, which: Direction) -> io::Result<()> {
+    let (arrivals, departures) = match times {
+        PacketTimes::Software => (
+            libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE,
+            libc::SOF_TIMESTAMPING_TX_SOFTWARE,
+        ),
+        PacketTimes::Hardware => {
+            let address = Name::of(socket)?.to_address().ok_or(io::ErrorKind::AddrNotAvailable)?;
+            NetworkInterface::with_address(address.ip())?.check_packet_times(socket)?;
+            (
+                libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE,
+                libc::SOF_TIMESTAMPING_TX_HARDWARE,
+            )
+        }
+    };
+    let wanted = match which {
+        Arrivals => arrivals,
+        Both => {
+            let numbered = libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+            arrivals | departures | numbered
+        }
+    };
     set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, wanted as libc::c_int)
 }
 
-/// Receives bytes of a connection, or a datagram: how many bytes, and the Unix time in nanoseconds at which the packet arrived that has the
-/// last of them; `None` if the kernel does not say.
+/// Receives bytes of a connection, or a datagram: how many bytes, and the time in nanoseconds at which the packet arrived
+/// that has the last of them, by the clock of the socket's [`PacketTimes`]; `None` if there is no such time.
 ///
 /// # Errors
 /// As recvmsg(2).
@@ -68,9 +128,9 @@ pub fn receive_stamped(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
 ) -> io::Result<(usize, Option<u64>)> {
-    let mut control = Control([0; 256]);
+    let mut control = ControlBlock::EMPTY;
     let (len, control_len) = receive(socket, buffer, &mut control, 0)?;
-    Ok((len, notes(&control, control_len).stamp_ns))
+    Ok((len, control.notes(control_len).stamp_ns))
 }
 
 /// The next packet of a connection that left and was not told yet.
@@ -79,7 +139,7 @@ pub fn receive_stamped(
 /// As recvmsg(2).
 pub fn next_packet_sent(socket: BorrowedFd<'_>) -> io::Result<Option<PacketSent>> {
     loop {
-        let mut control = Control([0; 256]);
+        let mut control = ControlBlock::EMPTY;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         let control_len = match receive(socket, &mut [], &mut control, flags) {
             Ok((_, control_len)) => control_len,
@@ -88,8 +148,8 @@ pub fn next_packet_sent(socket: BorrowedFd<'_>) -> io::Result<Option<PacketSent>
             Err(error) => return Err(error),
         };
         // Errors of the network are in the same queue, and are not asked for here.
-        let Notes { stamp_ns: Some(sent_ns), sent_bytes: Some(bytes) } =
-            notes(&control, control_len)
+        let Notes { stamp_ns: Some(sent_ns), sent_bytes: Some(bytes), .. } =
+            control.notes(control_len)
         else {
             continue;
         };
@@ -101,7 +161,7 @@ pub fn next_packet_sent(socket: BorrowedFd<'_>) -> io::Result<Option<PacketSent>
 fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
-    control: &mut Control,
+    control: &mut ControlBlock,
     flags: libc::c_int,
 ) -> io::Result<(usize, usize)> {
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -109,65 +169,12 @@ fn receive(
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut piece;
     header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = control.0.len() as _;
+    header.msg_control = ptr::from_mut(control).cast();
+    header.msg_controllen = size_of::<ControlBlock>() as _;
     // SAFETY: the header names a live buffer and a live control block, each with its length.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
     let len = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     Ok((len, header.msg_controllen as usize))
-}
-
-/// What the kernel said beside a message.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Notes {
-    stamp_ns: Option<u64>,
-    sent_bytes: Option<u32>,
-}
-
-/// Reads a control block, of which the kernel wrote so many bytes.
-fn notes(control: &Control, len: usize) -> Notes {
-    const HEADER: usize = size_of::<libc::cmsghdr>();
-    const ALIGNMENT: usize = size_of::<usize>();
-    let block = &control.0[..len.min(control.0.len())];
-    let mut found = Notes::default();
-    let mut at = 0;
-    while let Some(header) = block.get(at..).filter(|rest| rest.len() >= HEADER) {
-        // SAFETY: so many bytes are there, and each pattern of bytes is a header.
-        let header: libc::cmsghdr = unsafe { ptr::read_unaligned(header.as_ptr().cast()) };
-        let end = at + header.cmsg_len as usize;
-        let Some(data) = block.get(at + HEADER..end) else { break };
-        match (header.cmsg_level, header.cmsg_type) {
-            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => found.stamp_ns = software_stamp(data),
-            (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {
-                found.sent_bytes = sent_bytes(data);
-            }
-            _ => {}
-        }
-        at = end.next_multiple_of(ALIGNMENT);
-    }
-    found
-}
-
-/// The first of three times is that of the software; 0 if there is none.
-fn software_stamp(data: &[u8]) -> Option<u64> {
-    let time = data.get(..size_of::<libc::timespec>())?;
-    // SAFETY: so many bytes are there, and each pattern of bytes is a time.
-    let time: libc::timespec = unsafe { ptr::read_unaligned(time.as_ptr().cast()) };
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
-    Some(seconds * 1_000_000_000 + nanoseconds).filter(|stamp_ns| *stamp_ns > 0)
-}
-
-/// How many bytes had left with the packet, if this "error" is its time.
-fn sent_bytes(data: &[u8]) -> Option<u32> {
-    /// `SCM_TSTAMP_SND`: the packet was handed to the interface.
-    const SENT: u32 = 0;
-    let error = data.get(..size_of::<libc::sock_extended_err>())?;
-    // SAFETY: so many bytes are there, and each pattern of bytes is such a record.
-    let error: libc::sock_extended_err = unsafe { ptr::read_unaligned(error.as_ptr().cast()) };
-    let is_time = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING && error.ee_info == SENT;
-    // The kernel counts the last byte from 0.
-    is_time.then(|| error.ee_data.wrapping_add(1))
 }
 
 #[cfg(test)]
@@ -192,7 +199,7 @@ mod tests {
     fn packets_have_their_times() {
         let (mut near, far) = pair();
         for socket in [&near, &far] {
-            if let Err(error) = stamp_packets(socket.as_fd()) {
+            if let Err(error) = stamp_packets(socket.as_fd(), PacketTimes::Software) {
                 println!("skipped: this system has no times of packets: {error}");
                 return;
             }
@@ -221,23 +228,35 @@ mod tests {
         assert!(one.sent_ns < more.sent_ns && more.sent_ns <= received_ns.unwrap());
     }
 
-    /// A control block is read as far as it goes, and what is not a time is passed over.
+    /// A packet that waits has the time of its arrival, and not that of the read.
     #[test]
-    fn control_blocks_are_read_as_far_as_they_go() {
-        let mut control = Control([0; 256]);
-        assert_eq!(notes(&control, 0), Notes::default());
-        let put = |at: usize, control: &mut Control, len: usize, level: i32, kind: i32| {
-            control.0[at..at + 8].copy_from_slice(&len.to_ne_bytes());
-            control.0[at + 8..at + 12].copy_from_slice(&level.to_ne_bytes());
-            control.0[at + 12..at + 16].copy_from_slice(&kind.to_ne_bytes());
-        };
-        put(0, &mut control, 20, libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
-        put(24, &mut control, 64, libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
-        control.0[40..48].copy_from_slice(&7_i64.to_ne_bytes());
-        control.0[48..56].copy_from_slice(&9_i64.to_ne_bytes());
-        assert_eq!(notes(&control, 88).stamp_ns, Some(7_000_000_009));
-        assert_eq!(notes(&control, 60), Notes::default(), "cut off");
-        put(0, &mut control, 0, libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
-        assert_eq!(notes(&control, 88), Notes::default(), "shorter than its header");
+    fn a_wait_begins_with_the_arrival() {
+        const PAUSE: Duration = Duration::from_millis(5);
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        if let Err(error) =
+            stamp_arrivals(socket.as_fd(), PacketTimes::Software).and_then(|()| await_stamps())
+        {
+            println!("skipped: this system has no times of packets: {error}");
+            return;
+        }
+        let before_ns = unix_now_ns();
+        socket.send_to(b"waits", socket.local_addr().unwrap()).unwrap();
+        let sent_ns = unix_now_ns();
+        thread::sleep(PAUSE);
+        let (_, arrived_ns) = receive_stamped(socket.as_fd(), &mut [0; 9]).unwrap();
+        let arrived_ns = arrived_ns.unwrap();
+        assert!((before_ns..=sent_ns).contains(&arrived_ns), "{before_ns} {arrived_ns} {sent_ns}");
+    }
+
+    /// An interface without a card takes no times, and says so; the socket stays as it was.
+    #[test]
+    fn loopback_has_no_card() {
+        let (near, _far) = pair();
+        let error = stamp_packets(near.as_fd(), PacketTimes::Hardware).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{error}");
+        assert!(
+            error.to_string().starts_with("the card of lo takes no times of packets"),
+            "{error}"
+        );
     }
 }

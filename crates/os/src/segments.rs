@@ -1,5 +1,5 @@
-//! Datagrams that pass the kernel as one: what is said of them in the control block of a message (UDP_SEGMENT,
-//! UDP_GRO), and how many may go together.
+//! Datagrams that leave as one: what the control block of the message says of them (UDP_SEGMENT), and how many may go
+//! together.
 //!
 //! Invariant: a run has datagrams of one length, of which only the last may be shorter, and is no longer than one
 //! datagram may be.
@@ -17,7 +17,7 @@ const WORD: usize = size_of::<usize>();
 pub(crate) struct Control([u8; 24]);
 
 impl Control {
-    /// One that says nothing, as room for the kernel.
+    /// One that says nothing.
     pub(crate) const EMPTY: Self = Self([0; 24]);
 
     /// Says that datagrams of so many bytes are sent as one.
@@ -29,15 +29,6 @@ impl Control {
         block[WORD + 4..WORD + 8].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
         block[WORD + 8..WORD + 10].copy_from_slice(&bytes.to_ne_bytes());
         control
-    }
-
-    /// Bytes of a datagram, as far as the first `len` bytes from the kernel say that several are one message.
-    pub(crate) fn segment_bytes(&self, len: usize) -> Option<usize> {
-        let block = self.0.get(..len.min(self.0.len()))?;
-        let number = |at: usize| Some(i32::from_ne_bytes(*block.get(at..)?.first_chunk()?));
-        let is_joined = number(WORD)? == libc::SOL_UDP && number(WORD + 4)? == libc::UDP_GRO;
-        let bytes = number(WORD + 8).filter(|_| is_joined)?;
-        usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
     }
 }
 
@@ -75,15 +66,5 @@ mod tests {
         assert_eq!(run_len([1_400; 100]), 46);
         assert_eq!(run_len([65_507, 1]), 1);
         assert_eq!(run_len([]), 0);
-    }
-
-    /// What is said to the kernel is not taken for what it says.
-    #[test]
-    fn only_joined_datagrams_have_a_length() {
-        assert_eq!(Control::of_segments(47).segment_bytes(24), None);
-        assert_eq!(Control::EMPTY.segment_bytes(24), None);
-        let mut joined = Control::of_segments(47);
-        joined.0[WORD + 4..WORD + 8].copy_from_slice(&libc::UDP_GRO.to_ne_bytes());
-        assert_eq!((joined.segment_bytes(24), joined.segment_bytes(WORD)), (Some(47), None));
     }
 }

@@ -15,16 +15,15 @@ mod program;
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    net::{SocketAddr, SocketAddrV4},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    ptr,
 };
 
 use self::{
     bpf::SocketMap,
     frame_socket::{FRAME_BYTES_MAX, FrameSocket},
 };
-use crate::{check, datagrams::Received, socket_option};
+use crate::{datagrams::Received, network_interface::NetworkInterface, socket_option};
 
 /// How many datagrams a call hands over, at most.
 const CALL_MAX: u32 = crate::BATCH as u32;
@@ -46,7 +45,7 @@ impl XdpRing {
     /// CAP_BPF, or may not lock so much memory; another program is attached to the interface, or another socket to the queue;
     /// Linux is older than 5.9.
     pub fn new(address: SocketAddrV4, queue: u32, frames: u32) -> io::Result<Self> {
-        let interface = interface_of(*address.ip())?;
+        let interface = NetworkInterface::with_address((*address.ip()).into())?.index;
         let at = |what: &str, error: io::Error| {
             io::Error::new(error.kind(), format!("{what} of interface {interface}: {error}"))
         };
@@ -102,42 +101,11 @@ pub fn dropped_frames(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(found.rx_dropped + found.rx_ring_full)
 }
 
-/// The number of the network interface that has this address.
-fn interface_of(address: Ipv4Addr) -> io::Result<u32> {
-    let mut list = ptr::null_mut();
-    // SAFETY: the list is written to a live pointer, and is freed below.
-    check(unsafe { libc::getifaddrs(&raw mut list) })?;
-    let wanted = u32::from_ne_bytes(address.octets());
-    let (mut next, mut index) = (list, 0);
-    // SAFETY: each entry is either null or lives until the list is freed.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        next = entry.ifa_next;
-        // SAFETY: an address is null or lives as long as its entry; each begins with its family.
-        let found = unsafe { entry.ifa_addr.as_ref() };
-        if found.is_some_and(|found| libc::c_int::from(found.sa_family) == libc::AF_INET) {
-            // SAFETY: an address of this family is a `sockaddr_in`; it is copied, wherever it lies.
-            let found = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
-            if found.sin_addr.s_addr == wanted {
-                // SAFETY: the name ends with a zero and lives as long as its entry.
-                index = unsafe { libc::if_nametoindex(entry.ifa_name) };
-                break;
-            }
-        }
-    }
-    // SAFETY: the list is that of above, and nothing borrows from it any more.
-    unsafe { libc::freeifaddrs(list) };
-    match index {
-        0 => Err(io::Error::new(
-            io::ErrorKind::AddrNotAvailable,
-            format!("no network interface has the address {address}"),
-        )),
-        index => Ok(index),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{io::Write, net::Ipv4Addr};
+
+    use crate::check;
 
     use super::{
         frame::tests::{frame_of, sealed},

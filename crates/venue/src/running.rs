@@ -134,6 +134,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     }
     let clock_of_agents: Arc<dyn ring::Clock> = Arc::new(clock);
     let Gauges { stage_times, journaled, applied, .. } = &venue.gauges;
+    stage_times.show_arrivals(std::mem::take(&mut sockets.arrivals));
     let agents = if config.layout.stage_times {
         let (agents, wiring) = (venue.agents, &venue.wiring);
         stage_times::observed(agents, wiring, stage_times, journaled, applied, &clock_of_agents)
@@ -584,6 +585,14 @@ mod tests {
                 "network.xdp_queue needs network.udp = \"xdp\": it is \"auto\"",
             ),
             ("network.udp = \"xdp\"\nnetwork.xdp_queue = 4096\n", "it must be 4095 at most"),
+            (
+                "network.arrival_times = \"software\"\nnetwork.tcp = \"threads\"\n",
+                "network.arrival_times needs network.tcp = \"epoll\": it is \"threads\"",
+            ),
+            (
+                "network.arrival_times = \"hardware\"\nnetwork.udp = \"io_uring\"\n",
+                "network.arrival_times needs network.udp = \"auto\", \"gro\" or \"mmsg\": it is \"io_uring\"",
+            ),
         ] {
             let error = Config::parse(wrong, "venue.toml").expect_err("it is refused").to_string();
             assert!(error.contains(why), "{error}");
@@ -591,6 +600,29 @@ mod tests {
         let wrong = "network.receive_buffer = \"1KiB\"\n";
         let error = Config::parse(wrong, "venue.toml").expect_err("it is too small").to_string();
         assert!(error.contains("network.receive_buffer is 1.0 KiB"), "{error}");
+    }
+
+    /// Loopback has no card whose clock could say when something arrived: the venue says so and counts nothing.
+    #[test]
+    fn arrivals_by_a_card_need_a_card() {
+        let folder = tempfile::tempdir().expect("the system has a folder for this");
+        let text = format!(
+            "journal.directory = {:?}\n\
+             order_entry.address = \"127.0.0.1:0\"\n\
+             order_entry_udp.address = \"127.0.0.1:0\"\n\
+             market_data.group = \"127.0.0.1:0\"\n\
+             market_data.re_request = \"127.0.0.1:0\"\n\
+             market_data.snapshot = \"127.0.0.1:0\"\n\
+             market_data.tcp = \"127.0.0.1:0\"\n\
+             network.arrival_times = \"hardware\"\n",
+            folder.path().join("journal")
+        );
+        let config = Config::parse(&text, "venue.toml").expect("it is valid");
+        let mut venue = start(&config, SystemClock::start()).expect("it starts");
+        let notice = "network.arrival_times: the card of lo takes no times of packets";
+        assert!(venue.notices().iter().any(|it| it.contains(notice)), "{:?}", venue.notices());
+        assert_eq!(venue.status()["stages"]["legs"][0]["name"], "sequence");
+        venue.stop().expect("it stops");
     }
 
     /// A venue whose machine's clock is behind its journal says so at the start and in its figures.

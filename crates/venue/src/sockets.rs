@@ -4,13 +4,14 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket},
     os::fd::OwnedFd,
+    sync::Arc,
     thread,
     time::Duration,
 };
 
 use gateway::{
     ACCEPTED_MAX, DatagramNetwork, FeedServerNetworks, SocketOptions, Tcp, TcpBackend, TcpOptions,
-    Udp, UdpBackend, UdpLosses, UdpOptions, is_multicast,
+    TimeCounts, Udp, UdpBackend, UdpLosses, UdpOptions, is_multicast,
 };
 
 use crate::{
@@ -37,6 +38,8 @@ pub struct Sockets {
     pub tcp: TcpBackendName,
     /// What was lost at the sockets that receive datagrams, by the name of their agent.
     pub losses: Vec<(&'static str, UdpLosses)>,
+    /// How long what arrived at each port of order entry waited, where that is counted.
+    pub arrivals: Vec<Arc<TimeCounts>>,
     descriptors: Vec<(AgentName, OwnedFd)>,
 }
 
@@ -116,16 +119,16 @@ impl Sockets {
             let options = TcpOptions { backend, reuse_port: wanted.reuse_port };
             Tcp::bind_with(address, options).map_err(|error| taken(key, address, &error))
         };
-        let order_entry =
+        let mut order_entry =
             enter("order_entry.address", config.order_entry.address, ProtocolName::Ouch)?;
-        let order_entry_udp = Udp::bind(config.order_entry_udp.address, &entry(backends.plain))
+        let mut order_entry_udp = Udp::bind(config.order_entry_udp.address, &entry(backends.plain))
             .map_err(|e| taken("order_entry_udp.address", config.order_entry_udp.address, &e))?;
         let sluice = config.order_entry_sluice.as_ref().map(|it| it.address);
         let sluice = sluice.map(|address| {
             Udp::bind(address, &entry(backends.sluice))
                 .map_err(|error| taken("order_entry_sluice.address", address, &error))
         });
-        let order_entry_sluice = sluice.transpose()?;
+        let mut order_entry_sluice = sluice.transpose()?;
         let re_request = Udp::bind(config.market_data.re_request, &options).map_err(|error| {
             taken("market_data.re_request", config.market_data.re_request, &error)
         })?;
@@ -134,11 +137,11 @@ impl Sockets {
         };
         let fix = config.order_entry_fix.as_ref();
         let fix = fix.map(|it| enter("order_entry_fix.address", it.address, ProtocolName::Fix));
-        let order_entry_fix = fix.transpose()?;
+        let mut order_entry_fix = fix.transpose()?;
         let ouch42 = config.order_entry_ouch42.as_ref();
         let ouch42 =
             ouch42.map(|it| enter("order_entry_ouch42.address", it.address, ProtocolName::Ouch42));
-        let order_entry_ouch42 = ouch42.transpose()?;
+        let mut order_entry_ouch42 = ouch42.transpose()?;
         let snapshot = listen("market_data.snapshot", config.market_data.snapshot)?;
         let stream = listen("market_data.tcp", config.market_data.tcp)?;
         let fix = config.market_data_fix.as_ref();
@@ -156,8 +159,11 @@ impl Sockets {
         notices.extend(buffer_notice(&udp));
         let udp_ports = [Some(&order_entry_udp), order_entry_sluice.as_ref()];
         notices.extend(refusals(wanted.udp, &udp_ports.map(|it| it.map_or(&[][..], Udp::refused))));
-        let settings =
-            SocketOptions { busy_poll: wanted.busy_poll.0, device: wanted.device.clone() };
+        let settings = SocketOptions {
+            busy_poll: wanted.busy_poll.0,
+            device: wanted.device.clone(),
+            arrival_times: wanted.arrival_times.packet_times(),
+        };
         let ports = [Some(&order_entry), order_entry_fix.as_ref(), order_entry_ouch42.as_ref()];
         let refused = ports.into_iter().flatten().find_map(Tcp::refused_backend);
         if let Some(error) = refused {
@@ -186,6 +192,25 @@ impl Sockets {
                 settings.busy_poll
             ));
         }
+        let mut counted = order_entry.count_arrivals(&settings);
+        for port in order_entry_fix.iter_mut().chain(&mut order_entry_ouch42) {
+            counted = counted.and_then(|()| port.count_arrivals(&settings));
+        }
+        for port in [Some(&mut order_entry_udp), order_entry_sluice.as_mut()].into_iter().flatten()
+        {
+            counted = counted.and_then(|()| port.count_arrivals(&settings));
+        }
+        if let Err(error) = counted {
+            notices.push(format!(
+                "network.arrival_times: {error}: the waits of arrivals are not counted at every port; give each port of order \
+                 entry the address of a card that has such times, or use \"software\""
+            ));
+        }
+        let by_tcp = [Some(&order_entry), order_entry_fix.as_ref(), order_entry_ouch42.as_ref()];
+        let by_udp = [Some(&order_entry_udp), order_entry_sluice.as_ref()];
+        let by_tcp = by_tcp.into_iter().flatten().filter_map(Tcp::arrivals);
+        let arrivals =
+            by_tcp.chain(by_udp.into_iter().flatten().filter_map(Udp::arrivals)).collect();
         let mut losses = vec![
             ("order_entry_udp", order_entry_udp.losses()),
             ("re_request", re_request.losses()),
@@ -245,7 +270,7 @@ impl Sockets {
             market_data_fix,
             streams,
         };
-        Ok(Self { networks, addresses, notices, udp, tcp, losses, descriptors })
+        Ok(Self { networks, addresses, notices, udp, tcp, losses, arrivals, descriptors })
     }
 
     /// The descriptors that wake a group of these agents. Each is given away once.

@@ -6,11 +6,12 @@
 //!
 //! Invariant: one input is followed at a time; each figure has one writer, and nobody waits for one.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
 };
 
+use gateway::{TimeCounts, at_most};
 use ring::{Agent, AgentError, AtomicGauge, Clock, Cursor, Monitor};
 use serde_json::{Value, json};
 
@@ -34,8 +35,10 @@ enum Stage {
 
 const STAGES: usize = 5;
 
-/// The parts of an order's time: name, from and to.
-const LEGS: [(&str, &str, &str); 6] = [
+/// A part of an order's time: name, from and to.
+type Leg = (&'static str, &'static str, &'static str);
+
+const LEGS: [Leg; 6] = [
     ("sequence", "received", "sequenced"),
     ("journal", "sequenced", "durable"),
     ("match", "sequenced", "matched"),
@@ -43,6 +46,9 @@ const LEGS: [(&str, &str, &str); 6] = [
     ("feed", "durable and matched", "published"),
     ("whole", "received", "sent"),
 ];
+
+/// The part before them: of all that arrives at order entry, not only of followed inputs.
+const ARRIVAL: Leg = ("socket", "arrived", "read");
 
 /// The times of followed inputs, for any thread to read.
 pub struct StageTimes {
@@ -58,7 +64,9 @@ pub struct StageTimes {
     /// Events in the ring of outputs once the engine had passed it: those of the followed input are among them.
     outputs: AtomicGauge,
     /// By leg.
-    times: [Times; LEGS.len()],
+    times: [TimeCounts; LEGS.len()],
+    /// By port of order entry: how long what arrived waited in its socket, where that is counted.
+    arrivals: OnceLock<Vec<Arc<TimeCounts>>>,
     /// The writer of each source, by its number; those of no agent are not followed.
     sources: Vec<Option<AgentName>>,
 }
@@ -80,7 +88,8 @@ impl StageTimes {
             source: AtomicGauge::new(0),
             passed: std::array::from_fn(|_| passed()),
             outputs: AtomicGauge::new(0),
-            times: std::array::from_fn(|_| Times::new()),
+            times: std::array::from_fn(|_| TimeCounts::default()),
+            arrivals: OnceLock::new(),
             sources,
         }
     }
@@ -130,10 +139,17 @@ impl StageTimes {
         passed.input.set(input);
     }
 
+    /// Shows how long what arrived at these ports waited until it was read. Only the first call counts.
+    pub(crate) fn show_arrivals(&self, ports: Vec<Arc<TimeCounts>>) {
+        self.arrivals.get_or_init(|| ports);
+    }
+
     /// Each leg: its percentiles and, `with_counts`, how many took at most how long.
     pub fn figures(&self, with_counts: bool) -> Value {
-        let leg = |((name, from, to), times): (&(&str, &str, &str), &Times)| {
-            let counts = times.counts();
+        let arrivals = self.arrivals.get().into_iter().filter(|ports| !ports.is_empty());
+        let arrivals = arrivals.map(|ports| (&ARRIVAL, sum(ports)));
+        let followed = LEGS.iter().zip(self.times.iter().map(TimeCounts::counts));
+        let leg = |((name, from, to), counts): (&Leg, Vec<(u64, u64)>)| {
             let at = |part: f64| at_most(&counts, part);
             let mut figures = json!({
                 "name": name,
@@ -150,61 +166,18 @@ impl StageTimes {
             }
             figures
         };
-        let legs: Vec<_> = LEGS.iter().zip(&self.times).map(leg).collect();
+        let legs: Vec<_> = arrivals.chain(followed).map(leg).collect();
         json!({ "one_in": ONE_IN, "legs": legs })
     }
 }
 
-/// The least time that so large a part of the counted ones do not exceed, as far as their buckets say; 0 for none.
-pub fn at_most(counts: &[(u64, u64)], part: f64) -> u64 {
-    let all: u64 = counts.iter().map(|(_, count)| count).sum();
-    let wanted = ((all as f64 * part).ceil() as u64).clamp(1, all.max(1));
-    let mut seen = 0;
-    let reached = counts.iter().find(|(_, count)| {
-        seen += count;
-        seen >= wanted
-    });
-    reached.map_or(0, |(ns, _)| *ns)
-}
-
-/// How often each length of time was seen, in buckets of an eighth of an octave.
-struct Times([AtomicU64; BUCKETS]);
-
-const BUCKETS: usize = 62 * 8;
-
-impl Times {
-    fn new() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+/// The counts of all of them.
+fn sum(all: &[Arc<TimeCounts>]) -> Vec<(u64, u64)> {
+    let mut counts = BTreeMap::new();
+    for (ns, count) in all.iter().flat_map(|times| times.counts()) {
+        *counts.entry(ns).or_default() += count;
     }
-
-    /// Only for its one writer.
-    fn record(&self, ns: u64) {
-        let count = &self.0[bucket(ns)];
-        // Relaxed: nothing else is read because of it.
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-
-    /// The longest time of each bucket that has some, and how many, in rising order.
-    fn counts(&self) -> Vec<(u64, u64)> {
-        let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
-        counts.filter(|(_, count)| *count > 0).map(|(at, count)| (longest(at), count)).collect()
-    }
-}
-
-fn bucket(ns: u64) -> usize {
-    let exponent = ns.max(1).ilog2() as usize;
-    match exponent.checked_sub(3) {
-        None => ns as usize,
-        Some(shift) => shift * 8 + (ns >> shift) as usize,
-    }
-}
-
-/// The longest time of a bucket, in nanoseconds.
-fn longest(bucket: usize) -> u64 {
-    match (bucket / 8).checked_sub(1) {
-        None => bucket as u64,
-        Some(shift) => ((((bucket % 8) as u128 + 9) << shift) - 1) as u64,
-    }
+    counts.into_iter().collect()
 }
 
 /// How it is known that an agent has passed an input.
@@ -358,6 +331,24 @@ mod tests {
         assert_eq!(medians(&without)[3], 7, "a reply that does not wait for the journal");
     }
 
+    /// What arrived at several ports is one leg, before the others, and there is none where nothing is counted.
+    #[test]
+    fn arrivals_are_a_leg_of_their_own() {
+        let times = times();
+        assert_eq!(times.figures(false)["legs"][0]["name"], "sequence");
+        let ports: Vec<Arc<TimeCounts>> = vec![Arc::default(), Arc::default()];
+        times.show_arrivals(ports.clone());
+        ports[0].record(5);
+        ports[1].record(5);
+        ports[1].record(1_000_000);
+        let leg = &times.figures(true)["legs"][0];
+        assert_eq!(
+            (&leg["name"], &leg["count"], &leg["p50_ns"]),
+            (&json!("socket"), &json!(3), &json!(5))
+        );
+        assert_eq!(leg["counts"][0], json!([5, 2]));
+    }
+
     /// An input is followed to its end before the next one is, and none of a source without a gateway.
     #[test]
     fn one_input_is_followed_at_a_time() {
@@ -372,27 +363,5 @@ mod tests {
         times.offer(1_024, 3_000, 0);
         assert_eq!((times.followed.get(), times.received_ns.get()), (1_024, 3_000));
         assert_eq!(times.figures(true)["legs"][0]["counts"], json!([[1, 1]]));
-    }
-
-    /// A bucket has the times up to its longest, none is missing, and none is longer by more than an eighth.
-    #[test]
-    fn buckets_follow_each_other() {
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-        for ns in (0..5_000).chain([1 << 20, (1 << 20) - 1, u64::MAX / 3]) {
-            let upper = longest(bucket(ns));
-            assert!(ns <= upper && upper - ns <= ns / 8, "{ns} {upper}");
-            assert_eq!(bucket(upper), bucket(ns));
-            assert!(upper == u64::MAX || bucket(upper + 1) == bucket(ns) + 1, "{ns}");
-        }
-    }
-
-    #[test]
-    fn percentiles_are_those_of_the_counts() {
-        let counts = [(10, 90), (20, 9), (30, 1)];
-        assert_eq!(
-            [0.5, 0.9, 0.91, 0.99, 1.0].map(|part| at_most(&counts, part)),
-            [10, 10, 20, 20, 30]
-        );
-        assert_eq!(at_most(&[], 0.5), 0);
     }
 }

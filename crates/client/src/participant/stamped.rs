@@ -1,6 +1,6 @@
-//! A TCP connection of which the kernel says when packets left and arrived.
+//! A TCP connection of which the kernel says when packets left and arrived, by its own clock or by that of the network card.
 //!
-//! Invariant: a time is that of the kernel or there is none.
+//! Invariant: a time is that of the clock that was asked for, or there is none.
 
 use std::{
     collections::VecDeque,
@@ -9,16 +9,18 @@ use std::{
     os::fd::AsFd,
 };
 
+use os::PacketTimes;
+
 use super::{ClientError, connect_tcp};
 
 /// A nonblocking connection, and when its packets left and arrived, where that is known.
 pub trait Connection: Read + Write {
-    /// Unix time at which the packet arrived that has the last byte of the last read.
+    /// When the packet arrived that has the last byte of the last read.
     fn arrived_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Unix time at which the packet left that has the last of the first `bytes` bytes written. From call to call
+    /// When the packet left that has the last of the first `bytes` bytes written. From call to call
     /// `bytes` must not fall: earlier times are forgotten.
     fn left_ns(&mut self, _bytes: u64) -> Option<u64> {
         None
@@ -27,8 +29,7 @@ pub trait Connection: Read + Write {
 
 impl Connection for TcpStream {}
 
-/// A connection that asks the kernel for these times (SO_TIMESTAMPING): where a packet is handed to the interface, and
-/// where it comes from it.
+/// A connection that asks for these times (SO_TIMESTAMPING).
 #[derive(Debug)]
 pub struct StampedStream {
     stream: TcpStream,
@@ -52,9 +53,9 @@ impl StampedStream {
     ///
     /// # Errors
     /// [`ClientError::Connect`]; [`ClientError::Stamps`] if the system has no such times.
-    pub fn connect(address: SocketAddr) -> Result<Self, ClientError> {
+    pub fn connect(address: SocketAddr, times: PacketTimes) -> Result<Self, ClientError> {
         let stream = connect_tcp(address)?;
-        os::stamp_packets(stream.as_fd()).map_err(ClientError::Stamps)?;
+        os::stamp_packets(stream.as_fd(), times).map_err(ClientError::Stamps)?;
         Ok(Self {
             stream,
             arrived_ns: None,
@@ -137,7 +138,7 @@ mod tests {
     /// A connection and its other end; `None`, and said, where the system has no times of packets.
     fn pair() -> Option<(StampedStream, TcpStream)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        match StampedStream::connect(listener.local_addr().unwrap()) {
+        match StampedStream::connect(listener.local_addr().unwrap(), PacketTimes::Software) {
             Ok(near) => Some((near, listener.accept().unwrap().0)),
             Err(ClientError::Stamps(error)) => {
                 println!("skipped: {error}");

@@ -27,6 +27,7 @@ use lab::{
     },
     schedule::Arrivals,
 };
+use os::PacketTimes;
 use serde_json::{Value, json};
 use wire::{fix::Version, soupbintcp::LoginRejectReason};
 
@@ -114,10 +115,19 @@ pub struct Arguments {
     /// The venue's admin API (admin.address), for the times of orders from stage to stage inside the venue.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
-    /// Ask the kernel when packets left and arrived (SO_TIMESTAMPING, over TCP), and measure latency from packet to packet
-    /// beside that of this program. With --out the times of each request are in order-to-ack.csv.
-    #[arg(long, conflicts_with = "udp")]
-    packet_times: bool,
+    /// Ask when packets left and arrived (SO_TIMESTAMPING, over TCP), by the kernel's clock or, with =hardware, by the network
+    /// card's, and measure latency from packet to packet beside that of this program. With --out the times of each request are
+    /// in order-to-ack.csv.
+    #[arg(
+        long,
+        value_name = "CLOCK",
+        value_parser = packet_times,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "software",
+        conflicts_with = "udp"
+    )]
+    packet_times: Option<PacketTimes>,
     /// A reference client beside the load, over SoupBinTCP to --to: it answers each order that the feed shows with one of
     /// its own, which cannot trade, and measures from the packet of the feed to the packets of its order and of the reply.
     #[arg(long, value_name = "USER:PASSWORD")]
@@ -684,6 +694,14 @@ fn speed(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('x').parse::<f64>() {
         Ok(times) if times.is_finite() && times > 0.0 => Ok(times),
         _ => Err("a number above 0, like 0.5 or 10".to_owned()),
+    }
+}
+
+fn packet_times(text: &str) -> Result<PacketTimes, String> {
+    match text {
+        "software" => Ok(PacketTimes::Software),
+        "hardware" => Ok(PacketTimes::Hardware),
+        _ => Err(format!("{text:?} is neither software nor hardware")),
     }
 }
 

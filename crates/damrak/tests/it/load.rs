@@ -1,5 +1,7 @@
 //! `damrak load` as a user meets it, on a venue of known speed.
 
+use std::os::fd::AsFd;
+
 use lab::load::{NullVenue, NullVenueFaults};
 use serde_json::{Value, json};
 use venue::clock::SystemClock;
@@ -174,6 +176,49 @@ fn a_load_shows_the_stages_of_the_venue() {
     assert!(stderr(&output).contains("--admin takes"), "{}", stderr(&output));
 }
 
+/// A venue that is to count it shows how long orders waited in their socket, over TCP and UDP.
+#[test]
+fn arrivals_are_the_first_leg() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    if let Err(error) = os::stamp_arrivals(socket.as_fd(), os::PacketTimes::Software) {
+        println!("skipped: this system has no times of packets: {error}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let local = socket.local_addr().unwrap();
+    drop(socket);
+    let path = config(
+        folder.path(),
+        &format!(
+            "[admin]\naddress = \"127.0.0.1:0\"\n[network]\narrival_times = \"software\"\n\
+             [[participants]]\nusername = \"user01\"\npassword = \"pass01\"\nfirm = \"FIRM\"\n\
+             [[participants]]\nusername = \"user02\"\nudp = \"{local}\"\nfirm = \"FIRM\"\n"
+        ),
+    );
+    let (_venue, started) = Venue::start(&path, &[]);
+    let address = |name: &str| started["addresses"][name].as_str().unwrap().to_owned();
+    let (tcp, udp, admin) = (address("order_entry"), address("order_entry_udp"), address("admin"));
+    let (local, login) = (local.to_string(), "user01:pass01".to_owned());
+    let ways = [
+        ["--to", &tcp, "--session", &login, "--no-floor"],
+        ["--udp", &local, "--to-udp", &udp, "--no-floor"],
+    ];
+    for way in ways {
+        // The kernel takes a moment until it notes what arrives.
+        let has_waits = (0..60).any(|_| {
+            let common =
+                ["load", "--json", "--closed-loop", "1", "--for", "500ms", "--admin", &admin];
+            let output = damrak(&[&common[..], &way].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let leg = &figures["stages"]["legs"][0];
+            assert_eq!((&leg["name"], &leg["from"]), (&json!("socket"), &json!("arrived")));
+            leg["count"].as_u64().unwrap() > 0 && leg["p50_ns"].as_u64().unwrap() > 0
+        });
+        assert!(has_waits, "{way:?}: nothing was counted in 30 s");
+    }
+}
+
 /// A venue that shall not follow orders says so to a load that asks for their stages.
 #[test]
 fn stages_can_be_turned_off() {
@@ -263,4 +308,24 @@ fn a_client_answers_the_feed_of_the_venue() {
     assert!(warnings.iter().any(named), "{figures}");
     let refused = damrak(&["load", "--tick-to-trade", "nobody"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+}
+
+/// Times of the network card are refused where there is none, and are not replaced by others.
+#[test]
+fn loopback_has_no_times_of_a_card() {
+    let clock = SystemClock::start();
+    let venue = NullVenue::start(move || ring::Clock::now_ns(&clock)).unwrap();
+    let load = |clock: &str| {
+        let to = venue.tcp.to_string();
+        let session = ["--session", "n0:SECRET", "--no-floor", "--for", "100ms"];
+        damrak(&[&["load", "--to", &to, clock][..], &session].concat())
+    };
+    let refused = load("--packet-times=hardware");
+    let text = stderr(&refused);
+    assert_ne!(refused.status.code(), Some(0), "{text}");
+    assert!(text.contains("the card of lo takes no times of packets"), "{text}");
+    assert!(refused.stdout.is_empty(), "{refused:?}");
+    let unknown = load("--packet-times=sundial");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("neither software nor hardware"), "{}", stderr(&unknown));
 }

@@ -12,8 +12,8 @@ use std::{
 
 use gateway::{
     DatagramNetwork, FeedServer, FeedServerNetworks, FeedServerOptions, MarketData,
-    MarketDataOptions, NetworkEvent, RequestLimits, SocketParker, StreamNetwork, Tcp, TcpBackend,
-    TcpOptions, Udp, UdpOptions, fake::FakeStream, past_rings,
+    MarketDataOptions, NetworkEvent, RequestLimits, SocketOptions, SocketParker, StreamNetwork,
+    Tcp, TcpBackend, TcpOptions, Udp, UdpOptions, fake::FakeStream, past_rings,
 };
 use market::SessionId;
 use ring::{Agent, Builder, Parker};
@@ -251,6 +251,54 @@ fn a_port_may_be_shared() {
         wanted.sort();
         from.sort();
         assert_eq!(from, wanted, "{backend:?}");
+    });
+}
+
+/// What waits in a connection is counted from its arrival, where that is asked for; only epoll has it.
+#[test]
+fn waits_in_a_connection_are_counted() {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let counting = SocketOptions {
+        arrival_times: Some(os::PacketTimes::Software),
+        ..SocketOptions::default()
+    };
+    with_each_backend("waits_in_a_connection_are_counted", |backend| {
+        let mut tcp = bind_with(backend).unwrap();
+        assert!(tcp.count_arrivals(&SocketOptions::default()).is_ok() && tcp.arrivals().is_none());
+        if backend != TcpBackend::Epoll {
+            let refused = tcp.count_arrivals(&counting).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+            return;
+        }
+        if let Err(error) = tcp.count_arrivals(&counting) {
+            return skipped("sockets::waits_in_a_connection_are_counted", &error.to_string());
+        }
+        let arrivals = tcp.arrivals().unwrap();
+        let mut client = TcpStream::connect(tcp.address()).unwrap();
+        let mut id = None;
+        until("accepted", || {
+            let mut events = Vec::new();
+            tcp.poll(&mut events).unwrap();
+            id = events.iter().find_map(|event| match event {
+                NetworkEvent::Accepted(id, _) => Some(*id),
+                _ => None,
+            });
+            id.is_some()
+        });
+        // The kernel takes a moment until it notes what arrives.
+        until("a wait is counted", || {
+            client.write_all(b"waits").unwrap();
+            thread::sleep(PAUSE);
+            let mut len = 0;
+            until("all of it", || {
+                len += tcp.read(id.unwrap(), &mut [0; 9]).unwrap_or(0);
+                len == 5
+            });
+            !arrivals.counts().is_empty()
+        });
+        let counts = arrivals.counts();
+        assert_eq!(counts.len(), 1, "{counts:?}");
+        assert!(counts[0].0 >= PAUSE.as_nanos() as u64 && counts[0].1 == 1, "{counts:?}");
     });
 }
 

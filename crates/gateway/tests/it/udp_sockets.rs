@@ -3,8 +3,8 @@
 use std::{io, net::UdpSocket, sync::mpsc, thread, time::Duration};
 
 use gateway::{
-    DatagramNetwork, OrderEntryUdp, OrderEntryUdpOptions, SocketParker, Throttle, Udp, UdpBackend,
-    UdpOptions, UdpParticipant,
+    DatagramNetwork, OrderEntryUdp, OrderEntryUdpOptions, SocketOptions, SocketParker, Throttle,
+    Udp, UdpBackend, UdpOptions, UdpParticipant,
 };
 use market::Text;
 use ring::{Agent, Parker};
@@ -292,6 +292,49 @@ fn a_port_may_be_shared() {
         of_each.sort();
         assert_eq!(of_each, [vec![], (0..10).collect::<Vec<u8>>()], "{from}");
     }
+}
+
+/// What waits in the socket is counted from its arrival, where that is asked for; other ways to receive refuse it.
+#[test]
+fn waits_in_the_socket_are_counted() {
+    const PAUSE: Duration = Duration::from_millis(2);
+    let counting = SocketOptions {
+        arrival_times: Some(os::PacketTimes::Software),
+        ..SocketOptions::default()
+    };
+    with_each_udp_backend("waits_in_the_socket_are_counted", |backend| {
+        let options = UdpOptions { backend, ..UdpOptions::default() };
+        let mut receiver = Udp::bind(LOOPBACK, &options).unwrap();
+        assert!(receiver.count_arrivals(&SocketOptions::default()).is_ok());
+        assert!(receiver.arrivals().is_none());
+        if matches!(backend, UdpBackend::IoUring { .. }) {
+            let refused = receiver.count_arrivals(&counting).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+            assert!(receiver.arrivals().is_none());
+            return;
+        }
+        if let Err(error) = receiver.count_arrivals(&counting) {
+            return skipped("udp_sockets::waits_in_the_socket_are_counted", &error.to_string());
+        }
+        let arrivals = receiver.arrivals().unwrap();
+        let sender = UdpSocket::bind(LOOPBACK).unwrap();
+        // The kernel takes a moment until it notes what arrives.
+        until("a wait is counted", || {
+            for text in [b"one", b"two"] {
+                sender.send_to(text, receiver.address()).unwrap();
+            }
+            thread::sleep(PAUSE);
+            let mut received = 0;
+            until("both", || {
+                received += receiver.receive(&mut |_, _| {}).unwrap();
+                received == 2
+            });
+            !arrivals.counts().is_empty()
+        });
+        let counts = arrivals.counts();
+        assert!(counts.iter().all(|(ns, _)| *ns >= PAUSE.as_nanos() as u64), "{counts:?}");
+        assert!(counts.iter().map(|(_, count)| count).sum::<u64>() <= 2, "{counts:?}");
+    });
 }
 
 /// A parked thread wakes when a datagram arrives, however it is received, also one that came before it parked.

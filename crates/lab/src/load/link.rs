@@ -42,8 +42,7 @@ pub(super) trait Link: Send {
     fn lost_replies(&self) -> u64;
     /// Bytes handed to a TCP connection so far.
     fn bytes_sent(&self) -> u64;
-    /// When the packet left with the last of so many bytes, by the kernel, if that was asked. The number must not fall
-    /// from call to call.
+    /// When the packet left with the last of so many bytes, if that was asked. The number must not fall from call to call.
     fn packet_left_ns(&mut self, bytes: u64) -> Option<u64>;
     /// Logs out; true if the venue shall close the connection now.
     fn log_out(&mut self, now_ns: u64) -> bool;
@@ -59,8 +58,8 @@ pub(super) fn open(
         LoadSession::Tcp { server, login } => {
             // By the letter of SoupBinTCP, 0 asks for the newest message and what follows.
             let login = LoginRequest { sequence_number: Some(0), ..login };
-            if options.packet_times {
-                let stream = StampedStream::connect(server)?;
+            if let Some(times) = options.packet_times {
+                let stream = StampedStream::connect(server, times)?;
                 Box::new(TcpClient::over(stream, login, options.timers, now_ns))
             } else {
                 Box::new(TcpClient::connect(server, login, options.timers, now_ns)?)
@@ -71,8 +70,8 @@ pub(super) fn open(
             Box::new(client.with_batching(options.batching)?)
         }
         LoadSession::Fix { server, login } => {
-            if options.packet_times {
-                Box::new(FixLink::over(StampedStream::connect(server)?, &login, now_ns))
+            if let Some(times) = options.packet_times {
+                Box::new(FixLink::over(StampedStream::connect(server, times)?, &login, now_ns))
             } else {
                 Box::new(FixLink::over(connect_tcp(server)?, &login, now_ns))
             }

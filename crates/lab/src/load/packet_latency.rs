@@ -1,6 +1,7 @@
-//! Latency from packet to packet by the kernel's clock, beside that of our own, and the times of each request.
+//! Latency from packet to packet by the clock of the kernel or of the network card, beside that of our own, and the times of
+//! each request.
 //!
-//! Invariant: a latency here has both its times from the kernel; what lacks one is counted.
+//! Invariant: a latency here has both its times from one clock; what lacks one is counted.
 
 use std::io::{self, Write};
 
@@ -10,21 +11,21 @@ use crate::latency::Latency;
 /// Requests whose times are kept: 15 MiB.
 const REQUESTS_MAX: usize = 1 << 18;
 
-/// What the kernel's times of packets say of the answers.
+/// What the times of packets say of the answers.
 #[derive(Debug, Default)]
 pub struct PacketLatency {
     /// From the packet that completes a request to the one that completes its answer.
     pub packets: Latency,
     /// How much longer the same took from before the request was built to after its answer was read.
     pub beyond: Latency,
-    /// Answers of which the kernel did not say one of the times.
+    /// Answers of which one of the times is unknown.
     pub without: u64,
     /// The first answered requests.
     pub requests: Vec<RequestTimes>,
 }
 
-/// The times of an answered request, in nanoseconds of Unix time: three by the clock of the load, which does not follow
-/// steps of the wall clock, and two by the kernel.
+/// The times of an answered request, in nanoseconds: three of Unix time by the clock of the load, which does not follow steps of
+/// the wall clock, and two by the clock of its packets ([`PacketTimes`](os::PacketTimes)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTimes {
     /// Index of its session.
@@ -56,7 +57,7 @@ impl RequestKind {
     }
 }
 
-/// An answer that was read at this time by our clock, and whose packet arrived at that of the kernel's.
+/// An answer that was read at this time by our clock, and whose packet arrived at that time by the clock of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     pub(super) request: Request,
@@ -65,7 +66,7 @@ pub(super) struct Answered {
 }
 
 impl PacketLatency {
-    /// Records an answer, whose request left at this time by the kernel.
+    /// Records an answer, whose request left at this time by the clock of packets.
     pub(super) fn record(
         &mut self,
         session: usize,
@@ -80,7 +81,7 @@ impl PacketLatency {
             Ask::Query => return,
         };
         let between = packet_left_ns.zip(packet_arrived_ns);
-        // A wall clock that was set back in between says nothing.
+        // A clock that was set back in between says nothing.
         let Some((left_ns, arrived_ns)) = between.filter(|(left, arrived)| left <= arrived) else {
             self.without += 1;
             return;
@@ -134,7 +135,7 @@ impl PacketLatency {
 mod tests {
     use super::{super::tracker::Times, *};
 
-    /// What lacks a time of the kernel, or has them in the wrong order, is counted and not measured.
+    /// What lacks a time of its packets, or has them in the wrong order, is counted and not measured.
     #[test]
     fn only_both_times_make_a_latency() {
         let times = Times { scheduled_ns: 900, sent_ns: 1_000, sent_bytes: 50 };

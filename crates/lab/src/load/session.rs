@@ -197,7 +197,7 @@ impl Session {
             let Arrival { stream_sequence, message, packet_ns } = arrival;
             match tracker.receive(message, &mut tally.counts) {
                 Ok(Some(request)) => {
-                    if options.packet_times {
+                    if options.packet_times.is_some() {
                         let (answered_ns, packet_arrived_ns) = (clock.now_ns(), packet_ns);
                         packets.push(Answered { request, answered_ns, packet_arrived_ns });
                     }

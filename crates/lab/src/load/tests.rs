@@ -325,7 +325,7 @@ fn packets_have_the_times_of_their_requests() {
     let clock = SystemClock::start();
     let venue = NullVenue::start(move || clock.now_ns()).unwrap();
     let mut options = options(vec![tcp(&venue, "TCP1")]);
-    options.packet_times = true;
+    options.packet_times = Some(PacketTimes::Software);
     for pacing in [Loop::Closed { outstanding: 1 }, Loop::Open] {
         options.pacing = pacing;
         let report = run(&options, &clock, &AtomicBool::new(false), &mut |_| {});

@@ -20,6 +20,7 @@ use client::{
     subscriber::{FeedReceiver, FeedSource, feed_socket},
 };
 use market::{Quantity, Side, Symbol, TimeInForce};
+use os::PacketTimes;
 use ring::Clock;
 use wire::{
     itch::{self, Message},
@@ -89,7 +90,7 @@ pub(super) fn open(
 ) -> Result<OpenTickClient, LoadError> {
     let feed = feed_socket(client.feed)
         .map_err(FailureReason::Feed)
-        .and_then(|feed| match os::stamp_packets(feed.as_fd()) {
+        .and_then(|feed| match os::stamp_packets(feed.as_fd(), PacketTimes::Software) {
             Ok(()) => Ok(feed),
             Err(error) => Err(participant::ClientError::Stamps(error).into()),
         })
@@ -97,7 +98,8 @@ pub(super) fn open(
     let session = LoadSession::Tcp { server: client.server, login: client.login };
     let own = LoadOptions {
         sessions: vec![session],
-        packet_times: true,
+        // The feed may come by another card, with another clock.
+        packet_times: Some(PacketTimes::Software),
         tick_client: None,
         replay: None,
         on_message: None,

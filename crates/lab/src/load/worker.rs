@@ -403,7 +403,7 @@ impl<'a> Worker<'a> {
         session.send(message, now_ns)?;
         let scheduled_ns = self.take_due(now_ns);
         let session = &mut self.sessions[at];
-        let sent_bytes = if self.options.packet_times { session.bytes_sent() } else { 0 };
+        let sent_bytes = if self.options.packet_times.is_some() { session.bytes_sent() } else { 0 };
         let times = Times { scheduled_ns, sent_ns: now_ns, sent_bytes };
         let counts = &mut self.tally.counts;
         wish.sent(&mut session.tracker, counts, times);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use gateway::UdpBackend;
+use os::PacketTimes;
 use serde::Deserialize;
 
 use super::{Bytes, Span};
@@ -38,6 +39,32 @@ pub struct NetworkConfig {
     /// then gives each new connection, and each sender of datagrams, to one of the sockets. Default false: a port that
     /// another program has is refused.
     pub reuse_port: bool,
+    /// Count how long what arrives at order entry waits until the venue reads it, by the time at which it arrived
+    /// (SO_TIMESTAMPING): `software`, where the kernel got it from the interface; `hardware`, where the card got it from the wire, by
+    /// the card's clock, which must follow the system's (phc2sys). The leg `socket` of `/stages` has it. Needs `tcp = "epoll"` and
+    /// `udp = "auto"`, `"gro"` or `"mmsg"`. Default `none`.
+    pub arrival_times: ArrivalTimes,
+}
+
+/// `network.arrival_times`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArrivalTimes {
+    #[default]
+    None,
+    Software,
+    Hardware,
+}
+
+impl ArrivalTimes {
+    /// As the system takes it.
+    pub const fn packet_times(self) -> Option<PacketTimes> {
+        match self {
+            Self::None => None,
+            Self::Software => Some(PacketTimes::Software),
+            Self::Hardware => Some(PacketTimes::Hardware),
+        }
+    }
 }
 
 /// `network.udp`
@@ -105,6 +132,7 @@ impl Default for NetworkConfig {
             busy_poll: Span(std::time::Duration::ZERO),
             device: None,
             reuse_port: false,
+            arrival_times: ArrivalTimes::None,
         }
     }
 }
@@ -151,6 +179,19 @@ impl NetworkConfig {
                 "network.xdp_queue needs network.udp = \"xdp\": it is {:?}",
                 self.udp.to_string()
             ));
+        }
+        if self.arrival_times != ArrivalTimes::None {
+            let (tcp, udp) = (self.tcp.as_str(), self.udp);
+            if self.tcp != TcpBackendName::Epoll {
+                return Err(format!(
+                    "network.arrival_times needs network.tcp = \"epoll\": it is \"{tcp}\""
+                ));
+            }
+            if matches!(udp, UdpBackendName::IoUring | UdpBackendName::Xdp) {
+                return Err(format!(
+                    "network.arrival_times needs network.udp = \"auto\", \"gro\" or \"mmsg\": it is \"{udp}\""
+                ));
+            }
         }
         if self.queue() > QUEUE_MAX {
             return Err(format!(

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use gateway::at_most;
 use serde_json::{Value, json};
-use venue::stage_times::at_most;
 
 use super::super::{
     ctl,
