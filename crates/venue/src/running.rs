@@ -510,9 +510,26 @@ fn started(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use market::Timestamp;
 
     use super::*;
+
+    /// A venue on free ports of loopback, with these keys besides.
+    fn config(journal: &Path, more: &str) -> Config {
+        let text = format!(
+            "journal.directory = {journal:?}\n\
+             order_entry.address = \"127.0.0.1:0\"\n\
+             order_entry_udp.address = \"127.0.0.1:0\"\n\
+             market_data.group = \"127.0.0.1:0\"\n\
+             market_data.re_request = \"127.0.0.1:0\"\n\
+             market_data.snapshot = \"127.0.0.1:0\"\n\
+             market_data.tcp = \"127.0.0.1:0\"\n\
+             {more}"
+        );
+        Config::parse(&text, "venue.toml").expect("it is valid")
+    }
 
     /// What the sockets of a venue use is what its configuration asks for, as far as the system has it; if not, a notice
     /// says why. The figures have what each socket lost.
@@ -529,22 +546,11 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let text = format!(
-                "journal.directory = {:?}\n\
-                 order_entry.address = \"127.0.0.1:0\"\n\
-                 order_entry_udp.address = \"127.0.0.1:0\"\n\
-                 market_data.group = \"127.0.0.1:0\"\n\
-                 market_data.re_request = \"127.0.0.1:0\"\n\
-                 market_data.snapshot = \"127.0.0.1:0\"\n\
-                 market_data.tcp = \"127.0.0.1:0\"\n\
-                 network.udp = {udp:?}\n\
-                 network.tcp = {tcp:?}\n\
-                 network.receive_buffer = \"64KiB\"\n\
-                 {}",
-                folder.path().join(number.to_string()),
+            let more = format!(
+                "network.udp = {udp:?}\nnetwork.tcp = {tcp:?}\nnetwork.receive_buffer = \"64KiB\"\n{}",
                 if udp == "io_uring" { "network.sqpoll_core = 9999\n" } else { "" },
             );
-            let config = Config::parse(&text, "venue.toml").expect("it is valid");
+            let config = config(&folder.path().join(number.to_string()), &more);
             let mut venue = start(&config, SystemClock::start()).expect("it starts");
             let is_noticed = |what: &str| venue.notices().iter().any(|it| it.contains(what));
             let network = &venue.started()["network"];
@@ -606,18 +612,8 @@ mod tests {
     #[test]
     fn arrivals_by_a_card_need_a_card() {
         let folder = tempfile::tempdir().expect("the system has a folder for this");
-        let text = format!(
-            "journal.directory = {:?}\n\
-             order_entry.address = \"127.0.0.1:0\"\n\
-             order_entry_udp.address = \"127.0.0.1:0\"\n\
-             market_data.group = \"127.0.0.1:0\"\n\
-             market_data.re_request = \"127.0.0.1:0\"\n\
-             market_data.snapshot = \"127.0.0.1:0\"\n\
-             market_data.tcp = \"127.0.0.1:0\"\n\
-             network.arrival_times = \"hardware\"\n",
-            folder.path().join("journal")
-        );
-        let config = Config::parse(&text, "venue.toml").expect("it is valid");
+        let more = "network.arrival_times = \"hardware\"\n";
+        let config = config(&folder.path().join("journal"), more);
         let mut venue = start(&config, SystemClock::start()).expect("it starts");
         let notice = "network.arrival_times: the card of lo takes no times of packets";
         assert!(venue.notices().iter().any(|it| it.contains(notice)), "{:?}", venue.notices());
@@ -629,17 +625,7 @@ mod tests {
     #[test]
     fn a_clock_behind_the_journal_is_reported() {
         let folder = tempfile::tempdir().expect("the system has a folder for this");
-        let text = format!(
-            "journal.directory = {:?}\n\
-             order_entry.address = \"127.0.0.1:0\"\n\
-             order_entry_udp.address = \"127.0.0.1:0\"\n\
-             market_data.group = \"127.0.0.1:0\"\n\
-             market_data.re_request = \"127.0.0.1:0\"\n\
-             market_data.snapshot = \"127.0.0.1:0\"\n\
-             market_data.tcp = \"127.0.0.1:0\"\n",
-            folder.path().join("journal")
-        );
-        let config = Config::parse(&text, "venue.toml").expect("it is valid");
+        let config = config(&folder.path().join("journal"), "");
         let run = |clock| {
             let mut venue = start(&config, clock).expect("it starts");
             let is_reported = venue.notices().iter().any(|it| it.contains("behind the journal"));
