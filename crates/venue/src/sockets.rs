@@ -192,15 +192,17 @@ impl Sockets {
                 settings.busy_poll
             ));
         }
-        let mut counted = order_entry.count_arrivals(&settings);
-        for port in order_entry_fix.iter_mut().chain(&mut order_entry_ouch42) {
-            counted = counted.and_then(|()| port.count_arrivals(&settings));
-        }
-        for port in [Some(&mut order_entry_udp), order_entry_sluice.as_mut()].into_iter().flatten()
-        {
-            counted = counted.and_then(|()| port.count_arrivals(&settings));
-        }
-        if let Err(error) = counted {
+        // Each port is asked, also after one that refuses.
+        let by_tcp =
+            [Some(&mut order_entry), order_entry_fix.as_mut(), order_entry_ouch42.as_mut()];
+        let by_udp = [Some(&mut order_entry_udp), order_entry_sluice.as_mut()];
+        let counted: Vec<io::Result<()>> = by_tcp
+            .into_iter()
+            .flatten()
+            .map(|port| port.count_arrivals(&settings))
+            .chain(by_udp.into_iter().flatten().map(|port| port.count_arrivals(&settings)))
+            .collect();
+        if let Some(error) = counted.into_iter().find_map(Result::err) {
             notices.push(format!(
                 "network.arrival_times: {error}: the waits of arrivals are not counted at every port; give each port of order \
                  entry the address of a card that has such times, or use \"software\""
