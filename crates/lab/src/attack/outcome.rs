@@ -114,6 +114,8 @@ pub struct AttackOutcome {
     /// Time in which the venue's busiest thread was ready to run during the attack and had no core: what the machine
     /// adds to latencies.
     pub core_wait_ns: u64,
+    /// Why the attack ran again: latencies above the factor that the limits allow. `latency` is then that of the longer runs.
+    pub doubts: Vec<Excess>,
 }
 
 /// What an attack may cost.
@@ -141,6 +143,11 @@ impl AttackLimits {
 
     /// Those of a short run on a busy machine: latency is not judged.
     pub const SHORT: Self = Self { latency: None, served_again_ns: 10_000_000_000, ..Self::FULL };
+
+    /// The factors of latency as they are, without a floor, and nothing else.
+    pub(super) fn factors_alone(&self) -> Option<[(u64, u64); 2]> {
+        self.latency.map(|latency| latency.map(|(factor, _)| (factor, 0)))
+    }
 }
 
 /// Of a time: it did not happen.
@@ -155,6 +162,16 @@ pub struct Excess {
     pub found: u64,
     /// The highest that is allowed.
     pub allowed: u64,
+}
+
+impl Excess {
+    fn is_one(&self) -> bool {
+        self.found > self.allowed
+    }
+
+    fn json(&self) -> Value {
+        json!({ "limit": self.limit, "found": self.found, "allowed": self.allowed })
+    }
 }
 
 impl std::fmt::Display for Excess {
@@ -190,24 +207,25 @@ impl AttackOutcome {
         self.effective * each + besides
     }
 
+    /// The latencies that are longer than allowed: see [`AttackLimits::latency`].
+    pub(super) fn long_latencies(&self, allowed: [(u64, u64); 2]) -> Vec<Excess> {
+        let figures = [
+            ("tcp_p50_ns", &self.tcp, 0),
+            ("tcp_p99_ns", &self.tcp, 1),
+            ("udp_p50_ns", &self.udp, 0),
+            ("udp_p99_ns", &self.udp, 1),
+        ];
+        let excesses = figures.into_iter().map(|(limit, honest, index)| {
+            let ((factor, floor_ns), pair) = (allowed[index], honest.latency[index]);
+            let allowed = pair.quiet_ns.saturating_mul(factor).max(floor_ns);
+            Excess { limit, found: pair.attacked_ns, allowed }
+        });
+        excesses.filter(Excess::is_one).collect()
+    }
+
     /// The limits that it passed.
     #[must_use]
     pub fn excesses(&self, limits: &AttackLimits) -> Vec<Excess> {
-        let latency = limits.latency.into_iter().flat_map(|latency| {
-            let allowed = move |honest: &Honest, index: usize| {
-                let (factor, floor_ns) = latency[index];
-                (honest.latency[index].quiet_ns.saturating_mul(factor)).max(floor_ns)
-            };
-            [
-                ("tcp_p50_ns", &self.tcp, 0),
-                ("tcp_p99_ns", &self.tcp, 1),
-                ("udp_p50_ns", &self.udp, 0),
-                ("udp_p99_ns", &self.udp, 1),
-            ]
-            .map(|(limit, honest, index)| {
-                (limit, honest.latency[index].attacked_ns, allowed(honest, index))
-            })
-        });
         let others = [
             ("tcp_unanswered", self.tcp.unanswered, 0),
             ("tcp_cut_off", u64::from(self.tcp.cut_off.is_some()), 0),
@@ -218,11 +236,18 @@ impl AttackOutcome {
             ("journal_bytes", self.journal_bytes, self.journal_bytes_explained(limits)),
             ("venue_ended", u64::from(self.venue_ended.is_some()), 0),
         ];
-        latency
-            .chain(others)
-            .filter(|(_, found, allowed)| found > allowed)
-            .map(|(limit, found, allowed)| Excess { limit, found, allowed })
-            .collect()
+        let others = others.map(|(limit, found, allowed)| Excess { limit, found, allowed });
+        let mut excesses = limits.latency.map_or(vec![], |allowed| self.long_latencies(allowed));
+        excesses.extend(others.into_iter().filter(Excess::is_one));
+        excesses
+    }
+
+    /// With the latency of longer runs, and the worst of both for the rest.
+    pub(super) fn repeated(self, doubts: Vec<Excess>, longer: Self) -> Self {
+        let latency = [longer.tcp.latency, longer.udp.latency];
+        let mut both = Self::of_runs(&[self, longer]).expect("there are two");
+        [both.tcp.latency, both.udp.latency] = latency;
+        Self { doubts, ..both }
     }
 
     /// Several runs of one attack as one; `None` of none.
@@ -278,9 +303,7 @@ impl AttackOutcome {
                 "cut_off": honest.cut_off,
             })
         };
-        let excesses = self.excesses(limits).into_iter().map(|Excess { limit, found, allowed }| {
-            json!({ "limit": limit, "found": found, "allowed": allowed })
-        });
+        let json_of = |excesses: &[Excess]| excesses.iter().map(Excess::json).collect::<Vec<_>>();
         json!({
             "name": self.name,
             "tcp": honest(&self.tcp),
@@ -296,7 +319,8 @@ impl AttackOutcome {
             "prepared": self.prepared,
             "core_wait_ns": self.core_wait_ns,
             "venue_ended": self.venue_ended,
-            "excesses": excesses.collect::<Vec<_>>(),
+            "excesses": json_of(&self.excesses(limits)),
+            "doubts": json_of(&self.doubts),
         })
     }
 }
@@ -364,6 +388,25 @@ mod tests {
         outcome.tcp.latency[0] = pair(20_000, 1_000_000);
         let text = outcome.excesses(&AttackLimits::FULL)[0].to_string();
         assert!(text.starts_with("tcp_p50_ns ") && text.ends_with("(2.0 times)"), "{text}");
+    }
+
+    /// A latency above its factor is in doubt even below the floor; longer runs then have the last word on latency, not on the rest.
+    #[test]
+    fn longer_runs_decide_latency() {
+        let factors = AttackLimits::FULL.factors_alone().unwrap();
+        assert_eq!(AttackLimits::SHORT.factors_alone(), None);
+        assert_eq!(good().long_latencies(factors), []);
+        let doubtful = pair(20_000, 60_001);
+        let mut first = AttackOutcome { newcomer_failures: 1, ..good() };
+        first.udp.latency[0] = doubtful;
+        let doubts = first.long_latencies(factors);
+        assert_eq!(doubts, [Excess { limit: "udp_p50_ns", found: 60_001, allowed: 60_000 }]);
+        let long = pair(20_000, 20_001);
+        let mut longer = AttackOutcome { memory_bytes_max: 600 << 20, ..good() };
+        longer.udp.latency[0] = long;
+        let outcome = first.repeated(doubts.clone(), longer);
+        assert_eq!((outcome.udp.latency[0], outcome.doubts), (long, doubts));
+        assert_eq!((outcome.newcomer_failures, outcome.memory_bytes_max), (1, 600 << 20));
     }
 
     /// An answer that comes after the attack counts where its request was due.
