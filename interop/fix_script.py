@@ -12,6 +12,7 @@ Prints one JSON object. Exit code 0 if all held, 1 if something did not.
 """
 
 import json
+import pathlib
 import queue
 import subprocess
 import sys
@@ -24,13 +25,32 @@ class Failed(Exception):
     """What did not hold."""
 
 
+def settings_text(host, port, version, store, mode, names):
+    """The settings that every QuickFIX reads. A session lasts all day; with `reset` both its numbers begin at 1."""
+    lines = [
+        "[DEFAULT]", "ConnectionType=initiator", "HeartBtInt=30", "ReconnectInterval=1", "StartTime=00:00:00",
+        "EndTime=00:00:00", "UseDataDictionary=N", f"FileStorePath={store}", "TargetCompID=DAMRAK",
+        f"BeginString={version}", f"SocketConnectHost={host}", f"SocketConnectPort={port}",
+        f"ResetOnLogon={'Y' if mode == 'reset' else 'N'}",
+    ]
+    if version == "FIXT.1.1":
+        lines.append("DefaultApplVerID=FIX.5.0SP1")
+    for name in names:
+        lines += ["[SESSION]", f"SenderCompID={name}"]
+    return "\n".join(lines) + "\n"
+
+
 class Engine:
     """A FIX engine in a process of its own."""
 
     def __init__(self, program, host, port, version, store, mode, names):
         self.version = version
+        # One store may serve two engines at a time, with other names.
+        settings = pathlib.Path(store) / f"{'-'.join(names)}.cfg"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(settings_text(host, port, version, store, mode, names))
         self.process = subprocess.Popen(
-            [program, host, port, version, store, mode, *names],
+            [program, settings, version],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )
         self.lines = queue.Queue()

@@ -1,10 +1,10 @@
 // QuickFIX C++ as a FIX engine that `fix_script.py` drives: it does what it reads, and prints what it receives.
 //
-// usage: initiator HOST PORT VERSION STORE reset|resume NAME…
+// usage: initiator SETTINGS VERSION
 //
 // Reads `send NAME TYPE tag=value|…`, `expect NAME NUMBER` (the next number it takes for the venue's),
 // `skip NAME COUNT` (numbers of its own that it never sends), `stop`. Prints `logon NAME`, `app NAME MESSAGE` and
-// `session NAME MESSAGE`, with | for SOH. With `reset` both numbers begin at 1.
+// `session NAME MESSAGE`, with | for SOH.
 #include <quickfix/Application.h>
 #include <quickfix/FileStore.h>
 #include <quickfix/Session.h>
@@ -73,21 +73,13 @@ static void send(const FIX::SessionID& id, const std::string& type, const std::s
 }
 
 int main(int count, char** arguments) {
-  if (count < 7) {
-    std::cerr << "usage: initiator HOST PORT VERSION STORE reset|resume NAME..." << std::endl;
+  if (count != 3) {
+    std::cerr << "usage: initiator SETTINGS VERSION" << std::endl;
     return 2;
   }
-  const std::string version = arguments[3];
-  const bool resets = std::string(arguments[5]) == "reset";
-  std::stringstream text;
-  text << "[DEFAULT]\nConnectionType=initiator\nHeartBtInt=30\nReconnectInterval=1\nStartTime=00:00:00\n"
-       << "EndTime=00:00:00\nUseDataDictionary=N\nFileStorePath=" << arguments[4]
-       << "\nTargetCompID=DAMRAK\nBeginString=" << version << "\nSocketConnectHost=" << arguments[1]
-       << "\nSocketConnectPort=" << arguments[2] << "\nResetOnLogon=" << (resets ? "Y" : "N") << "\n";
-  if (version == "FIXT.1.1") text << "DefaultApplVerID=FIX.5.0SP1\n";
-  for (int name = 6; name < count; name++) text << "[SESSION]\nSenderCompID=" << arguments[name] << "\n";
+  const std::string version = arguments[2];
   try {
-    FIX::SessionSettings settings(text);
+    FIX::SessionSettings settings(arguments[1]);
     Client client;
     FIX::FileStoreFactory store(settings);
     FIX::SocketInitiator initiator(client, store, settings);

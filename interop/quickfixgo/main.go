@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -111,23 +112,14 @@ func obey(line string, version string) error {
 }
 
 func run(arguments []string) error {
-	if len(arguments) < 6 {
-		return fmt.Errorf("usage: quickfixgo HOST PORT VERSION STORE reset|resume NAME...")
+	if len(arguments) != 2 {
+		return fmt.Errorf("usage: quickfixgo SETTINGS VERSION")
 	}
-	version, resets := arguments[2], "N"
-	if arguments[4] == "reset" {
-		resets = "Y"
+	text, err := os.ReadFile(arguments[0])
+	if err != nil {
+		return err
 	}
-	text := "[DEFAULT]\nHeartBtInt=30\nReconnectInterval=1\nFileStorePath=" + arguments[3] +
-		"\nTargetCompID=DAMRAK\nBeginString=" + version + "\nSocketConnectHost=" + arguments[0] +
-		"\nSocketConnectPort=" + arguments[1] + "\nResetOnLogon=" + resets + "\n"
-	if version == "FIXT.1.1" {
-		text += "DefaultApplVerID=FIX.5.0SP1\n"
-	}
-	for _, name := range arguments[5:] {
-		text += "[SESSION]\nSenderCompID=" + name + "\n"
-	}
-	settings, err := quickfix.ParseSettings(strings.NewReader(text))
+	settings, err := quickfix.ParseSettings(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -141,7 +133,7 @@ func run(arguments []string) error {
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() && lines.Text() != "stop" {
-		if err := obey(lines.Text(), version); err != nil {
+		if err := obey(lines.Text(), arguments[1]); err != nil {
 			return err
 		}
 	}

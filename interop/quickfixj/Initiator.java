@@ -2,7 +2,6 @@
 // quickfix/initiator.cpp and prints the same.
 
 import java.io.BufferedReader;
-import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
@@ -97,24 +96,12 @@ public final class Initiator extends ApplicationAdapter {
     }
 
     public static void main(String[] arguments) throws Exception {
-        if (arguments.length < 6) {
-            System.err.println("usage: Initiator HOST PORT VERSION STORE reset|resume NAME...");
+        if (arguments.length != 2) {
+            System.err.println("usage: Initiator SETTINGS VERSION");
             System.exit(2);
         }
-        String version = arguments[2];
-        StringBuilder text = new StringBuilder("[DEFAULT]\nConnectionType=initiator\nHeartBtInt=30\nReconnectInterval=1\n")
-                .append("StartTime=00:00:00\nEndTime=00:00:00\nUseDataDictionary=N\nTargetCompID=DAMRAK\n")
-                .append("FileStorePath=").append(arguments[3]).append("\nBeginString=").append(version)
-                .append("\nSocketConnectHost=").append(arguments[0]).append("\nSocketConnectPort=").append(arguments[1])
-                .append("\nResetOnLogon=").append(arguments[4].equals("reset") ? "Y" : "N").append('\n');
-        if (version.equals("FIXT.1.1")) {
-            text.append("DefaultApplVerID=FIX.5.0SP1\n");
-        }
-        for (int name = 5; name < arguments.length; name++) {
-            text.append("[SESSION]\nSenderCompID=").append(arguments[name]).append('\n');
-        }
-        byte[] bytes = text.toString().getBytes(StandardCharsets.UTF_8);
-        SessionSettings settings = new SessionSettings(new ByteArrayInputStream(bytes));
+        String version = arguments[1];
+        SessionSettings settings = new SessionSettings(arguments[0]);
         Initiator client = new Initiator();
         SocketInitiator initiator = new SocketInitiator(client, new FileStoreFactory(settings), settings,
                 new SLF4JLogFactory(settings), new DefaultMessageFactory());

@@ -2,14 +2,12 @@
 """QuickFIX for Python as a FIX engine that `fix_script.py` drives; it takes the arguments and lines of
 quickfix/initiator.cpp and prints the same.
 
-usage: initiator.py HOST PORT VERSION STORE reset|resume NAME...
+usage: initiator.py SETTINGS VERSION
 
 The module `quickfix` is the C++ engine behind a wrapper: `pip install quickfix-py` brings it compiled.
 """
 
-import pathlib
 import sys
-import tempfile
 import threading
 import time
 
@@ -86,30 +84,12 @@ def obey(client, version, verb, name, argument, fields=""):
         raise RuntimeError(f"no such command: {verb}")
 
 
-def settings(host, port, version, store, mode, names):
-    """The engine reads a file only."""
-    lines = [
-        "[DEFAULT]", "ConnectionType=initiator", "HeartBtInt=30", "ReconnectInterval=1", "StartTime=00:00:00",
-        "EndTime=00:00:00", "UseDataDictionary=N", f"FileStorePath={store}", "TargetCompID=DAMRAK",
-        f"BeginString={version}", f"SocketConnectHost={host}", f"SocketConnectPort={port}",
-        f"ResetOnLogon={'Y' if mode == 'reset' else 'N'}",
-    ]
-    if version == "FIXT.1.1":
-        lines.append("DefaultApplVerID=FIX.5.0SP1")
-    for name in names:
-        lines += ["[SESSION]", f"SenderCompID={name}"]
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "settings"
-        file.write_text("\n".join(lines) + "\n")
-        return quickfix.SessionSettings(str(file))
-
-
 def main():
-    if len(sys.argv) < 7:
+    if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    host, port, version, store, mode, *names = sys.argv[1:]
-    client, terms = Client(), settings(host, port, version, store, mode, names)
+    settings_file, version = sys.argv[1:]
+    client, terms = Client(), quickfix.SessionSettings(settings_file)
     kept = quickfix.FileStoreFactory(terms)
     initiator = quickfix.SocketInitiator(client, kept, terms)
     initiator.start()
