@@ -587,6 +587,23 @@ impl Laboratory<'_> {
         summary
     }
 
+    /// Latency from packet to packet, and whose clock gave the times.
+    fn packets(&self, report: &LoadReport) -> Value {
+        let clock = self.arguments.packet_times.map(|it| match it {
+            PacketTimes::Software => SOFTWARE,
+            PacketTimes::Hardware => HARDWARE,
+        });
+        let figures = |packets: &PacketLatency| {
+            json!({
+                "clock": clock,
+                "latency_ns": percentiles(&packets.packets.percentiles()),
+                "beyond_ns": percentiles(&packets.beyond.percentiles()),
+                "without_times": packets.without,
+            })
+        };
+        report.packets.as_ref().map(figures).into()
+    }
+
     fn summary(&self, measured: &Measured) -> Value {
         let Measured { report, intervals, environment, results, floor, stages } = measured;
         let counts = &report.counts;
@@ -619,7 +636,7 @@ impl Laboratory<'_> {
             ("requests", json!(counts.requests())),
             ("latency_ns", scheduled.map(|latency| percentiles(&latency.percentiles())).into()),
             ("latency_from_send_ns", percentiles(&report.sent.percentiles())),
-            ("packets", report.packets.as_ref().map(packet_figures).into()),
+            ("packets", self.packets(report)),
             ("tick_to_trade", report.tick_to_trade.as_ref().map(tick_figures).into()),
             ("limit", json!(report.limit())),
             ("verdict", json!(report.verdict())),
@@ -659,14 +676,6 @@ fn floor_line(floor: &LoadReport) -> String {
     )
 }
 
-fn packet_figures(packets: &PacketLatency) -> Value {
-    json!({
-        "latency_ns": percentiles(&packets.packets.percentiles()),
-        "beyond_ns": percentiles(&packets.beyond.percentiles()),
-        "without_times": packets.without,
-    })
-}
-
 fn tick_figures(ticks: &TickToTrade) -> Value {
     json!({
         "ticks": ticks.ticks,
@@ -697,11 +706,15 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The names of both clocks of packets.
+const SOFTWARE: &str = "software";
+const HARDWARE: &str = "hardware";
+
 fn packet_times(text: &str) -> Result<PacketTimes, String> {
     match text {
-        "software" => Ok(PacketTimes::Software),
-        "hardware" => Ok(PacketTimes::Hardware),
-        _ => Err(format!("{text:?} is neither software nor hardware")),
+        SOFTWARE => Ok(PacketTimes::Software),
+        HARDWARE => Ok(PacketTimes::Hardware),
+        _ => Err(format!("{text:?} is neither {SOFTWARE} nor {HARDWARE}")),
     }
 }
 

@@ -292,6 +292,7 @@ fn a_client_answers_the_feed_of_the_venue() {
     assert!(measured > 0 && measured <= count("orders"), "{figures}");
     assert!(ticks["tick_to_order_ns"]["p50"].as_u64() <= ticks["tick_to_ack_ns"]["p50"].as_u64());
     let packets = &figures["packets"];
+    assert_eq!(packets["clock"], "software", "{figures}");
     let own = figures["latency_from_send_ns"]["max"].as_u64();
     assert!(packets["latency_ns"]["max"].as_u64() <= own, "{figures}");
     let answered = packets["latency_ns"]["count"].as_u64().unwrap();
