@@ -47,6 +47,11 @@ impl Expiries {
         self.resumes_ns
     }
 
+    /// The earliest second that has not begun, in nanoseconds; [`u64::MAX`] is none.
+    pub(crate) fn expires_ns(&self) -> u64 {
+        self.expires_ns
+    }
+
     /// What is left over at this time goes on in the next nanosecond; `None` if nothing is.
     pub(crate) fn resume_at(&mut self, now: Option<Timestamp>) {
         self.resumes_ns = now.map_or(u64::MAX, |now| now.0 + 1);

@@ -18,11 +18,21 @@ use crate::{
 /// No time.
 const NEVER_NS: u64 = u64::MAX;
 
+/// How long a search in vain waits for an input before the engine asks for one: its steps are in the journal, and a session
+/// can ask for many of them.
+const SEARCH_PAUSE_NS: u64 = 50_000;
+
 impl Engine {
-    /// The time of the next timed effect; `None` if there is none.
+    /// The time at which the engine needs an input, if none comes before: that of the next timed effect, or, where only searches of one
+    /// session wait and the last step found no order, 50 µs after the last input. `None` if nothing is due.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        let due_ns = self.due_ns();
+        let mut due_ns = self.due_ns();
+        if self.searches_in_vain() {
+            let resumes_ns = self.timestamp.0.saturating_add(SEARCH_PAUSE_NS);
+            due_ns =
+                resumes_ns.min(self.contingents.expiries.expires_ns()).min(self.auctions_due_ns);
+        }
         // What auctions had no more looks for goes on before the next input.
         let next_ns = self.timestamp.0.saturating_add(1);
         (due_ns != NEVER_NS).then_some(Timestamp(due_ns.max(next_ns)))

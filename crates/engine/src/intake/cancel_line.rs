@@ -135,6 +135,14 @@ impl Pending {
         }
     }
 
+    /// The session of a sweep.
+    fn session_id(&self) -> Option<SessionId> {
+        match self {
+            Self::Sweep(sweep) => Some(sweep.session_id),
+            Self::Order(_) | Self::AuctionEnd(_) => None,
+        }
+    }
+
     /// The order, if it is one.
     pub(crate) fn order(&self) -> Option<PendingCancel> {
         match self {
@@ -143,6 +151,9 @@ impl Pending {
         }
     }
 }
+
+/// How many places of a line are looked at to know whose searches wait.
+const SEARCHES_MAX: usize = 8;
 
 /// A place in line: the round, and how many were put in line before since it was last empty.
 type Place = (u64, u64);
@@ -157,11 +168,13 @@ pub(crate) struct PendingCancels {
     next: u64,
     /// How many of them are orders.
     order_count: usize,
+    /// True if the last step canceled nothing. It decides only when the engine asks for an input, so it is no part of the state.
+    pub(super) found_none: bool,
 }
 
 impl PendingCancels {
     pub(crate) const fn new(factor: u64) -> Self {
-        Self { factor, line: BTreeMap::new(), next: 0, order_count: 0 }
+        Self { factor, line: BTreeMap::new(), next: 0, order_count: 0, found_none: false }
     }
 
     /// How many orders are in line, but for those that are found at their turn.
@@ -181,6 +194,13 @@ impl PendingCancels {
     /// The first in line.
     pub(super) fn first(&self) -> Option<Pending> {
         self.line.first_key_value().map(|(_, pending)| *pending)
+    }
+
+    /// True if the last step canceled nothing, and only sweeps of one session are next in line.
+    pub(super) fn searches_in_vain(&self) -> bool {
+        let mut next = self.iter().take(SEARCHES_MAX).map(Pending::session_id);
+        self.found_none
+            && next.next().flatten().is_some_and(|first| next.all(|other| other == Some(first)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {

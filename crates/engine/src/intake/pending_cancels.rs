@@ -222,6 +222,11 @@ impl Engine {
     /// Cancels the first orders that wait for it.
     fn cancel_portion(&mut self, emit: &mut dyn FnMut(Event)) {
         let mut left = Budget { cancels: CANCELS_MAX, looks: LOOKS_MAX, parts: PARTS_MAX };
+        self.use_up(&mut left, emit);
+        self.pending_cancels.found_none = left.cancels == CANCELS_MAX;
+    }
+
+    fn use_up(&mut self, left: &mut Budget, emit: &mut dyn FnMut(Event)) {
         while !left.is_used_up() {
             let is_held = self.may_cancel_held();
             if !is_held && let Some(id) = self.contingents.expiries.first_begun() {
@@ -240,8 +245,8 @@ impl Engine {
                     }
                     left.cancels -= 1;
                 }
-                Pending::Sweep(sweep) => self.go_on_with(sweep, &mut left, emit),
-                Pending::AuctionEnd(end) => self.go_on_ending(end, is_held, &mut left, emit),
+                Pending::Sweep(sweep) => self.go_on_with(sweep, left, emit),
+                Pending::AuctionEnd(end) => self.go_on_ending(end, is_held, left, emit),
             }
         }
     }
@@ -485,10 +490,22 @@ impl Engine {
         Ok(())
     }
 
+    /// True if all that is left over are sweeps of one session, which found no order in the last step.
+    pub(crate) fn searches_in_vain(&self) -> bool {
+        self.pending_cancels.searches_in_vain()
+            && self.auction_line.held.is_empty()
+            && self.contingents.expiries.first_begun().is_none()
+            && !self.has_others_left()
+    }
+
     /// True if earlier commands left work over.
     pub(crate) fn has_left_over(&self) -> bool {
-        self.has_cancels_left()
-            || self.contingents.has_triggered_left
+        self.has_cancels_left() || self.has_others_left()
+    }
+
+    /// True if they left other work over than cancels.
+    fn has_others_left(&self) -> bool {
+        self.contingents.has_triggered_left
             || self.contingents.pegs.is_behind()
             || self.contingents.minimum_quantity_orders.is_behind
             || self.auction_line.has_left()
@@ -499,9 +516,9 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use market::{
-        AddInstrument, AddSession, CancelOnDisconnect, Command, EnterOrder, Firm, Input, Phase,
-        Price, Quantity, SelfMatchPrevention, SetPhase, Side, Symbol, SystemEvent, Text,
-        TimeInForce, Timestamp, VenueCommand,
+        AddInstrument, AddSession, CancelOnDisconnect, Command, EnterOrder, Firm, Input,
+        MassCancel, OrderAttributes, Phase, Price, Quantity, SelfMatchPrevention, SetPhase, Side,
+        Symbol, SystemEvent, Text, TimeInForce, Timestamp, VenueCommand,
     };
 
     use super::*;
@@ -513,17 +530,21 @@ mod tests {
         for command in [
             Command::System(SystemEvent::StartOfMessages),
             Command::AddInstrument(AddInstrument { symbol: symbol(), price_increment, round_lot }),
-            Command::AddSession(AddSession {
-                username: Text::new("A").unwrap(),
-                firm: Firm::new("ACME").unwrap(),
-                live_orders_max: u32::MAX,
-                self_match_prevention: SelfMatchPrevention::Off,
-            }),
+            add_session("A"),
             Command::System(SystemEvent::StartOfSystemHours),
         ] {
             apply(&mut engine, command);
         }
         engine
+    }
+
+    fn add_session(username: &str) -> Command {
+        Command::AddSession(AddSession {
+            username: Text::new(username).unwrap(),
+            firm: Firm::new("ACME").unwrap(),
+            live_orders_max: u32::MAX,
+            self_match_prevention: SelfMatchPrevention::Off,
+        })
     }
 
     fn symbol() -> Symbol {
@@ -579,6 +600,85 @@ mod tests {
         assert_eq!((waiting(&engine), looked_for), ((1, 0), (0, true)));
         assert_eq!(CANCELS_MAX + finish(&mut engine), 10_000);
         assert_eq!(engine.counters().orders_live, 0);
+    }
+
+    /// A mass cancel of A's orders of group 7.
+    fn search(user_ref_num: u32) -> Command {
+        let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };
+        let (firm, group_id) = (Firm::new("ACME").unwrap(), Some(7));
+        Command::MassCancel(MassCancel { key, firm, symbol: Symbol::BLANK, side: None, group_id })
+    }
+
+    /// After this time the engine needs an input.
+    fn due_after_ns(engine: &Engine) -> u64 {
+        engine.due().expect("something is left").0 - engine.timestamp.0
+    }
+
+    /// Rule 24.2: the engine needs no input at once for a search that finds nothing, so a session that asks for many of them does
+    /// not fill the journal. It needs one at once if another session waits too, or if the search found an order.
+    #[test]
+    fn a_search_in_vain_pauses() {
+        let mut engine = market();
+        for user_ref_num in 1..=400 {
+            apply(&mut engine, order(user_ref_num, TimeInForce::Day, 100));
+        }
+        apply(&mut engine, search(401));
+        assert_eq!(due_after_ns(&engine), 50_000);
+        apply(&mut engine, order(402, TimeInForce::Day, 100));
+        assert_eq!(due_after_ns(&engine), 50_000, "an input is a step");
+        apply(&mut engine, search(403));
+        assert_eq!(due_after_ns(&engine), 50_000, "its own next search may wait as well");
+        while engine.due().is_some() {
+            apply(&mut engine, Command::Time);
+        }
+        assert_eq!(waiting(&engine), (0, 0), "nothing is left, and nothing is due");
+
+        let Command::Enter(grouped) = order(404, TimeInForce::Day, 100) else { unreachable!() };
+        let attributes = OrderAttributes { group_id: 7, ..grouped.attributes };
+        apply(&mut engine, Command::Enter(EnterOrder { attributes, ..grouped }));
+        let mut canceled = apply(&mut engine, search(405));
+        while canceled == 0 {
+            assert_eq!(due_after_ns(&engine), 50_000);
+            canceled += apply(&mut engine, Command::Time);
+        }
+        assert_ne!(engine.due().map(|due| due.0 - engine.timestamp.0), Some(50_000));
+        finish(&mut engine);
+
+        apply(&mut engine, search(406));
+        apply(&mut engine, add_session("B"));
+        for user_ref_num in 1..=40 {
+            let Command::Enter(mut of_b) = order(user_ref_num, TimeInForce::Day, 100) else {
+                unreachable!()
+            };
+            of_b.key.session_id = SessionId(2);
+            apply(&mut engine, Command::Enter(of_b));
+        }
+        apply(&mut engine, search(407));
+        apply(&mut engine, search(408));
+        assert_eq!(due_after_ns(&engine), 50_000);
+        let cut = Command::CancelOnDisconnect(CancelOnDisconnect { session_id: SessionId(2) });
+        apply(&mut engine, cut);
+        assert_eq!(due_after_ns(&engine), 1, "B waits");
+    }
+
+    /// A search that finds nothing waits for an input, but not beyond the next expiry.
+    #[test]
+    fn an_expiry_does_not_wait_for_a_search() {
+        let mut engine = market();
+        for user_ref_num in 1..=400 {
+            apply(&mut engine, order(user_ref_num, TimeInForce::Day, 100));
+        }
+        let Command::Enter(mut gtt) = order(401, TimeInForce::GoodTillTime, 100) else {
+            unreachable!()
+        };
+        gtt.instructions.expires_s = 1;
+        apply(&mut engine, Command::Enter(gtt));
+        let expires = Timestamp(1_000_000_000);
+        apply_at(&mut engine, Timestamp(expires.0 - 30_000), search(402));
+        assert_eq!(engine.due(), Some(expires));
+        assert_eq!(apply_at(&mut engine, expires, Command::Time), 0);
+        assert_eq!(due_after_ns(&engine), 1, "the expired order waits");
+        assert_eq!(apply(&mut engine, Command::Time), 1);
     }
 
     /// The end of 5,000 orders at the open lists none of them either, and passes by those that come
