@@ -12,12 +12,20 @@ pub struct Submission {
 
 const _: () = assert!(size_of::<Submission>() <= 128, "a submission fits two cache lines");
 
-/// The steps of a turn that a command takes which [searches](Command::searches). The core needs some 3 µs for one, as
-/// long as a gateway and the core together for so many plain orders.
+/// The steps of a turn that a command takes which [searches](Command::searches), while its session alone trades. The core needs some
+/// 3 µs for one where the orders that it looks at are in the cache, as long as a gateway and the core together for so many
+/// plain orders.
 const STEPS_OF_SEARCH: usize = 8;
+
+/// The steps while others trade, too: all that a session has. Where the orders are in no cache, a search takes up to 20 µs.
+const STEPS_OF_SEARCH_SHARED: usize = 32;
 
 /// The steps of a turn that a command takes, so that a turn of searches keeps others waiting no longer than a turn of
 /// plain orders.
-pub(crate) fn steps(command: &Command) -> usize {
-    if command.searches() { STEPS_OF_SEARCH } else { 1 }
+pub(crate) fn steps(command: &Command, is_shared: bool) -> usize {
+    match (command.searches(), is_shared) {
+        (false, _) => 1,
+        (true, false) => STEPS_OF_SEARCH,
+        (true, true) => STEPS_OF_SEARCH_SHARED,
+    }
 }

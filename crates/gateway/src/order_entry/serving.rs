@@ -248,7 +248,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             return Ok(verdict);
         };
         commands[main] = command;
-        *work += steps(&command) - 1;
+        *work += steps(&command, self.contention.is_shared(now_ns)) - 1;
         for command in commands.drain(..) {
             let submission = Submission { received, command };
             self.submissions.try_publish(submission).expect("there was a free slot");

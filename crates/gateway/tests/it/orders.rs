@@ -290,10 +290,20 @@ fn floods_share_a_turn() {
 /// Of commands for which the core looks at hundreds of orders a turn takes an eighth as many as of others.
 #[test]
 fn a_turn_has_few_searches() {
-    for (minimum, most) in [(0, 32), (2, 4)] {
+    // A read is a step too.
+    for (minimum, is_shared, few) in
+        [(0, false, 31..=32), (0, true, 31..=32), (2, false, 3..=4), (2, true, 1..=1)]
+    {
         let mut harness = Harness::with(config(), 1 << 14);
         let mut client = harness.log_in("USER01");
-        for number in 1..=200 {
+        if is_shared {
+            let mut other = harness.log_in("USER02");
+            other.enter(1, harness.now_ns);
+            client.enter(1, harness.now_ns);
+            harness.turn_with(&mut [&mut other, &mut client]);
+        }
+        let before = harness.venue.asked.len();
+        for number in 2..=201 {
             let mut order = order(SessionId(0), number);
             order.conditions.minimum_quantity = Lots::new(minimum);
             client.client.send(&ouch::request(&Command::Enter(order)).unwrap(), harness.now_ns);
@@ -301,10 +311,9 @@ fn a_turn_has_few_searches() {
         client.write(&harness.network);
         ring::Agent::do_work(&mut harness.agent, harness.now_ns).unwrap();
         harness.venue.answer();
-        // A read is a step too.
-        let taken = harness.venue.asked.len();
-        assert!((most - 1..=most).contains(&taken), "{taken} with a minimum of {minimum}");
+        let taken = harness.venue.asked.len() - before;
+        assert!(few.contains(&taken), "{taken} with a minimum of {minimum}, shared: {is_shared}");
         harness.turn();
-        assert_eq!(harness.venue.asked.len(), 200);
+        assert_eq!(harness.venue.asked.len() - before, 200);
     }
 }
