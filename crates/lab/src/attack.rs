@@ -52,8 +52,8 @@ const NEWCOMER_PATIENCE: Duration = Duration::from_secs(2);
 const NEWCOMER_EVERY: Duration = Duration::from_millis(150);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How much longer the stages of an attack are when it runs again.
-pub const LONGER: u32 = 5;
+/// How many times as many runs an attack has when it runs again.
+pub const MORE: u32 = 5;
 
 /// How to attack.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ pub struct AttackOptions {
 }
 
 /// Attacks venues in `folder`, each run a new one, and gives the outcome. If latency is more than the factor that `limits` allow, however
-/// short, the attack runs again with [`LONGER`] times the requests, and that latency counts: a few requests decide a percentile.
+/// short, the attack has [`MORE`] times as many runs besides, and their latency counts: few requests decide a percentile.
 ///
 /// # Errors
 /// A venue does not start, or its files cannot be used.
@@ -90,9 +90,8 @@ pub fn run(
     if doubts.is_empty() {
         return Ok(outcome);
     }
-    let (quiet, stage) = (options.quiet * LONGER, options.stage * LONGER);
-    let longer = AttackOptions { quiet, stage, ..*options };
-    Ok(outcome.repeated(doubts, all_runs(attack, &longer, folder, clock)?))
+    let more = AttackOptions { runs: options.runs * MORE, ..*options };
+    Ok(outcome.repeated(doubts, all_runs(attack, &more, folder, clock)?))
 }
 
 fn all_runs(

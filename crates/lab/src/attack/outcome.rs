@@ -114,7 +114,7 @@ pub struct AttackOutcome {
     /// Time in which the venue's busiest thread was ready to run during the attack and had no core: what the machine
     /// adds to latencies.
     pub core_wait_ns: u64,
-    /// Why the attack ran again: latencies above the factor that the limits allow. `latency` is then that of the longer runs.
+    /// Why the attack ran again: latencies above the factor that the limits allow. `latency` is then that of more runs.
     pub doubts: Vec<Excess>,
 }
 
@@ -242,10 +242,10 @@ impl AttackOutcome {
         excesses
     }
 
-    /// With the latency of longer runs, and the worst of both for the rest.
-    pub(super) fn repeated(self, doubts: Vec<Excess>, longer: Self) -> Self {
-        let latency = [longer.tcp.latency, longer.udp.latency];
-        let mut both = Self::of_runs(&[self, longer]).expect("there are two");
+    /// With the latency of more runs, and the worst of all for the rest.
+    pub(super) fn repeated(self, doubts: Vec<Excess>, more: Self) -> Self {
+        let latency = [more.tcp.latency, more.udp.latency];
+        let mut both = Self::of_runs(&[self, more]).expect("there are two");
         [both.tcp.latency, both.udp.latency] = latency;
         Self { doubts, ..both }
     }
@@ -390,9 +390,9 @@ mod tests {
         assert!(text.starts_with("tcp_p50_ns ") && text.ends_with("(2.0 times)"), "{text}");
     }
 
-    /// A latency above its factor is in doubt even below the floor; longer runs then have the last word on latency, not on the rest.
+    /// A latency above its factor is in doubt even below the floor; more runs then have the last word on latency, not on the rest.
     #[test]
-    fn longer_runs_decide_latency() {
+    fn more_runs_decide_latency() {
         let factors = AttackLimits::FULL.factors_alone().unwrap();
         assert_eq!(AttackLimits::SHORT.factors_alone(), None);
         assert_eq!(good().long_latencies(factors), []);
@@ -401,11 +401,11 @@ mod tests {
         first.udp.latency[0] = doubtful;
         let doubts = first.long_latencies(factors);
         assert_eq!(doubts, [Excess { limit: "udp_p50_ns", found: 60_001, allowed: 60_000 }]);
-        let long = pair(20_000, 20_001);
-        let mut longer = AttackOutcome { memory_bytes_max: 600 << 20, ..good() };
-        longer.udp.latency[0] = long;
-        let outcome = first.repeated(doubts.clone(), longer);
-        assert_eq!((outcome.udp.latency[0], outcome.doubts), (long, doubts));
+        let median = pair(20_000, 20_001);
+        let mut more = AttackOutcome { memory_bytes_max: 600 << 20, ..good() };
+        more.udp.latency[0] = median;
+        let outcome = first.repeated(doubts.clone(), more);
+        assert_eq!((outcome.udp.latency[0], outcome.doubts), (median, doubts));
         assert_eq!((outcome.newcomer_failures, outcome.memory_bytes_max), (1, 600 << 20));
     }
 
