@@ -461,7 +461,7 @@ fn a_flood_of_full_datagrams_does_not_keep_others_waiting() {
     assert_eq!((harness.count().messages, harness.count().excess), (10_001, 0));
 }
 
-/// An order for which the core looks at hundreds of orders counts as eight messages of a turn.
+/// An order for which the core looks at hundreds of orders counts as 32 messages of a turn.
 #[test]
 fn a_turn_over_udp_has_few_searches() {
     let mut harness = UdpBench::new(1 << 14);
@@ -477,7 +477,7 @@ fn a_turn_over_udp_has_few_searches() {
     harness.agent.do_work(harness.now_ns).unwrap();
     harness.venue.answer();
     let first = harness.venue.asked.len();
-    assert!((128..=128 + 20).contains(&first), "{first} in the first turn");
+    assert!((32..=32 + 20).contains(&first), "{first} in the first turn");
     harness.turn();
     assert_eq!((harness.venue.asked.len(), harness.count().excess), (800, 0));
 }
