@@ -16,12 +16,13 @@ use market::{Firm, Output, SessionId, Text, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 use self::{
-    intake::{Intake, Request, Share},
+    intake::{Intake, Request, Share, Shares},
     waiting::Waiting,
 };
 use crate::{
     DatagramNetwork, OperatorEvent, OperatorEventSink, OrderEntryPort, OrderEntryUdpCounters,
     ReplayStore, Submission,
+    contention::Contention,
     credentials::plain_username,
     drain::{DRAIN_ENDS, DRAIN_REFUSES, END_PACKETS},
     gate::{self, Gate, Throttle},
@@ -96,6 +97,7 @@ pub struct OrderEntryUdp<N> {
     /// Accounts with replies to send, each once, longest waiting first.
     queue: VecDeque<usize>,
     packets: Packets,
+    contention: Contention,
     /// At the socket.
     looks: Looks,
     ticked_ns: u64,
@@ -157,6 +159,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
                 by_address,
                 waiting: usernames.iter().map(|_| Waiting::default()).collect(),
                 turns: VecDeque::new(),
+                shares: Shares::ALONE,
                 taken: Share::default(),
                 slots: submissions.free(),
                 free: 0,
@@ -173,6 +176,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             outputs,
             durable,
             queue: VecDeque::new(),
+            contention: Contention::default(),
             packets: Packets::new(session, PACKET_BYTES_MAX),
             looks: Looks::new(ENTRY_INTERVAL_NS),
             ticked_ns: 0,
@@ -190,9 +194,10 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     }
 
     /// Stores the replies that are durable by now.
-    fn take_outputs(&mut self) -> usize {
-        let Self { replies, outputs, durable, intake, .. } = self;
+    fn take_outputs(&mut self, now_ns: u64) -> usize {
+        let Self { replies, outputs, durable, intake, contention, .. } = self;
         let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
+            contention.take(&output.event, now_ns);
             replies.take(output);
             gate::learn(&mut intake.gates, output, |session_id| replies.stream(session_id));
         });
@@ -228,12 +233,13 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
     /// Empties the socket, and takes what its session has a turn for. What waits comes first.
     fn take_datagrams(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let is_due = self.looks.is_due(now_ns);
+        let is_shared = self.contention.is_shared(now_ns);
         let Self { network, intake, replies, users, .. } = self;
         let mut work = intake.empty_backlog();
         if self.drain.get() >= DRAIN_REFUSES {
             return Ok(work);
         }
-        intake.begin_turn();
+        intake.begin_turn(is_shared);
         work += intake.take_waiting(replies, users);
         let mut received = 0;
         while is_due && received < DATAGRAMS_RECEIVED_PER_TURN {
@@ -442,7 +448,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         self.held_up = false;
         self.intake.operator_events.turn(now_ns);
-        let mut work = self.take_outputs();
+        let mut work = self.take_outputs(now_ns);
         work += self.send_replies(now_ns)?;
         self.flush()?;
         work += self.take_datagrams(now_ns)?;
@@ -460,7 +466,7 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
 
     /// Sends what is durable as far as the network takes it at once.
     fn close(&mut self) {
-        self.take_outputs();
+        self.take_outputs(self.ticked_ns);
         // The venue is closing, perhaps because of this very socket: what fails now is not reported.
         let _ = self.send_replies(self.ticked_ns);
         let _ = self.network.flush();

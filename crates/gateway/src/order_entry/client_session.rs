@@ -262,7 +262,7 @@ impl OuchVersion for Ouch42 {
     const COMMANDS_MAX: usize = 2;
     const STEPS_MAX: usize = 32;
     /// An order takes some 4 µs: its token is looked up and kept, and its replies are translated.
-    const STEPS_SHARED_MAX: usize = 8;
+    const STEPS_SHARED_MAX: usize = 6;
 
     fn commands(
         message: &[u8],
@@ -403,8 +403,8 @@ mod tests {
             (S::STEPS_MAX, S::STEPS_SHARED_MAX)
         }
         assert_eq!(steps::<SoupBinTcp<Ouch50>>(), (32, 32));
-        assert_eq!(steps::<SoupBinTcp<Ouch42>>(), (32, 8));
+        assert_eq!(steps::<SoupBinTcp<Ouch42>>(), (32, 6));
         assert_eq!(steps::<SluiceSession>(), (32, 32));
-        assert_eq!(steps::<FixSession>(), (16, 8));
+        assert_eq!(steps::<FixSession>(), (16, 4));
     }
 }

@@ -59,7 +59,7 @@ impl ClientSession for FixSession {
     const COMMANDS_MAX: usize = 3;
     /// A message takes several times as long as one of OUCH.
     const STEPS_MAX: usize = 16;
-    const STEPS_SHARED_MAX: usize = 8;
+    const STEPS_SHARED_MAX: usize = 4;
 
     fn begin_ns(options: &FixTimers, now_ns: u64) -> Option<u64> {
         Some(options.schedule?.window(Timestamp(now_ns))?.start.0)

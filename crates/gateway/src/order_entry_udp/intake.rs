@@ -22,10 +22,28 @@ use crate::{
     submission::steps,
 };
 
-/// The most that is taken of one session before others have their turn. The datagram that reaches it is taken whole.
-const SESSION_SHARE: Share = Share { datagrams: 64, messages: 512 };
-/// The most that is taken of all sessions in one turn. The datagram that reaches it is taken whole.
-const TURN_SHARE: Share = Share { datagrams: 1_024, messages: 1_024 };
+/// The most that is taken in one turn. The datagram that reaches a share is taken whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    /// Of one session, before others have their turn.
+    session: Share,
+    /// Of all sessions.
+    turn: Share,
+}
+
+impl Shares {
+    /// While one session of the venue alone trades.
+    pub(super) const ALONE: Self = Self {
+        session: Share { datagrams: 64, messages: 512 },
+        turn: Share { datagrams: 1_024, messages: 1_024 },
+    };
+
+    /// While several trade, by whatever protocol: their requests wait for the end of the turn.
+    const SHARED: Self = Self {
+        session: Share { datagrams: 64, messages: 64 },
+        turn: Share { datagrams: 256, messages: 256 },
+    };
+}
 
 /// What was taken, or the most that is. A datagram may have hundreds of messages, and each costs work whether it has an
 /// effect or not. A message whose command searches counts as several.
@@ -49,6 +67,8 @@ pub(super) struct Intake {
     pub(super) waiting: Vec<Waiting>,
     /// Users with datagrams that wait, each once, longest waiting first.
     pub(super) turns: VecDeque<usize>,
+    /// The most that is taken in this turn.
+    pub(super) shares: Shares,
     /// Taken in this turn, in all.
     pub(super) taken: Share,
     /// The sender before, who is likely to be the next.
@@ -80,8 +100,9 @@ pub(super) struct Request {
 }
 
 impl Intake {
-    /// Begins a turn.
-    pub(super) fn begin_turn(&mut self) {
+    /// Begins a turn; `is_shared` is true while several sessions trade.
+    pub(super) fn begin_turn(&mut self, is_shared: bool) {
+        self.shares = if is_shared { Shares::SHARED } else { Shares::ALONE };
         if self.taken.datagrams > 0 {
             self.taken = Share::default();
             self.free = self.submissions.free();
@@ -93,7 +114,7 @@ impl Intake {
 
     /// True if a datagram may be taken now: there is a slot, and the turn has not had its share.
     fn has_room(&mut self) -> bool {
-        self.taken.is_within(TURN_SHARE) && !self.is_full()
+        self.taken.is_within(self.shares.turn) && !self.is_full()
     }
 
     /// True if the ring takes nothing more for now.
@@ -118,7 +139,7 @@ impl Intake {
             return self.notify(OperatorEvent::UnknownSender { address: from });
         };
         let waiting = &self.waiting[user];
-        let has_turn = waiting.is_empty() && waiting.taken.is_within(SESSION_SHARE);
+        let has_turn = waiting.is_empty() && waiting.taken.is_within(self.shares.session);
         if has_turn && self.has_room() {
             return self.take(replies, user, from, datagram, received);
         }
@@ -148,7 +169,7 @@ impl Intake {
             let user = self.turns.pop_front().expect("there are as many");
             let from = addresses[user].address;
             let mut datagram = std::mem::take(&mut self.datagram);
-            while self.waiting[user].taken.is_within(SESSION_SHARE)
+            while self.waiting[user].taken.is_within(self.shares.session)
                 && self.has_room()
                 && let Some(received) = self.waiting[user].pop(&mut datagram)
             {
@@ -172,7 +193,7 @@ impl Intake {
         let mut count = 0;
         loop {
             self.free = self.submissions.free();
-            let is_over = !self.taken.is_within(TURN_SHARE) || self.free < self.slots / 2;
+            let is_over = !self.taken.is_within(self.shares.turn) || self.free < self.slots / 2;
             if is_over || self.turns.is_empty() {
                 return count;
             }
@@ -180,7 +201,7 @@ impl Intake {
                 let waiting = &mut self.waiting[*user];
                 waiting.taken = Share::default();
                 if waiting.answered == ANSWERS_PER_SESSION {
-                    waiting.taken = SESSION_SHARE;
+                    waiting.taken = self.shares.session;
                 }
             }
             match self.take_waiting(replies, addresses) {

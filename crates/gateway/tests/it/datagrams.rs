@@ -461,6 +461,29 @@ fn a_flood_of_full_datagrams_does_not_keep_others_waiting() {
     assert_eq!((harness.count().messages, harness.count().excess), (10_001, 0));
 }
 
+/// While sessions of the venue trade, a turn takes a quarter of the messages, and 64 of a session before others have theirs.
+#[test]
+fn a_turn_is_short_while_several_sessions_trade() {
+    let mut harness = UdpBench::new(1 << 14);
+    for session in [1, 2] {
+        harness.venue.accept(&order(SessionId(session), 1));
+    }
+    harness.turn();
+    let before = harness.count().messages;
+    for _ in 0..400 {
+        harness.network.deliver(address(1), &blocks(&vec![enter(1); 25]));
+    }
+    harness.network.deliver(address(2), &enter(20_000));
+    harness.agent.do_work(harness.now_ns).unwrap();
+    let first = harness.count().messages - before;
+    assert!((200..256 + 25).contains(&first), "{first} in the first turn");
+    harness.agent.do_work(harness.now_ns).unwrap();
+    harness.venue.answer();
+    assert_eq!(entered(&harness.venue.asked), [20_000]);
+    harness.turn();
+    assert_eq!((harness.count().messages - before, harness.count().excess), (10_001, 0));
+}
+
 /// An order for which the core looks at hundreds of orders counts as 32 messages of a turn.
 #[test]
 fn a_turn_over_udp_has_few_searches() {
