@@ -27,7 +27,7 @@ pub mod matcher;
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use market::{
-    Command, CommandKind, Event, Input, InstrumentId, OrderId, Scope, Sequence, SessionId,
+    Command, CommandKind, Event, Input, InstrumentId, OrderId, Outcome, Scope, Sequence, SessionId,
     Timestamp, TradeId,
 };
 
@@ -122,6 +122,12 @@ pub struct Engine {
 pub trait Emit {
     /// Receives an event.
     fn emit(&mut self, event: Event);
+
+    /// Receives events that happen at once, as one.
+    #[inline(always)]
+    fn emit_at_once(&mut self, outcome: Outcome) {
+        outcome.each(|event| self.emit(event));
+    }
 }
 
 impl<F: FnMut(Event) + ?Sized> Emit for F {

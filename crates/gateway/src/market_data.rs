@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use market::Output;
+use market::{Output, OutputLine};
 use ring::{Agent, AgentError, Consumer, Cursor, Producer};
 use wire::itch;
 
@@ -41,7 +41,7 @@ pub struct MarketDataOptions {
 /// out on each, under the same number.
 pub struct MarketData<N> {
     lines: Vec<Line<N>>,
-    outputs: Consumer<Output>,
+    outputs: Consumer<OutputLine>,
     durable: Arc<Cursor>,
     messages: FeedStream<ReplayStore>,
     to_server: Producer<FeedMessage>,
@@ -138,7 +138,7 @@ impl<N: DatagramNetwork> MarketData<N> {
     pub fn new(
         feed: N,
         options: MarketDataOptions,
-        outputs: Consumer<Output>,
+        outputs: Consumer<OutputLine>,
         durable: Arc<Cursor>,
         to_server: Producer<FeedMessage>,
     ) -> Self {

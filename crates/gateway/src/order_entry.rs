@@ -17,7 +17,9 @@ mod closing;
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
-use market::{CancelOnDisconnect, Command, Event, Output, SessionId, Text, Timestamp, VenueEvent};
+use market::{
+    CancelOnDisconnect, Command, Event, Output, OutputLine, SessionId, Text, Timestamp, VenueEvent,
+};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 use wire::fix::FixNote;
 
@@ -133,7 +135,7 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     throttle: Throttle,
     limits: OrderEntryLimits,
     submissions: Producer<Submission>,
-    outputs: Consumer<Output>,
+    outputs: Consumer<OutputLine>,
     durable: Arc<Cursor>,
     replies: ReplyStreams<ReplayStore>,
     /// By the place in the network's table.
@@ -197,7 +199,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         network: N,
         config: OrderEntryOptions<S::Options>,
         submissions: Producer<Submission>,
-        outputs: Consumer<Output>,
+        outputs: Consumer<OutputLine>,
         durable: Arc<Cursor>,
     ) -> Self {
         let OrderEntryOptions { protocol, users, limits, throttle } = config;

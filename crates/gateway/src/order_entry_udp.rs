@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use market::{Firm, Output, SessionId, Text, Timestamp};
+use market::{Firm, Output, OutputLine, SessionId, Text, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 use self::{
@@ -90,7 +90,7 @@ pub struct UdpParticipant {
 pub struct OrderEntryUdp<N> {
     network: N,
     intake: Intake,
-    outputs: Consumer<Output>,
+    outputs: Consumer<OutputLine>,
     durable: Arc<Cursor>,
     replies: ReplyStreams<ReplayStore>,
     users: Vec<UdpUser>,
@@ -128,7 +128,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         network: N,
         config: OrderEntryUdpOptions,
         mut submissions: Producer<Submission>,
-        outputs: Consumer<Output>,
+        outputs: Consumer<OutputLine>,
         durable: Arc<Cursor>,
     ) -> Self {
         let OrderEntryUdpOptions { session, users, store_bytes_max, throttle } = config;

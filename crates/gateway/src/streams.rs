@@ -6,7 +6,9 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use market::{Event, Instrument, OrderKey, Output, SessionId, Text, VenueEvent};
+use market::{
+    Event, Instrument, OrderKey, Outcome, Output, OutputLine, SessionId, Text, VenueEvent,
+};
 use ring::{Consumer, Cursor, Flow};
 use wire::{
     fix::{Directory, FixNote, Reports},
@@ -519,22 +521,25 @@ impl FeedStream<ReplayStore> {
     }
 }
 
-/// Takes outputs up to the durable cursor, at most `limit`; those beyond stay in the ring.
+/// Takes the outputs of at most `limit` lines, up to the durable cursor; those beyond stay in the ring. Returns the lines taken.
 pub(crate) fn pull_durable(
-    outputs: &mut Consumer<Output>,
+    outputs: &mut Consumer<OutputLine>,
     durable: &Cursor,
     limit: usize,
     mut take: impl FnMut(&Output),
 ) -> usize {
     let mut durable_to = durable.get();
-    outputs.poll(limit, |output, _end_of_batch| {
-        if output.cause.0 > durable_to {
+    outputs.poll(limit, |line, _end_of_batch| {
+        if line.cause.0 > durable_to {
             durable_to = durable.get();
-            if output.cause.0 > durable_to {
+            if line.cause.0 > durable_to {
                 return Flow::Hold;
             }
         }
-        take(output);
+        // No gateway reads ledger entries.
+        if !matches!(line.outcome, Outcome::Settled(_)) {
+            line.each(&mut take);
+        }
         Flow::Continue
     })
 }

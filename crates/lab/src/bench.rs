@@ -36,7 +36,7 @@ use std::{hint::black_box, path::PathBuf};
 use crate::comparison::{ComparisonFlow, FlowName, FlowOperation, Tally};
 use engine::{Emit, PREFETCH_MAX};
 use market::{
-    AddInstrument, AddSession, Command, Event, Firm, Input, Output, Price, Quantity,
+    AddInstrument, AddSession, Command, Event, Firm, Input, Outcome, OutputLine, Price, Quantity,
     SelfMatchPrevention, Sequence, Symbol, SystemEvent, Text, Timestamp,
 };
 use os::{InstructionCounter, thread_cpu_ns};
@@ -229,7 +229,7 @@ pub(crate) fn market_set_up(
 
 /// Collects the events of an input as the ring of outputs does, and shows each.
 struct Outbox<'a, F> {
-    outputs: &'a mut Vec<Output>,
+    outputs: &'a mut Vec<OutputLine>,
     cause: Sequence,
     timestamp: Timestamp,
     on_event: F,
@@ -237,7 +237,7 @@ struct Outbox<'a, F> {
 
 impl<'a, F: FnMut(&Event)> Outbox<'a, F> {
     #[inline(always)]
-    fn new(outputs: &'a mut Vec<Output>, input: &Input, on_event: F) -> Self {
+    fn new(outputs: &'a mut Vec<OutputLine>, input: &Input, on_event: F) -> Self {
         Self { outputs, cause: input.sequence, timestamp: input.timestamp, on_event }
     }
 }
@@ -245,9 +245,14 @@ impl<'a, F: FnMut(&Event)> Outbox<'a, F> {
 impl<F: FnMut(&Event)> Emit for Outbox<'_, F> {
     #[inline(always)]
     fn emit(&mut self, event: Event) {
-        let Self { cause, timestamp, .. } = *self;
         (self.on_event)(&event);
-        self.outputs.push(Output { cause, timestamp, event });
+        self.emit_at_once(Outcome::Event(event));
+    }
+
+    #[inline(always)]
+    fn emit_at_once(&mut self, outcome: Outcome) {
+        let Self { cause, timestamp, .. } = *self;
+        self.outputs.push(OutputLine { cause, timestamp, outcome });
     }
 }
 

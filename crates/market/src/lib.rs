@@ -30,6 +30,7 @@ mod venue;
 mod operator;
 mod reject;
 mod event;
+mod outcome;
 mod input;
 mod note;
 pub mod bytes;
@@ -68,6 +69,9 @@ pub use operator::{
     OperatorOutcome, OperatorResult,
 };
 pub use order::{Capacity, CustomerType, Display, OrderAttributes, OrderType, Side, TimeInForce};
+pub use outcome::{
+    OrderEntered, OrderWithdrawn, Outcome, OutputLine, OwnMovement, Settlement, TradeSettled,
+};
 pub use phase::Phase;
 pub use price::Price;
 pub use quantity::{Lots, Quantity};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use engine::Engine;
 use gateway::Submission;
 use journal::{Durability, Writer};
-use market::{Command, Input, Output};
+use market::{Command, Input, OutputLine};
 use ring::{AtomicGauge, Consumer, Cursor, LossyConsumer, Producer, Words};
 use serde::Deserialize;
 
@@ -105,7 +105,7 @@ pub struct Core {
     sources: Vec<Consumer<Submission>>,
     /// The writer of each of them; `None` is not an agent of the layout.
     source_writers: Vec<Option<AgentName>>,
-    outputs: Ring<Output>,
+    outputs: Ring<OutputLine>,
     checkpoints: Ring<Checkpoint>,
     durable: Shared<Cursor>,
     applied: Shared<Cursor>,
@@ -148,7 +148,7 @@ impl Core {
     }
 
     /// A reader of outputs, with the cursor up to which it may pass them on.
-    pub fn reader(&mut self, reader: AgentName) -> (Consumer<Output>, Arc<Cursor>) {
+    pub fn reader(&mut self, reader: AgentName) -> (Consumer<OutputLine>, Arc<Cursor>) {
         (self.outputs.gating(reader), self.durable.reader(reader))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gateway::Submission;
 use journal::{CrashStorage, Durability, WriterOptions};
 use market::{
-    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, OrderKey, Output,
+    AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, OrderKey, OutputLine,
     Price, Quantity, RejectReason, SelfMatchPrevention, Sequence, SessionId, Side, Symbol,
     SystemEvent, Text, Timestamp,
 };
@@ -39,7 +39,7 @@ fn cancel(number: u32) -> Command {
 struct World {
     submissions: Producer<Submission>,
     agents: Agents,
-    outputs: Consumer<Output>,
+    outputs: Consumer<OutputLine>,
     figures: Arc<JournalFigures>,
     /// Outputs up to here may leave the venue.
     durable: Arc<Cursor>,
@@ -75,9 +75,9 @@ impl World {
         self.turn();
         let mut events = Vec::new();
         let durable = self.durable.get();
-        self.outputs.poll(256, |output, _| {
-            assert!(output.cause.0 <= durable, "no output leaves before its input is recorded");
-            events.push(output.event);
+        self.outputs.poll(256, |line, _| {
+            assert!(line.cause.0 <= durable, "no output leaves before its input is recorded");
+            line.each(|output| events.push(output.event));
             Flow::Continue
         });
         events

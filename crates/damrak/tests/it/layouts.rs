@@ -17,8 +17,8 @@ use gateway::{
 };
 use journal::{CrashStorage, Durability, Folder, RecordKind, WriterOptions};
 use market::{
-    Command, EnterOrder, Input, OrderKey, Output, Price, Quantity, Sequence, SessionId, Side,
-    Symbol, Timestamp,
+    Command, EnterOrder, Input, OrderKey, Output, OutputLine, Price, Quantity, Sequence, SessionId,
+    Side, Symbol, Timestamp,
 };
 use proof::generator::{CommandFlow, Profile};
 use ring::{Agent, AgentError, Consumer, Cursor, Parker, Producer, ThreadParker};
@@ -73,7 +73,7 @@ impl Agent for Source {
 
 /// Stands for order entry and market data: takes what is durable.
 struct Collector {
-    outputs: Consumer<Output>,
+    outputs: Consumer<OutputLine>,
     durable: Arc<Cursor>,
     digest: Arc<Mutex<u64>>,
     count: Arc<AtomicU64>,
@@ -87,14 +87,18 @@ impl Agent for Collector {
     fn do_work(&mut self, _now_ns: u64) -> Result<usize, AgentError> {
         let durable = self.durable.get();
         let mut digest = self.digest.lock().unwrap();
-        let taken = self.outputs.poll(1000, |output, _| {
-            if output.cause.0 > durable {
+        let mut count = 0;
+        let taken = self.outputs.poll(1000, |line, _| {
+            if line.cause.0 > durable {
                 return ring::Flow::Hold;
             }
-            *digest = fold(*digest, output);
+            line.each(|output| {
+                *digest = fold(*digest, output);
+                count += 1;
+            });
             ring::Flow::Continue
         });
-        self.count.fetch_add(taken as u64, Ordering::Release);
+        self.count.fetch_add(count, Ordering::Release);
         Ok(taken)
     }
 }

@@ -8,8 +8,9 @@
 //! [`Book::takes_fast_path`](crate::book::Book::takes_fast_path)) or be added here too.
 
 use market::{
-    Accepted, Booked, CancelOrder, CancelReason, Canceled, CommandKind, Conditions, Display,
-    EnterOrder, Event, Firm, Instructions, InstrumentId, OrderId, OrderType, Quantity, TimeInForce,
+    Booked, CancelOrder, CancelReason, CommandKind, Conditions, Display, EnterOrder, Event, Firm,
+    InstrumentId, OrderEntered, OrderId, OrderType, OrderWithdrawn, Outcome, OwnMovement,
+    TimeInForce,
 };
 
 use crate::{
@@ -61,40 +62,37 @@ impl Engine {
         let Some(ranks) = book.ranks(side, quantity, price) else { return false };
         let order_id = OrderId(self.order_id_last.0 + 1);
         // After the checks of its terms: only an allowed price and quantity have a cost.
-        let mut reserved = None;
+        let mut reserved = OwnMovement::NONE;
         if money.is_used() {
             let session_id = key.session_id;
             let claim = Claim { session_id, instrument_id, order_id, side, price };
-            reserved = money.reserve_fast(&claim, quantity, hash);
-            if reserved.is_none() {
-                return false;
+            match money.reserve_fast(&claim, quantity, hash) {
+                Some(movement) => reserved = movement,
+                None => return false,
             }
         }
 
         session.consume_fast(key, hash);
         self.order_id_last = order_id;
         self.orders_accepted += 1;
-        emit.emit(Event::Accepted(Accepted {
+        // IOC, the only plain time in force that does not rest.
+        let may_rest = order.time_in_force != TimeInForce::ImmediateOrCancel;
+        let rests = may_rest && ranks.worst < book.opposite(order.side).best_rank();
+        emit.emit_at_once(Outcome::Entered(OrderEntered {
             key,
             order_id,
             instrument_id,
-            side: order.side,
-            order_type: OrderType::Limit,
+            side,
             time_in_force: order.time_in_force,
-            display: Display::Visible,
             quantity: order.quantity.lots(),
             price: order.price.ticks(),
             attributes: order.attributes,
-            conditions: order.conditions,
-            instructions: Instructions::NONE,
+            self_match_prevention: order.conditions.self_match_prevention,
+            self_match_group: order.conditions.self_match_group,
+            rests,
+            reserved,
         }));
-        let account_id = reserved.map(|entry| entry.to.account_id);
-        if let Some(entry) = reserved {
-            emit.emit(Event::Ledger(entry));
-        }
-        // IOC, the only plain time in force that does not rest.
-        let may_rest = order.time_in_force != TimeInForce::ImmediateOrCancel;
-        if book.opposite(order.side).best_rank() <= ranks.worst || !may_rest {
+        if !rests {
             self.trade_fast(order, order_id, instrument_id, emit);
             return true;
         }
@@ -102,18 +100,9 @@ impl Engine {
         let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
         hash.add(order.hash());
         session.add_live_fast(key, slot);
-        if let Some(account_id) = account_id {
-            money.add_live_of(account_id);
+        if reserved != OwnMovement::NONE {
+            money.add_live_of(reserved.account_id());
         }
-        emit.emit(Event::Booked(Booked {
-            order_id,
-            instrument_id,
-            side,
-            price,
-            leaves: quantity,
-            shown: quantity,
-            attribution: Firm::BLANK,
-        }));
         true
     }
 
@@ -185,21 +174,21 @@ impl Engine {
         let rank = book.rank(side, price);
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
         session.remove_live_fast(key);
-        emit.emit(Event::Canceled(Canceled {
-            key,
-            order_id,
-            instrument_id,
-            quantity: leaves,
-            leaves: Quantity::ZERO,
-            booked: true,
-            shown: display.shown(leaves, Quantity::ZERO),
-            reason: CancelReason::User,
-            cause: CommandKind::Cancel,
-        }));
         let session_id = key.session_id;
         money.remove_live(session_id);
         let claim = Claim { session_id, instrument_id, order_id, side, price };
-        money.release(&claim, leaves, Quantity::ZERO, hash, emit);
+        let (released, rest) = money.release_fast(&claim, leaves, hash);
+        emit.emit_at_once(Outcome::Withdrawn(OrderWithdrawn {
+            key,
+            order_id,
+            instrument_id,
+            quantity: leaves.lots(),
+            is_shown: display.is_displayed(),
+            released,
+        }));
+        if let Some(entry) = rest {
+            emit.emit(Event::Ledger(entry));
+        }
         true
     }
 }

@@ -230,6 +230,41 @@ impl Holding {
         }
     }
 
+    /// Pays or delivers out of what an order reserved, and makes `freed` of it available again: as [`post`](Self::post) twice.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, from: AccountId, to: AccountId, amount: u128, freed: u128) {
+        let balance = &mut self.balances[from.0 as usize];
+        let before = balance.position();
+        let left = balance.reserved.checked_sub(amount + freed);
+        balance.reserved = left.expect("an order never costs more than it reserved");
+        balance.available += freed.cast_signed();
+        balance.version += u64::from(amount != 0) + u64::from(freed != 0);
+        self.held += balance.position() - before;
+        self.receive(to, amount);
+    }
+
+    /// Pays out of what is available: as [`post`](Self::post).
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, from: AccountId, to: AccountId, amount: u128) {
+        let balance = &mut self.balances[from.0 as usize];
+        let before = balance.position();
+        balance.available -= amount.cast_signed();
+        balance.version += u64::from(amount != 0);
+        self.held += balance.position() - before;
+        self.receive(to, amount);
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, to: AccountId, amount: u128) {
+        #[cfg(test)]
+        let amount = if amount == 0 { 0 } else { amount + self.minted };
+        let balance = &mut self.balances[to.0 as usize];
+        let before = balance.position();
+        balance.available += amount.cast_signed();
+        balance.version += u64::from(amount != 0);
+        self.held += balance.position() - before;
+    }
+
     /// Ends the movements of a step for these accounts: updates the state hash, and checks that the
     /// asset is conserved.
     ///

@@ -10,8 +10,8 @@
 use core::mem;
 
 use market::{
-    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, Price, Quantity,
-    SessionId, Side,
+    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, OwnMovement, Price,
+    Quantity, SessionId, Side,
 };
 
 use super::{Money, balance::Movement, terms::Terms};
@@ -50,16 +50,15 @@ impl Claim {
 }
 
 impl Money {
-    /// Fast path: reserves for a new order and returns the ledger entry. Returns `None`, with no
-    /// effect, if the account has limits or too little available, or the order needs the full
-    /// checks.
+    /// Fast path: reserves for a new order. Returns `None`, with no effect, if the account has limits or too little available, or the
+    /// order needs the full checks or more than 64 bits.
     #[inline(always)]
     pub(crate) fn reserve_fast(
         &mut self,
         claim: &Claim,
         leaves: Quantity,
         hash: &mut StateHash,
-    ) -> Option<LedgerEntry> {
+    ) -> Option<OwnMovement> {
         let account_id = self.account_id(claim.session_id);
         let terms = self.terms.get(usize::from(claim.instrument_id.0) - 1)?;
         if account_id == AccountId::VENUE
@@ -72,11 +71,12 @@ impl Money {
         }
         let amount = terms.reservation(claim.side, claim.price, leaves);
         let asset_id = terms.reserved_asset(claim.side);
-        if amount == 0 || self.balance(asset_id, account_id).available < amount.cast_signed() {
+        let available = self.balance(asset_id, account_id).available;
+        if amount == 0 || amount >> 64 != 0 || available < amount.cast_signed() {
             return None;
         }
         let movement = Movement::reserve(account_id, amount, claim.order_id);
-        Some(self.post_within(asset_id, &movement, hash))
+        OwnMovement::of(&self.post_within(asset_id, &movement, hash))
     }
 
     /// Reserves the possible cost or delivery of an accepted order; for a buy order without a
@@ -174,7 +174,38 @@ impl Money {
         hash: &mut StateHash,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        let Some(&terms) = self.terms(claim.instrument_id) else { return };
+        if let Some(entry) = self.released(claim, before, after, hash) {
+            emit.emit(Event::Ledger(entry));
+        }
+    }
+
+    /// Fast path: releases all of an order with a limit. What needs more than 64 bits comes as an entry.
+    #[inline(always)]
+    pub(crate) fn release_fast(
+        &mut self,
+        claim: &Claim,
+        leaves: Quantity,
+        hash: &mut StateHash,
+    ) -> (OwnMovement, Option<LedgerEntry>) {
+        match self.released(claim, leaves, Quantity::ZERO, hash) {
+            None => (OwnMovement::NONE, None),
+            Some(entry) => match OwnMovement::of(&entry) {
+                Some(movement) => (movement, None),
+                None => (OwnMovement::NONE, Some(entry)),
+            },
+        }
+    }
+
+    /// Releases what fewer open lots no longer need; `None` if that is nothing.
+    #[inline(always)]
+    fn released(
+        &mut self,
+        claim: &Claim,
+        before: Quantity,
+        after: Quantity,
+        hash: &mut StateHash,
+    ) -> Option<LedgerEntry> {
+        let terms = *self.terms(claim.instrument_id)?;
         self.count_buying(&terms, claim, before, after);
         let amount = if !claim.is_market_buy() {
             let held = |leaves| terms.reservation(claim.side, claim.price, leaves);
@@ -182,11 +213,12 @@ impl Money {
         } else if after.is_zero() {
             mem::take(&mut self.market_reserved)
         } else {
-            return;
+            return None;
         };
         let account_id = self.account_id(claim.session_id);
         let movement = Movement::release(account_id, amount, claim.order_id);
-        self.hold(terms.reserved_asset(claim.side), &movement, hash, emit);
+        let asset_id = terms.reserved_asset(claim.side);
+        (amount != 0).then(|| self.post_within(asset_id, &movement, hash))
     }
 
     /// Releases the rounding rest of the walk when an order without a limit is filled.

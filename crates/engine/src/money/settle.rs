@@ -3,7 +3,10 @@
 //! Invariant: [`TradeTerms::legs`] is the only place that calculates them. A trade posts these legs
 //! one by one; undoing or correcting a trade moves the difference of the same legs.
 
-use market::{AccountId, Bucket, Event, LedgerKind, MoneyTerms, OrderId, Price, Quantity, TradeId};
+use market::{
+    AccountId, Bucket, Event, LedgerKind, MoneyTerms, OrderId, Outcome, Price, Quantity,
+    Settlement, TradeId, TradeSettled,
+};
 
 use super::{
     Money,
@@ -103,6 +106,80 @@ impl Parties {
         });
         emit.emit(Event::Ledger(entry));
     }
+
+    /// Posts the legs and emits them, as one where that is possible.
+    #[inline(always)]
+    fn settle(
+        &self,
+        legs: &[TransferLeg; 6],
+        (taker_is_buy, is_charged): (bool, bool),
+        quote: &mut Holding,
+        base: &mut Holding,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        let Some(settled) = self.settled(legs, taker_is_buy, quote, base) else {
+            return self.post_all(legs, quote, base, emit);
+        };
+        let [buyer, seller, venue] = self.accounts;
+        let [pays, frees, delivers, taker_pays, maker_gets, maker_pays] = legs;
+        quote.settle(buyer, seller, pays.amount, frees.amount);
+        base.settle(seller, buyer, delivers.amount, 0);
+        if is_charged {
+            let (to_taker, to_maker, taker, maker) = match taker_is_buy {
+                true => (base, quote, buyer, seller),
+                false => (quote, base, seller, buyer),
+            };
+            to_taker.charge(taker, venue, taker_pays.amount);
+            to_taker.charge(venue, maker, maker_gets.amount);
+            to_maker.charge(maker, venue, maker_pays.amount);
+        }
+        emit.emit_at_once(Outcome::Settled(settled));
+    }
+
+    /// Posts the legs one by one: the long way of a settlement that does not fit a line.
+    #[cold]
+    fn post_all(
+        &self,
+        legs: &[TransferLeg; 6],
+        quote: &mut Holding,
+        base: &mut Holding,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        for leg in legs {
+            self.post(leg, if leg.asset == QUOTE { quote } else { base }, emit);
+        }
+    }
+
+    /// The settlement as one, before it is made; `None` if it does not fit a line, or is not one between two accounts.
+    #[inline(always)]
+    fn settled(
+        &self,
+        legs: &[TransferLeg; 6],
+        taker_is_buy: bool,
+        quote: &Holding,
+        base: &Holding,
+    ) -> Option<TradeSettled> {
+        let [buyer, seller, venue] = self.accounts;
+        if buyer == seller || buyer == venue || seller == venue {
+            return None;
+        }
+        let versions = |holding: &Holding| self.accounts.map(|it| holding.balance(it).version);
+        let [pays, frees, delivers, taker_pays, maker_gets, maker_pays] = legs;
+        TradeSettled::of(&Settlement {
+            trade_id: self.trade_id,
+            orders: self.orders,
+            accounts: [buyer, seller],
+            assets: [quote.asset().asset_id, base.asset().asset_id],
+            taker_is_buy,
+            paid: pays.amount,
+            freed: frees.amount,
+            delivered: delivers.amount,
+            taker_fee: taker_pays.amount,
+            rebate: maker_gets.amount,
+            maker_fee: maker_pays.amount,
+            versions: [versions(quote), versions(base)],
+        })
+    }
 }
 
 impl Money {
@@ -152,16 +229,8 @@ impl Money {
             orders: [buyer.order_id(), seller.order_id()],
             trade_id,
         };
-        let [pays, frees, delivers, taker_pays, maker_gets, maker_pays] = &legs;
-        parties.post(pays, quote, emit);
-        parties.post(frees, quote, emit);
-        parties.post(delivers, base, emit);
+        parties.settle(&legs, (taker_is_buy, is_charged), quote, base, emit);
         if is_charged {
-            let [to_taker, to_maker] =
-                if taker_is_buy { [&mut *base, &mut *quote] } else { [&mut *quote, &mut *base] };
-            parties.post(taker_pays, to_taker, emit);
-            parties.post(maker_gets, to_taker, emit);
-            parties.post(maker_pays, to_maker, emit);
             quote.close([buyer_id, seller_id, AccountId::VENUE], hash);
             base.close([buyer_id, seller_id, AccountId::VENUE], hash);
         } else {
@@ -212,11 +281,81 @@ mod tests {
     use market::{
         AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
         Command, Deposit, EnterOrder, Firm, Input, MoneyClass, MoneyCommand, MoneyTerms, OrderKey,
-        OrderType, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms, Side, Symbol,
-        SystemEvent, Text, TimeInForce, Timestamp, Units,
+        OrderType, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms, Side, SplitMix64,
+        Symbol, SystemEvent, Text, TimeInForce, Timestamp, Units,
     };
 
+    use super::*;
     use crate::Engine;
+
+    /// A settlement as one and leg by leg gives the same entries and the same balances.
+    #[test]
+    fn both_ways_settle_alike() {
+        let mut random = SplitMix64::new(3);
+        for _ in 0..2_000 {
+            let seed = random.next_u64();
+            let settled = |at_once: bool| {
+                let mut random = SplitMix64::new(seed);
+                let holding = |number| {
+                    let name = Text::new("ASSET").expect("five letters");
+                    let asset = market::Asset { asset_id: AssetId(number), name, decimals: 0 };
+                    let mut holding = Holding::new(asset, 3);
+                    for account_id in [0, 1, 2].map(AccountId) {
+                        for (kind, from, to) in [
+                            (LedgerKind::Deposit, Bucket::Outside, Bucket::Available),
+                            (LedgerKind::Reserve, Bucket::Available, Bucket::Reserved),
+                        ] {
+                            let amount = 1_000 - 100 * u128::from(kind == LedgerKind::Reserve);
+                            let (from, to) = ((account_id, from), (account_id, to));
+                            let (order_id, trade_id) = (OrderId(0), TradeId(0));
+                            let movement = Movement { kind, from, to, amount, order_id, trade_id };
+                            holding.post(&movement);
+                        }
+                    }
+                    holding
+                };
+                let (mut quote, mut base) = (holding(1), holding(2));
+                let mut amount = || u128::from((random.next_u64() % 50).saturating_sub(10));
+                let amounts = [(); 6].map(|()| amount());
+                let taker_is_buy = random.below(2) == 0;
+                let (to_taker, to_maker, taker, maker) = match taker_is_buy {
+                    true => (BASE, QUOTE, BUYER, SELLER),
+                    false => (QUOTE, BASE, SELLER, BUYER),
+                };
+                let leg = |(index, kind, asset, from, to): (usize, _, _, _, _)| {
+                    // A maker has a rebate or a fee.
+                    let is_left_out = index == 4 + random.clone().below(2) as usize;
+                    let amount = if is_left_out { 0 } else { amounts[index] };
+                    TransferLeg { kind, asset, from, to, amount }
+                };
+                let legs = [
+                    (0, LedgerKind::Settle, QUOTE, BUYER, SELLER),
+                    (1, LedgerKind::Release, QUOTE, BUYER, BUYER),
+                    (2, LedgerKind::Settle, BASE, SELLER, BUYER),
+                    (3, LedgerKind::Fee, to_taker, taker, VENUE),
+                    (4, LedgerKind::Rebate, to_taker, VENUE, maker),
+                    (5, LedgerKind::Fee, to_maker, maker, VENUE),
+                ]
+                .map(leg);
+                let parties = Parties {
+                    accounts: [AccountId(1), AccountId(2), AccountId::VENUE],
+                    orders: [OrderId(7), OrderId(9)],
+                    trade_id: TradeId(5),
+                };
+                let mut events = alloc::vec::Vec::new();
+                let mut emit = |event: Event| events.push(event);
+                if at_once {
+                    parties.settle(&legs, (taker_is_buy, true), &mut quote, &mut base, &mut emit);
+                } else {
+                    parties.post_all(&legs, &mut quote, &mut base, &mut emit);
+                }
+                quote.check();
+                base.check();
+                (events, [quote, base].map(|it| it.balances().to_vec()))
+            };
+            assert_eq!(settled(true), settled(false));
+        }
+    }
 
     /// Two accounts, each with enough of both assets for the orders below.
     struct Venue {

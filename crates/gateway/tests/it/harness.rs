@@ -12,8 +12,8 @@ use gateway::{
 };
 use market::{
     Accepted, Booked, Command, EnterOrder, Event, Firm, Instrument, InstrumentId, OrderId,
-    OrderKey, Output, Price, Quantity, Sequence, SessionAdded, SessionId, Side, Symbol, Text,
-    Timestamp,
+    OrderKey, Output, OutputLine, Price, Quantity, Sequence, SessionAdded, SessionId, Side, Symbol,
+    Text, Timestamp,
 };
 use ring::{Agent, Builder, Consumer, Cursor, Producer};
 use wire::{
@@ -29,7 +29,7 @@ pub const SESSION: [u8; 10] = *b"0000000042";
 /// The exchange behind the gateway: it accepts every order and books it, and notes every note.
 pub struct Venue {
     pub submissions: Consumer<Submission>,
-    outputs: Producer<Output>,
+    outputs: Producer<OutputLine>,
     pub durable: Arc<Cursor>,
     /// All it has put out, in order.
     pub log: Vec<Output>,
@@ -44,7 +44,7 @@ pub struct Venue {
 /// The gateway's ends of the rings.
 pub struct Ends {
     pub submissions: Producer<Submission>,
-    pub outputs: Consumer<Output>,
+    pub outputs: Consumer<OutputLine>,
     pub durable: Arc<Cursor>,
 }
 
@@ -93,7 +93,7 @@ impl Venue {
                 event: *event,
             };
             self.log.push(output);
-            self.outputs.try_publish(output).expect("tests leave room");
+            self.outputs.try_publish(output.into()).expect("tests leave room");
         }
         if !self.holds {
             self.release();

@@ -7,9 +7,9 @@ use crate::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 use engine::Engine;
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, CancelOrder, Command, Deposit,
-    EnterOrder, Event, Input, MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey, Output,
-    Price, Quantity, Sequence, SessionId, SetFees, SetTerms, Symbol, Text, TimeInForce, Timestamp,
-    Units,
+    EnterOrder, Event, Input, MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey,
+    OutputLine, Price, Quantity, Sequence, SessionId, SetFees, SetTerms, Symbol, Text, TimeInForce,
+    Timestamp, Units,
 };
 
 use super::{BenchTrade, Contender, Outbox, market_set_up, matching::ORDERS_EXPECTED};
@@ -26,7 +26,7 @@ const ENOUGH: u128 = 1 << 60;
 #[derive(Debug)]
 pub struct WholeEngine<const MONEY: bool> {
     engine: Engine,
-    outbox: Vec<Output>,
+    outbox: Vec<OutputLine>,
     sequence: Sequence,
     symbols: Vec<Symbol>,
     /// By user: the last order number used.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use market::Output;
+use market::{Output, OutputLine};
 use ring::{Agent, AgentError, Consumer, Cursor, Flow};
 use venue::{core::Core, layout::AgentName};
 
-/// How many events are taken in a turn.
+/// How many lines are taken in a turn.
 const TURN_LIMIT: usize = 4096;
 
 /// The use that is made of the events.
@@ -21,7 +21,7 @@ pub trait Sink: Send + 'static {
 
 pub(super) struct OutputConsumer<S> {
     name: AgentName,
-    outputs: Consumer<Output>,
+    outputs: Consumer<OutputLine>,
     /// Inputs up to here are as durable as was asked for.
     durable: Arc<Cursor>,
     /// Events of inputs up to here are in the ring.
@@ -55,17 +55,16 @@ impl<S: Sink> Agent for OutputConsumer<S> {
         let finished = self.applied.get().min(durable);
         let mut failed = None;
         let Self { outputs, sink, .. } = self;
-        let mut work = outputs.poll(TURN_LIMIT, |output, _| {
-            if output.cause.0 > durable {
+        let mut work = outputs.poll(TURN_LIMIT, |line, _| {
+            if line.cause.0 > durable {
                 return Flow::Hold;
             }
-            match sink.take(output) {
-                Ok(()) => Flow::Continue,
-                Err(error) => {
-                    failed = Some(error);
-                    Flow::Hold
+            line.each(|output| {
+                if failed.is_none() {
+                    failed = sink.take(output).err();
                 }
-            }
+            });
+            if failed.is_none() { Flow::Continue } else { Flow::Hold }
         });
         if let Some(error) = failed {
             return Err(error);

@@ -21,7 +21,7 @@ use gateway::{
     fake::{FakeDatagram, FakeStream},
     past_rings,
 };
-use market::{Input, Output, Sequence, Timestamp};
+use market::{Input, Output, OutputLine, Sequence, Timestamp};
 use proof::{
     audit::book_difference,
     generator::{CommandFlow, Profile},
@@ -102,7 +102,7 @@ fn settle(queue: &mut VecDeque<Vec<u8>>, link: &mut LossyLink) {
 /// A venue's core with market data and feed server, under random commands.
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
-    outputs: Producer<Output>,
+    outputs: Producer<OutputLine>,
     market_data: MarketData<FakeDatagram>,
     pub(crate) server: FeedServer<FakeStream, FakeDatagram>,
     pub(crate) feed: FakeDatagram,
@@ -180,10 +180,11 @@ impl Scene {
         let Self { engine, outputs, market_data, server, .. } = self;
         let now_ns = self.now_ns;
         engine.apply(&input, &mut |event| {
-            let mut output = Output { cause: input.sequence, timestamp: input.timestamp, event };
+            let output = Output { cause: input.sequence, timestamp: input.timestamp, event };
             each(&output);
-            while let Err(full) = outputs.try_publish(output) {
-                output = full.0;
+            let mut line = OutputLine::from(output);
+            while let Err(full) = outputs.try_publish(line) {
+                line = full.0;
                 market_data.do_work(now_ns).unwrap();
                 server.do_work(now_ns).unwrap();
             }

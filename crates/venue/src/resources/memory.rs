@@ -10,7 +10,7 @@ use gateway::{
     INBOX_BYTES_MAX, PAST_REPLIES_BYTES_MAX, PriceLevel, SUBSCRIBERS_MAX, Submission,
     THREAD_BYTES_MAX,
 };
-use market::{Input, Output};
+use market::{Input, OutputLine};
 use os::SystemFiles;
 use wire::fix::Reports;
 
@@ -245,7 +245,7 @@ fn ring_bytes(config: &Config) -> u64 {
     let derived = derived_readers(config) * pipeline::DERIVED_SLOTS;
     slots(submissions, size_of::<Submission>())
         + slots(config.rings.inputs, size_of::<Input>())
-        + slots(config.rings.outputs, size_of::<Output>())
+        + slots(config.rings.outputs, size_of::<OutputLine>())
         + slots(pipeline::FEED_SLOTS + streams, size_of::<FeedMessage>())
         // Lossy readers have a copy of each slot.
         + slots(derived, 2 * size_of::<DerivedUpdate>())

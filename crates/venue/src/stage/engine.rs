@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use engine::{Emit, Engine, PREFETCH_MAX};
-use market::{Command, Event, Input, Output, Sequence, Timestamp, VenueEvent};
+use market::{Command, Event, Input, Outcome, OutputLine, Sequence, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
 use super::{Perturbation, Perturbations, TURN_LIMIT};
@@ -25,8 +25,8 @@ const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
 pub struct EngineStage {
     inputs: Consumer<Input>,
     engine: Engine,
-    outputs: Producer<Output>,
-    outbox: Vec<Output>,
+    outputs: Producer<OutputLine>,
+    outbox: Vec<OutputLine>,
     /// Events of the outbox that have gone out.
     sent: usize,
     checkpoints: Producer<Checkpoint>,
@@ -93,7 +93,7 @@ impl EngineStage {
     pub fn new(
         inputs: Consumer<Input>,
         engine: Engine,
-        outputs: Producer<Output>,
+        outputs: Producer<OutputLine>,
         checkpoints: Producer<Checkpoint>,
         due: Arc<AtomicGauge>,
     ) -> Self {
@@ -148,7 +148,11 @@ impl EngineStage {
     }
 
     /// Publishes as many events as the ring has room for; true if the outbox is empty then.
-    fn send(outputs: &mut Producer<Output>, outbox: &mut Vec<Output>, sent: &mut usize) -> bool {
+    fn send(
+        outputs: &mut Producer<OutputLine>,
+        outbox: &mut Vec<OutputLine>,
+        sent: &mut usize,
+    ) -> bool {
         if outbox.is_empty() {
             return true;
         }
@@ -184,21 +188,27 @@ impl EngineStage {
 struct Outgoing<'a, 'b> {
     cause: Sequence,
     timestamp: Timestamp,
-    batch: &'a mut Batch<'b, Output>,
+    batch: &'a mut Batch<'b, OutputLine>,
     has_room: bool,
-    outbox: &'a mut Vec<Output>,
+    outbox: &'a mut Vec<OutputLine>,
 }
 
 impl Emit for Outgoing<'_, '_> {
-    // Inlined into the caller, so that an event is written once, into its slot.
     #[inline(always)]
     fn emit(&mut self, event: Event) {
+        self.emit_at_once(Outcome::Event(event));
+    }
+
+    // Inlined into the caller, so that an outcome is written once, into its slot.
+    #[inline(always)]
+    fn emit_at_once(&mut self, outcome: Outcome) {
         let Self { cause, timestamp, .. } = *self;
-        if self.has_room && self.batch.push_with(|| Output { cause, timestamp, event }).is_some() {
+        let line = || OutputLine { cause, timestamp, outcome };
+        if self.has_room && self.batch.push_with(line).is_some() {
             return;
         }
         self.has_room = false;
-        keep(self.outbox, Output { cause, timestamp, event });
+        keep(self.outbox, line());
     }
 }
 
@@ -224,8 +234,8 @@ fn operate(
 }
 
 #[cold]
-fn keep(outbox: &mut Vec<Output>, output: Output) {
-    outbox.push(output);
+fn keep(outbox: &mut Vec<OutputLine>, line: OutputLine) {
+    outbox.push(line);
 }
 
 /// The time of the engine's next timed action, in ns; [`u64::MAX`] is none.

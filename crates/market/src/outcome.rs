@@ -1,0 +1,483 @@
+//! Outcomes: an event, or the events that happen at once; the output ring carries each as one line.
+//!
+//! Invariant: an outcome gives the events that the engine would emit one by one, in the same order.
+
+use crate::{
+    Accepted, AccountId, AssetId, Booked, Bucket, CancelReason, Canceled, CommandKind, Conditions,
+    Display, Event, Firm, Instructions, InstrumentId, LedgerEntry, LedgerKind, LedgerPlace, Lots,
+    OrderAttributes, OrderId, OrderKey, OrderType, Output, Quantity, SelfMatchGroup,
+    SelfMatchPrevention, Sequence, Shown, Side, Ticks, TimeInForce, Timestamp, TradeId, Units,
+};
+
+/// An outcome with the input that caused it: a slot of the output ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLine {
+    /// Sequence of the input that caused it.
+    pub cause: Sequence,
+    /// Time of that input.
+    pub timestamp: Timestamp,
+    /// What happened.
+    pub outcome: Outcome,
+}
+
+const _: () = assert!(size_of::<OutputLine>() <= 128, "a line fits two cache lines");
+
+impl From<Output> for OutputLine {
+    fn from(output: Output) -> Self {
+        let Output { cause, timestamp, event } = output;
+        Self { cause, timestamp, outcome: Outcome::Event(event) }
+    }
+}
+
+impl OutputLine {
+    /// Gives each event, in order.
+    #[inline(always)]
+    pub fn each(&self, mut take: impl FnMut(&Output)) {
+        let Self { cause, timestamp, outcome } = *self;
+        outcome.each(|event| take(&Output { cause, timestamp, event }));
+    }
+}
+
+/// One event, or those that happen at once to an order or by a trade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// One event.
+    Event(Event),
+    /// A plain order was accepted, reserved what it may cost, and rests if it does not trade first.
+    Entered(OrderEntered),
+    /// A plain order was canceled in full, and released what it reserved.
+    Withdrawn(OrderWithdrawn),
+    /// A trade was settled.
+    Settled(TradeSettled),
+}
+
+impl Outcome {
+    /// Gives each event, in order.
+    #[inline(always)]
+    pub fn each(&self, mut take: impl FnMut(Event)) {
+        match self {
+            Self::Event(event) => take(*event),
+            Self::Entered(entered) => entered.each(take),
+            Self::Withdrawn(withdrawn) => withdrawn.each(take),
+            Self::Settled(settled) => settled.each(&mut take),
+        }
+    }
+}
+
+/// Funds of an account that an order reserves, or releases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
+pub struct OwnMovement {
+    /// In units; 0 is no movement.
+    amount: u64,
+    /// Version of the balance after it.
+    version: u64,
+    account_id: AccountId,
+    asset_id: AssetId,
+}
+
+impl OwnMovement {
+    /// Nothing moves.
+    pub const NONE: Self =
+        Self { amount: 0, version: 0, account_id: AccountId::VENUE, asset_id: AssetId(0) };
+
+    /// That of an entry of one account; `None` if its amount exceeds 64 bits.
+    #[must_use]
+    #[inline(always)]
+    pub fn of(entry: &LedgerEntry) -> Option<Self> {
+        let LedgerPlace { account_id, version, .. } = entry.from;
+        let amount = u64::try_from(entry.amount.get()).ok()?;
+        Some(Self { amount, version, account_id, asset_id: entry.asset_id })
+    }
+
+    /// The account; [`AccountId::VENUE`] where nothing moves.
+    #[must_use]
+    #[inline(always)]
+    pub fn account_id(&self) -> AccountId {
+        self.account_id
+    }
+
+    #[inline(always)]
+    fn entry(&self, kind: LedgerKind, order_id: OrderId) -> Option<LedgerEntry> {
+        let Self { amount, version, account_id, asset_id } = *self;
+        let (from, to) = match kind {
+            LedgerKind::Reserve => (Bucket::Available, Bucket::Reserved),
+            _ => (Bucket::Reserved, Bucket::Available),
+        };
+        let place = |bucket| LedgerPlace { account_id, bucket, version };
+        (amount != 0).then(|| LedgerEntry {
+            kind,
+            asset_id,
+            amount: Units::new(amount.into()),
+            from: place(from),
+            to: place(to),
+            order_id,
+            trade_id: TradeId(0),
+        })
+    }
+}
+
+/// A displayed limit order without other conditions than self-match prevention, and without instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderEntered {
+    /// The owner's name for the order.
+    pub key: OrderKey,
+    /// The venue's name for the order.
+    pub order_id: OrderId,
+    /// The instrument.
+    pub instrument_id: InstrumentId,
+    /// Buy, or a kind of sell.
+    pub side: Side,
+    /// Time in force.
+    pub time_in_force: TimeInForce,
+    /// Quantity in lots; all of it is open.
+    pub quantity: Lots,
+    /// Limit in ticks.
+    pub price: Ticks,
+    /// Attributes, as entered.
+    pub attributes: OrderAttributes,
+    /// Self-match prevention, as entered.
+    pub self_match_prevention: SelfMatchPrevention,
+    /// Self-match group, as entered.
+    pub self_match_group: SelfMatchGroup,
+    /// True if it rests now; else its trades or its cancel follow.
+    pub rests: bool,
+    /// What it reserves.
+    pub reserved: OwnMovement,
+}
+
+impl OrderEntered {
+    #[inline(always)]
+    fn each(&self, mut take: impl FnMut(Event)) {
+        let Self { order_id, instrument_id, side, quantity, price, .. } = *self;
+        take(Event::Accepted(Accepted {
+            key: self.key,
+            order_id,
+            instrument_id,
+            side,
+            order_type: OrderType::Limit,
+            time_in_force: self.time_in_force,
+            display: Display::Visible,
+            quantity,
+            price,
+            attributes: self.attributes,
+            conditions: Conditions {
+                self_match_prevention: self.self_match_prevention,
+                self_match_group: self.self_match_group,
+                ..Conditions::NONE
+            },
+            instructions: Instructions::NONE,
+        }));
+        if let Some(entry) = self.reserved.entry(LedgerKind::Reserve, order_id) {
+            take(Event::Ledger(entry));
+        }
+        if self.rests {
+            let leaves = quantity.quantity();
+            take(Event::Booked(Booked {
+                order_id,
+                instrument_id,
+                side,
+                price: price.price(),
+                leaves,
+                shown: leaves,
+                attribution: Firm::BLANK,
+            }));
+        }
+    }
+}
+
+/// An order that rested and that its owner canceled in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderWithdrawn {
+    /// The owner's name for the order.
+    pub key: OrderKey,
+    /// The venue's name for the order.
+    pub order_id: OrderId,
+    /// The instrument.
+    pub instrument_id: InstrumentId,
+    /// Lots that were open; at least 1.
+    pub quantity: Lots,
+    /// True if the feed showed it.
+    pub is_shown: bool,
+    /// What it releases.
+    pub released: OwnMovement,
+}
+
+impl OrderWithdrawn {
+    #[inline(always)]
+    fn each(&self, mut take: impl FnMut(Event)) {
+        let quantity = self.quantity.quantity();
+        let before = if self.is_shown { quantity } else { Quantity::ZERO };
+        take(Event::Canceled(Canceled {
+            key: self.key,
+            order_id: self.order_id,
+            instrument_id: self.instrument_id,
+            quantity,
+            leaves: Quantity::ZERO,
+            booked: true,
+            shown: Shown { before, after: Quantity::ZERO },
+            reason: CancelReason::User,
+            cause: CommandKind::Cancel,
+        }));
+        if let Some(entry) = self.released.entry(LedgerKind::Release, self.order_id) {
+            take(Event::Ledger(entry));
+        }
+    }
+}
+
+// The parties of a trade, and its assets, as indexes.
+const BUYER: usize = 0;
+const SELLER: usize = 1;
+const VENUE: usize = 2;
+const QUOTE: usize = 0;
+const BASE: usize = 1;
+
+/// The payment of a trade between two accounts: its amounts, in units, and the balances before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The trade.
+    pub trade_id: TradeId,
+    /// Orders of buyer and seller.
+    pub orders: [OrderId; 2],
+    /// Accounts of buyer and seller; two, and neither is the venue's.
+    pub accounts: [AccountId; 2],
+    /// The assets that are paid and delivered.
+    pub assets: [AssetId; 2],
+    /// True if the buyer's order is the taker.
+    pub taker_is_buy: bool,
+    /// What the buyer pays.
+    pub paid: u128,
+    /// What the buyer reserved beyond it, which is released.
+    pub freed: u128,
+    /// What the seller delivers.
+    pub delivered: u128,
+    /// The taker's fee, out of what it receives.
+    pub taker_fee: u128,
+    /// The maker's rebate, in the asset of the taker's fee.
+    pub rebate: u128,
+    /// The maker's fee, out of what it receives.
+    pub maker_fee: u128,
+    /// Versions of the balances of buyer, seller and venue before the trade, by asset.
+    pub versions: [[u64; 3]; 2],
+}
+
+/// A [`Settlement`] in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
+pub struct TradeSettled {
+    trade_id: TradeId,
+    orders: [OrderId; 2],
+    accounts: [AccountId; 2],
+    assets: [AssetId; 2],
+    paid: u64,
+    freed: u64,
+    delivered: u64,
+    taker_fee: u64,
+    /// The maker's fee, or below 0 its rebate.
+    maker_fee: i64,
+    /// Versions in 40 bits: the low 32, and the high 8.
+    versions_low: [[u32; 3]; 2],
+    versions_high: [[u8; 3]; 2],
+    taker_is_buy: bool,
+}
+
+impl TradeSettled {
+    /// A settlement in a line; `None` if it does not fit: an amount above 64 bits, a version above 40, or a fee and a rebate of the maker.
+    #[must_use]
+    #[inline(always)]
+    pub fn of(it: &Settlement) -> Option<Self> {
+        let [quote, base] = it.versions;
+        let versions_used = quote.into_iter().chain(base).fold(0, |all, version| all | version);
+        let amounts = it.paid | it.freed | it.delivered | it.taker_fee | it.rebate | it.maker_fee;
+        let has_both = it.rebate != 0 && it.maker_fee != 0;
+        if amounts >> 63 != 0 || versions_used >> 40 != 0 || has_both {
+            return None;
+        }
+        Some(Self {
+            trade_id: it.trade_id,
+            orders: it.orders,
+            accounts: it.accounts,
+            assets: it.assets,
+            paid: it.paid as u64,
+            freed: it.freed as u64,
+            delivered: it.delivered as u64,
+            taker_fee: it.taker_fee as u64,
+            maker_fee: it.maker_fee as i64 - it.rebate as i64,
+            versions_low: [quote.map(|it| it as u32), base.map(|it| it as u32)],
+            versions_high: [quote.map(|it| (it >> 32) as u8), base.map(|it| (it >> 32) as u8)],
+            taker_is_buy: it.taker_is_buy,
+        })
+    }
+
+    /// The settlement.
+    #[must_use]
+    #[inline(always)]
+    pub fn settlement(&self) -> Settlement {
+        let (low, high) = (self.versions_low, self.versions_high);
+        let version = |asset: usize, party: usize| {
+            u64::from(low[asset][party]) | u64::from(high[asset][party]) << 32
+        };
+        let versions = |asset| [version(asset, 0), version(asset, 1), version(asset, 2)];
+        let maker_fee = self.maker_fee;
+        Settlement {
+            trade_id: self.trade_id,
+            orders: self.orders,
+            accounts: self.accounts,
+            assets: self.assets,
+            taker_is_buy: self.taker_is_buy,
+            paid: self.paid.into(),
+            freed: self.freed.into(),
+            delivered: self.delivered.into(),
+            taker_fee: self.taker_fee.into(),
+            rebate: maker_fee.min(0).unsigned_abs().into(),
+            maker_fee: maker_fee.max(0).unsigned_abs().into(),
+            versions: [versions(QUOTE), versions(BASE)],
+        }
+    }
+
+    fn each(&self, take: &mut impl FnMut(Event)) {
+        self.settlement().each(take);
+    }
+}
+
+impl Settlement {
+    /// Gives the entry of each leg that moves something, in posting order: payment, release, delivery, the taker's fee, the maker's
+    /// rebate, the maker's fee.
+    pub fn each(&self, take: &mut impl FnMut(Event)) {
+        let [buyer, seller] = self.accounts;
+        let accounts = [buyer, seller, AccountId::VENUE];
+        let (taker, maker, to_taker, to_maker) = match self.taker_is_buy {
+            true => (BUYER, SELLER, BASE, QUOTE),
+            false => (SELLER, BUYER, QUOTE, BASE),
+        };
+        let mut versions = self.versions;
+        for (kind, asset, from, to, amount) in [
+            (LedgerKind::Settle, QUOTE, BUYER, SELLER, self.paid),
+            (LedgerKind::Release, QUOTE, BUYER, BUYER, self.freed),
+            (LedgerKind::Settle, BASE, SELLER, BUYER, self.delivered),
+            (LedgerKind::Fee, to_taker, taker, VENUE, self.taker_fee),
+            (LedgerKind::Rebate, to_taker, VENUE, maker, self.rebate),
+            (LedgerKind::Fee, to_maker, maker, VENUE, self.maker_fee),
+        ] {
+            if amount == 0 {
+                continue;
+            }
+            versions[asset][from] += 1;
+            if from != to {
+                versions[asset][to] += 1;
+            }
+            let was_reserved = matches!(kind, LedgerKind::Settle | LedgerKind::Release);
+            let place = |party: usize, bucket| LedgerPlace {
+                account_id: accounts[party],
+                bucket,
+                version: versions[asset][party],
+            };
+            take(Event::Ledger(LedgerEntry {
+                kind,
+                asset_id: self.assets[asset],
+                amount: Units::new(amount),
+                from: place(from, if was_reserved { Bucket::Reserved } else { Bucket::Available }),
+                to: place(to, Bucket::Available),
+                order_id: self.orders[if from == VENUE { to } else { from }],
+                trade_id: self.trade_id,
+            }));
+        }
+    }
+}
+
+const _: () = assert!(size_of::<OrderEntered>() <= 104, "it fits a line behind the kind");
+const _: () = assert!(size_of::<TradeSettled>() == 108, "it fits a line behind the kind");
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::SplitMix64;
+
+    /// A settlement of random amounts and versions below these bounds.
+    fn settlement(random: &mut SplitMix64, amount_max: u64, version_max: u64) -> Settlement {
+        let mut amount = || match random.next_u64() % 4 {
+            0 => 0,
+            _ => u128::from(random.next_u64() % amount_max),
+        };
+        let [paid, freed, delivered, taker_fee, of_maker] = [(); 5].map(|()| amount());
+        let has_rebate = random.below(2) == 0;
+        let mut version = || random.next_u64() % version_max;
+        Settlement {
+            trade_id: TradeId(version()),
+            orders: [OrderId(7), OrderId(9)],
+            accounts: [AccountId(2), AccountId(3)],
+            assets: [AssetId(1), AssetId(4)],
+            taker_is_buy: version().is_multiple_of(2),
+            paid,
+            freed,
+            delivered,
+            taker_fee,
+            rebate: if has_rebate { of_maker } else { 0 },
+            maker_fee: if has_rebate { 0 } else { of_maker },
+            versions: [[version(), version(), version()], [version(), version(), version()]],
+        }
+    }
+
+    /// A settlement within the bounds comes out of a line as it went in; beyond each bound it does not fit.
+    #[test]
+    fn a_settlement_fits_a_line() {
+        let mut random = SplitMix64::new(7);
+        for _ in 0..10_000 {
+            let settlement = settlement(&mut random, 1 << 63, 1 << 40);
+            let line = TradeSettled::of(&settlement).expect("it is within the bounds");
+            assert_eq!(line.settlement(), settlement);
+        }
+        let within = settlement(&mut random, 1_000, 1_000);
+        let mut beyond = [within; 4];
+        beyond[0].paid = 1 << 63;
+        beyond[1].versions[BASE][VENUE] = 1 << 40;
+        beyond[2].maker_fee = u128::MAX;
+        (beyond[3].rebate, beyond[3].maker_fee) = (1, 1);
+        for (index, settlement) in beyond.iter().enumerate() {
+            assert_eq!(TradeSettled::of(settlement), None, "{index}");
+        }
+    }
+
+    /// The legs are posted in order, each with the next version of both of its balances; a leg of nothing is none.
+    #[test]
+    fn a_settlement_gives_its_legs() {
+        let settlement = Settlement {
+            trade_id: TradeId(5),
+            orders: [OrderId(7), OrderId(9)],
+            accounts: [AccountId(2), AccountId(3)],
+            assets: [AssetId(1), AssetId(4)],
+            taker_is_buy: true,
+            paid: 100,
+            freed: 5,
+            delivered: 10,
+            taker_fee: 1,
+            rebate: 0,
+            maker_fee: 2,
+            versions: [[10, 20, 30], [40, 50, 60]],
+        };
+        let mut legs = Vec::new();
+        settlement.each(&mut |event| {
+            let Event::Ledger(entry) = event else { panic!("{event:?}") };
+            let LedgerEntry { kind, asset_id, amount, from, to, order_id, trade_id } = entry;
+            assert_eq!(trade_id, TradeId(5));
+            let place = |place: LedgerPlace| (place.account_id.0, place.bucket, place.version);
+            legs.push((kind, asset_id.0, amount.get(), place(from), place(to), order_id.0));
+        });
+        use Bucket::{Available, Reserved};
+        use LedgerKind::{Fee, Release, Settle};
+        assert_eq!(
+            legs,
+            [
+                (Settle, 1, 100, (2, Reserved, 11), (3, Available, 21), 7),
+                (Release, 1, 5, (2, Reserved, 12), (2, Available, 12), 7),
+                (Settle, 4, 10, (3, Reserved, 51), (2, Available, 41), 9),
+                (Fee, 4, 1, (2, Available, 42), (0, Available, 61), 7),
+                (Fee, 1, 2, (3, Available, 22), (0, Available, 31), 9),
+            ]
+        );
+    }
+}
