@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// How many orders a step counts an iceberg as: its shown part changes, and each change is an event of its own.
-pub(crate) const ICEBERG_COST: u64 = 4;
+/// How many orders a step counts an iceberg as: its shown part changes, too.
+pub(crate) const ICEBERG_COST: u64 = 2;
 
 /// The state outside the book that a match changes.
 pub(crate) struct MatchEffects<'a, E: ?Sized> {
@@ -67,8 +67,7 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
     fn matched(&mut self, met: &Match<'_>) {
         let Match { maker, .. } = met;
         // A trade counts by its id.
-        let of_iceberg = if met.reserve.is_some() { ICEBERG_COST - 1 } else { 0 };
-        let extra = of_iceberg + u64::from(met.prevention.is_some());
+        let extra = u64::from(met.reserve.is_some()) + u64::from(met.prevention.is_some());
         self.trade_id_end.0 = self.trade_id_end.0.saturating_sub(extra);
         let shown = match met.reserve {
             Some(slot) if !met.is_unseen => self.execute_iceberg(slot, met),

@@ -8,7 +8,7 @@ use super::{Model, ModelOrder, Place, venue::Market};
 
 /// How many orders one meets in a step, and as how many of them an iceberg counts. (6.10)
 const MEETINGS_MAX: u64 = 32;
-const ICEBERG_COST: u64 = 4;
+const ICEBERG_COST: u64 = 2;
 
 /// An order that is half matched, and what it goes on with. (6.11)
 #[derive(Clone, Debug)]
