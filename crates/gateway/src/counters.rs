@@ -187,6 +187,7 @@ counters! {
         injected_gaps,
         /// Sessions whose replies are held back by a delay now.
         delayed,
+        /// Lines of the ring of outputs.
         outputs,
         replies,
         /// ReplyStreams handed to a connection, repeated ones included.
@@ -230,6 +231,7 @@ counters! {
         stalls,
         /// Messages received that wait for a slot in the submissions ring now.
         backlog,
+        /// Lines of the ring of outputs.
         outputs,
         replies,
         /// Bytes of replies stored now, index included.
@@ -251,6 +253,7 @@ counters! {
     MarketDataCounters,
     /// [`MarketDataCounters`] at one moment. Everything is a total, unless it says "now".
     MarketDataCount {
+        /// Lines of the ring of outputs.
         outputs,
         /// Messages of the feed so far; also the number of the newest.
         messages,

@@ -16,7 +16,7 @@ use crate::{
     streams::{FeedStream, pull_durable},
 };
 
-/// Outputs taken from the ring in one turn.
+/// Lines taken from the ring of outputs in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
 /// Messages that may be stored and not yet sent; then no more outputs are taken.
 const UNSENT_MAX: u64 = 4096;

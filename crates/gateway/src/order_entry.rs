@@ -58,7 +58,7 @@ use crate::{
     streams::{ReplyStreams, pull_durable},
 };
 
-/// Outputs taken from the ring in one turn.
+/// Lines taken from the ring of outputs in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
 
 /// How long a session may take to begin before it is asked again.

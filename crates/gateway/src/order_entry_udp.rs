@@ -39,7 +39,7 @@ use crate::{
 const DATAGRAMS_RECEIVED_PER_TURN: usize = 16_384;
 /// Packets of replies one user is sent in one turn.
 const PACKETS_PER_USER: usize = 8;
-/// Outputs taken from the ring in one turn.
+/// Lines taken from the ring of outputs in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
 /// Requests of one session for earlier replies that are answered in one turn; more are not answered, and
 /// come again.

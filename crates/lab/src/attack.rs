@@ -53,7 +53,7 @@ const NEWCOMER_EVERY: Duration = Duration::from_millis(150);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How many times as many runs an attack has when it runs again.
-pub const MORE: u32 = 5;
+pub const REPEAT_FACTOR: u32 = 5;
 
 /// How to attack.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ pub struct AttackOptions {
 }
 
 /// Attacks venues in `folder`, each run a new one, and gives the outcome. If latency is more than the factor that `limits` allow, however
-/// short, the attack has [`MORE`] times as many runs besides, and their latency counts: few requests decide a percentile.
+/// short, the attack has [`REPEAT_FACTOR`] times as many runs besides, and their latency counts: few requests decide a percentile.
 ///
 /// # Errors
 /// A venue does not start, or its files cannot be used.
@@ -90,7 +90,7 @@ pub fn run(
     if doubts.is_empty() {
         return Ok(outcome);
     }
-    let more = AttackOptions { runs: options.runs * MORE, ..*options };
+    let more = AttackOptions { runs: options.runs * REPEAT_FACTOR, ..*options };
     Ok(outcome.repeated(doubts, all_runs(attack, &more, folder, clock)?))
 }
 

@@ -15,7 +15,8 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand};
 use lab::{
     attack::{
-        self, Attack, AttackLimits, AttackOptions, AttackOutcome, Honest, MORE, Pair, bytes_text,
+        self, Attack, AttackLimits, AttackOptions, AttackOutcome, Honest, Pair, REPEAT_FACTOR,
+        bytes_text,
     },
     crash_trial::prepare_folder,
 };
@@ -73,7 +74,7 @@ struct AttackArguments {
     #[arg(long)]
     short: bool,
     /// Duration of the quiet stage and of the attack [default: 5, with --short 1]. Where latency is beyond 3 (p50) or 5 (p99) times quiet,
-    /// the attack has five times as many runs besides, and their latency counts.
+    /// the attack runs again, five times as often, and the latency of those runs counts.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
     /// Runs of each attack: latency is that of the run with the median ratio, other figures are the worst of all runs.
@@ -221,7 +222,9 @@ fn remarks(outcome: &AttackOutcome, limits: &AttackLimits) -> Vec<String> {
     let mut remarks: Vec<String> =
         outcome.excesses(limits).iter().map(|excess| format!("FAILED {excess}")).collect();
     let doubts = outcome.doubts.iter().map(|excess| {
-        format!("note: at first {excess} without a floor; the table has {MORE} times as many runs")
+        format!(
+            "note: the first runs had {excess} without a floor; the table shows {REPEAT_FACTOR} times as many runs"
+        )
     });
     remarks.extend(doubts);
     for (client, Honest { unanswered, cut_off, .. }) in

@@ -177,7 +177,7 @@ impl Engine {
         let session_id = key.session_id;
         money.remove_live(session_id);
         let claim = Claim { session_id, instrument_id, order_id, side, price };
-        let (released, rest) = money.release_fast(&claim, leaves, hash);
+        let (released, wide) = money.release_fast(&claim, leaves, hash);
         emit.emit_at_once(Outcome::Withdrawn(OrderWithdrawn {
             key,
             order_id,
@@ -186,7 +186,7 @@ impl Engine {
             is_shown: display.is_displayed(),
             released,
         }));
-        if let Some(entry) = rest {
+        if let Some(entry) = wide {
             emit.emit(Event::Ledger(entry));
         }
         true

@@ -1,7 +1,7 @@
 //! Settlement: the movements of a trade between buyer, seller and venue.
 //!
 //! Invariant: [`TradeTerms::legs`] is the only place that calculates them. A trade posts these legs
-//! one by one; undoing or correcting a trade moves the difference of the same legs.
+//! as one, or one by one where they do not fit a line; undoing or correcting a trade moves the difference of the same legs.
 
 use market::{
     AccountId, Bucket, Event, LedgerKind, MoneyTerms, OrderId, Outcome, Price, Quantity,
@@ -288,6 +288,24 @@ mod tests {
     use super::*;
     use crate::Engine;
 
+    /// Takes events, and counts those that came as one.
+    #[derive(Default)]
+    struct Seen {
+        events: alloc::vec::Vec<Event>,
+        lines: usize,
+    }
+
+    impl Emit for Seen {
+        fn emit(&mut self, event: Event) {
+            self.events.push(event);
+        }
+
+        fn emit_at_once(&mut self, outcome: Outcome) {
+            self.lines += 1;
+            outcome.each(|event| self.emit(event));
+        }
+    }
+
     /// A settlement as one and leg by leg gives the same entries and the same balances.
     #[test]
     fn both_ways_settle_alike() {
@@ -342,16 +360,16 @@ mod tests {
                     orders: [OrderId(7), OrderId(9)],
                     trade_id: TradeId(5),
                 };
-                let mut events = alloc::vec::Vec::new();
-                let mut emit = |event: Event| events.push(event);
+                let mut seen = Seen::default();
                 if at_once {
-                    parties.settle(&legs, (taker_is_buy, true), &mut quote, &mut base, &mut emit);
+                    parties.settle(&legs, (taker_is_buy, true), &mut quote, &mut base, &mut seen);
                 } else {
-                    parties.post_all(&legs, &mut quote, &mut base, &mut emit);
+                    parties.post_all(&legs, &mut quote, &mut base, &mut seen);
                 }
+                assert_eq!(seen.lines, usize::from(at_once));
                 quote.check();
                 base.check();
-                (events, [quote, base].map(|it| it.balances().to_vec()))
+                (seen.events, [quote, base].map(|it| it.balances().to_vec()))
             };
             assert_eq!(settled(true), settled(false));
         }
