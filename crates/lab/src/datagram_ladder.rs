@@ -2,14 +2,17 @@
 //!
 //! Start at [`Ladder::climb`]. A rung sends from one thread to another, over loopback or between two network namespaces.
 //!
-//! Invariant: what is received was sent in the same rung; the receiver stops when it finds nothing after the sender has
-//! stopped.
+//! Invariant: what is received was sent in the same rung; time begins when both sides run, and the receiver stops when it
+//! finds nothing after the sender has stopped.
 
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     os::fd::AsFd,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -17,7 +20,7 @@ use std::{
 use gateway::{DatagramNetwork, Udp, UdpBackend, UdpOptions};
 use os::{DatagramBatch, DatagramRing, SendQueue, system_files};
 use serde_json::{Value, json};
-use venue::failure::Failure;
+use venue::{clock::SystemClock, failure::Failure};
 
 use crate::netns::{Cores, PairSide, VethPair, use_cores};
 
@@ -29,6 +32,8 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 const RING_BUFFERS: u16 = 512;
 /// How long what was sent may take to the socket, where another core carries it.
 const ON_THE_WAY: Duration = Duration::from_millis(10);
+/// How long the first datagram may take to the receiver, where a thread of the kernel carries it.
+const FIRST_ON_THE_WAY: Duration = Duration::from_secs(10);
 
 /// How the workloads of the two sides differ.
 pub const LADDER_DIFFERENCES: &str = "theirs: a veth pair between two network namespaces, isolated cores for sender and receiver, up to \
@@ -291,15 +296,21 @@ impl Ladder<'_> {
         let cores = self.cores();
         let on = |side: PairSide| use_cores(cores.of(side)).map_err(|failure| failure.to_string());
         let (stop, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let both_run = Barrier::new(3);
         let (sent, received, cpu_ns) = thread::scope(|scope| {
             let sender = scope.spawn(|| {
-                on(PairSide::Load)?;
+                let is_placed = on(PairSide::Load);
+                both_run.wait();
+                is_placed?;
                 send(&near, way, &stop).map_err(io)
             });
             let receiver = scope.spawn(|| {
-                on(PairSide::Venue)?;
+                let is_placed = on(PairSide::Venue);
+                both_run.wait();
+                is_placed?;
                 incoming.receive(&is_over).map_err(io)
             });
+            both_run.wait();
             let cpu_ns = os::process_cpu_ns();
             thread::sleep(self.duration);
             let cpu_ns = os::process_cpu_ns() - cpu_ns;
@@ -324,12 +335,12 @@ impl Ladder<'_> {
     }
 }
 
-/// Sends until it is to stop, and says how many.
+/// Sends until it is to stop, but at least once, and says how many.
 fn send(socket: &UdpSocket, way: Way, stop: &AtomicBool) -> io::Result<u64> {
     let mut queue = SendQueue::new(way.segments);
     let datagram = [b'O'; DATAGRAM_LEN];
     let mut sent = 0;
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         for _ in 0..way.sent {
             queue.append(&datagram);
             queue.close(0);
@@ -341,8 +352,10 @@ fn send(socket: &UdpSocket, way: Way, stop: &AtomicBool) -> io::Result<u64> {
             }
         }
         sent += way.sent as u64;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(sent);
+        }
     }
-    Ok(sent)
 }
 
 /// A ring that receives from a socket, and the core of the kernel's thread, if it is to have one.
@@ -370,6 +383,7 @@ impl Incoming {
     /// Receives until nothing is there and nothing more comes, and says how many.
     fn receive(&mut self, is_over: &AtomicBool) -> io::Result<u64> {
         let mut received = 0;
+        let mut over_since = None;
         loop {
             // Read before the socket: what was sent before it is there by then.
             let is_last = is_over.load(Ordering::Acquire);
@@ -385,7 +399,10 @@ impl Incoming {
             received += count;
             if count == 0 {
                 if is_last {
-                    return Ok(received);
+                    let since = over_since.get_or_insert_with(SystemClock::start);
+                    if received != 0 || FIRST_ON_THE_WAY < since.since_start() {
+                        return Ok(received);
+                    }
                 }
                 std::hint::spin_loop();
             }
