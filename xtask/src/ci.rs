@@ -5,10 +5,10 @@
 //! demo, ledger and benchmarks share what is built.
 
 use std::{
-    env, fs, hint,
-    path::PathBuf,
-    process::{Command, ExitCode},
-    sync::atomic::{AtomicBool, Ordering},
+    env, fs, hint, io, iter,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -133,7 +133,7 @@ const BY_NAME: &[Step] = &[
     },
     Step {
         name: "tests-loaded",
-        shows: "every test passes twenty times while each core has a busy loop as well",
+        shows: "every test passes twenty times, five runs side by side, while each core has a busy loop as well",
         run: tests_loaded,
     },
 ];
@@ -277,13 +277,16 @@ fn tests() -> Result<Outcome, String> {
     passes(command.args(["test", "--release", "--locked", "--workspace"]).args(FEATURES))
 }
 
-/// No outcome depends on speed or scheduling.
+/// No outcome depends on speed or scheduling, and none on another run beside it.
 fn tests_loaded() -> Result<Outcome, String> {
-    const RUNS: u32 = 20;
+    const RUNS: usize = 20;
+    const SIDE_BY_SIDE: usize = 5;
     build()?;
+    let logs = target_folder().join("ci/tests-loaded");
+    fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
     let cores = thread::available_parallelism().map_err(|error| format!("the cores: {error}"))?;
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
+    let (is_over, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let failed = thread::scope(|scope| {
         for _ in 0..cores.get() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -291,14 +294,32 @@ fn tests_loaded() -> Result<Outcome, String> {
                 }
             });
         }
-        let runs = (1..=RUNS).try_for_each(|run| {
-            println!("\nrun {run} of {RUNS}");
-            tests().map(|_| ()).map_err(|why| format!("run {run}: {why}"))
-        });
+        let runs = || {
+            let next = || Some(begun.fetch_add(1, Ordering::Relaxed) + 1);
+            let numbers = iter::from_fn(next).take_while(|number| *number <= RUNS);
+            numbers.filter_map(|run| run_loaded(run, &logs).err()).collect::<Vec<_>>()
+        };
+        let workers: Vec<_> = (0..SIDE_BY_SIDE).map(|_| scope.spawn(runs)).collect();
+        let failed = workers.into_iter().flat_map(|it| it.join().expect("it does not panic"));
+        let failed: Vec<_> = failed.collect();
         is_over.store(true, Ordering::Relaxed);
-        runs
-    })?;
-    Ok(Passed)
+        failed
+    });
+    if failed.is_empty() { Ok(Passed) } else { Err(failed.join("; ")) }
+}
+
+/// A run of all tests; its output goes into a file of `logs`.
+fn run_loaded(run: usize, logs: &Path) -> Result<(), String> {
+    let path = logs.join(format!("{run}.log"));
+    let at = |error: io::Error| format!("{}: {error}", path.display());
+    let log = fs::File::create(&path).map_err(at)?;
+    let begun = now();
+    let mut command = Command::new(cargo());
+    command.args(["test", "--release", "--locked", "--workspace", "--no-fail-fast"]).args(FEATURES);
+    command.current_dir(root()).stdin(Stdio::null());
+    let status = command.stdout(log.try_clone().map_err(at)?).stderr(log).status().map_err(at)?;
+    println!("run {run}: {status} after {} s", (now() - begun).as_secs());
+    if status.success() { Ok(()) } else { Err(format!("run {run}: see {}", path.display())) }
 }
 
 fn loom() -> Result<Outcome, String> {
