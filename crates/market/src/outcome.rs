@@ -62,6 +62,26 @@ impl Outcome {
             Self::Settled(settled) => settled.each(&mut take),
         }
     }
+
+    /// Gives each ledger entry among the events, in order, and makes no other event.
+    #[inline(always)]
+    pub fn each_entry(&self, mut take: impl FnMut(LedgerEntry)) {
+        match self {
+            Self::Event(Event::Ledger(entry)) => take(*entry),
+            Self::Event(_) => {}
+            Self::Entered(OrderEntered { reserved, order_id, .. }) => {
+                if let Some(entry) = reserved.entry(LedgerKind::Reserve, *order_id) {
+                    take(entry);
+                }
+            }
+            Self::Withdrawn(OrderWithdrawn { released, order_id, .. }) => {
+                if let Some(entry) = released.entry(LedgerKind::Release, *order_id) {
+                    take(entry);
+                }
+            }
+            Self::Settled(settled) => settled.settlement().each_entry(&mut take),
+        }
+    }
 }
 
 /// Funds of an account that an order reserves, or releases.
@@ -344,6 +364,11 @@ impl Settlement {
     /// Gives the entry of each leg that moves something, in posting order: payment, release, delivery, the taker's fee, the maker's
     /// rebate, the maker's fee.
     pub fn each(&self, take: &mut impl FnMut(Event)) {
+        self.each_entry(&mut |entry| take(Event::Ledger(entry)));
+    }
+
+    #[inline]
+    fn each_entry(&self, take: &mut impl FnMut(LedgerEntry)) {
         let [buyer, seller] = self.accounts;
         let accounts = [buyer, seller, AccountId::VENUE];
         let (taker, maker, to_taker, to_maker) = match self.taker_is_buy {
@@ -372,7 +397,7 @@ impl Settlement {
                 bucket,
                 version: versions[asset][party],
             };
-            take(Event::Ledger(LedgerEntry {
+            take(LedgerEntry {
                 kind,
                 asset_id: self.assets[asset],
                 amount: Units::new(amount),
@@ -380,7 +405,7 @@ impl Settlement {
                 to: place(to, Bucket::Available),
                 order_id: self.orders[if from == VENUE { to } else { from }],
                 trade_id: self.trade_id,
-            }));
+            });
         }
     }
 }
@@ -439,6 +464,61 @@ mod tests {
         (beyond[3].rebate, beyond[3].maker_fee) = (1, 1);
         for (index, settlement) in beyond.iter().enumerate() {
             assert_eq!(TradeSettled::of(settlement), None, "{index}");
+        }
+    }
+
+    /// The entries that an outcome gives are those among its events.
+    #[test]
+    fn entries_are_those_among_the_events() {
+        let mut random = SplitMix64::new(11);
+        let key = OrderKey { session_id: crate::SessionId(3), channel: 0, user_ref_num: 4 };
+        for number in 0..1_000 {
+            let amount = random.next_u64() % 3;
+            let movement =
+                OwnMovement { amount, version: 7, account_id: AccountId(2), asset_id: AssetId(1) };
+            let quantity = Quantity(5).lots();
+            let order_id = OrderId(number);
+            let settled = TradeSettled::of(&settlement(&mut random, 100, 100)).expect("it fits");
+            let outcomes = [
+                Outcome::Settled(settled),
+                Outcome::Withdrawn(OrderWithdrawn {
+                    key,
+                    order_id,
+                    instrument_id: InstrumentId(1),
+                    quantity,
+                    is_shown: true,
+                    released: movement,
+                }),
+                Outcome::Entered(OrderEntered {
+                    key,
+                    order_id,
+                    instrument_id: InstrumentId(1),
+                    side: Side::Buy,
+                    time_in_force: TimeInForce::Day,
+                    quantity,
+                    price: crate::Price(9).ticks(),
+                    attributes: OrderAttributes::default(),
+                    self_match_prevention: SelfMatchPrevention::Off,
+                    self_match_group: SelfMatchGroup::BLANK,
+                    rests: number % 2 == 0,
+                    reserved: movement,
+                }),
+            ];
+            for outcome in outcomes {
+                let (mut entries, mut others) = (Vec::new(), Vec::new());
+                outcome.each(|event| match event {
+                    Event::Ledger(entry) => {
+                        entries.push(entry);
+                        let alone = &mut others;
+                        Outcome::Event(event).each_entry(|entry| alone.push(entry));
+                    }
+                    event => Outcome::Event(event).each_entry(|entry| panic!("{entry:?}")),
+                });
+                assert_eq!(others, entries);
+                others.clear();
+                outcome.each_entry(|entry| others.push(entry));
+                assert_eq!(others, entries, "{outcome:?}");
+            }
         }
     }
 

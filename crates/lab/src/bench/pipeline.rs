@@ -21,7 +21,7 @@ use crate::order_file::{
 use engine::{Engine, PREFETCH_MAX};
 use gateway::Submission;
 use journal::Durability;
-use market::{Command, Event, Input, Output, Sequence};
+use market::{Command, Event, Input, OutputLine, Sequence};
 use os::thread_cpu_ns;
 use ring::{AgentError, RingReport};
 use serde_json::{Value, json};
@@ -261,11 +261,11 @@ struct EventCount {
 }
 
 impl Sink for EventCount {
-    fn take(&mut self, output: &Output) -> Result<(), AgentError> {
-        match output.event {
+    fn take(&mut self, line: &OutputLine) -> Result<(), AgentError> {
+        line.outcome.each(|event| match event {
             Event::Traded(_) => self.trades += 1,
             _ => self.others += 1,
-        }
+        });
         Ok(())
     }
 

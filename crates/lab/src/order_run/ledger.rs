@@ -5,7 +5,7 @@
 use std::io::Write;
 
 use crate::order_file::{FileWriter, InstrumentTable};
-use market::{AccountId, AssetId, Bucket, Event, LedgerEntry, LedgerKind, LedgerPlace, Output};
+use market::{AccountId, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OutputLine};
 use ring::AgentError;
 
 use super::{origin::OriginRounding, output_consumer::Sink};
@@ -131,6 +131,17 @@ impl LedgerSink {
         from_version,to_account,to_bucket,to_version,order_id,trade_id";
 
     #[inline]
+    fn take_entry(&mut self, line: &OutputLine, entry: &LedgerEntry) -> Result<(), AgentError> {
+        self.book(entry).map_err(|what| {
+            format!("the ledger does not add up at input {}: {what}", line.cause.0)
+        })?;
+        if let Some(file) = &mut self.file {
+            Self::write(file, line, entry)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
     fn book(&mut self, entry: &LedgerEntry) -> Result<(), String> {
         let amount = entry.amount.get();
         let asset = usize::from(entry.asset_id.0).wrapping_sub(1);
@@ -173,12 +184,12 @@ impl LedgerSink {
     }
 
     #[inline(never)]
-    fn write(file: &mut FileWriter, output: &Output, entry: &LedgerEntry) -> std::io::Result<()> {
+    fn write(file: &mut FileWriter, line: &OutputLine, entry: &LedgerEntry) -> std::io::Result<()> {
         writeln!(
             file,
             "{},{},{},{},{},{},{},{},{},{},{},{},{}",
-            output.cause.0,
-            output.timestamp.0,
+            line.cause.0,
+            line.timestamp.0,
             entry.kind.code() as char,
             entry.asset_id.0,
             entry.amount.get(),
@@ -196,18 +207,20 @@ impl LedgerSink {
 
 impl Sink for LedgerSink {
     #[inline]
-    fn take(&mut self, output: &Output) -> Result<(), AgentError> {
-        if let Event::Ledger(entry) = &output.event {
-            self.book(entry).map_err(|what| {
-                format!("the ledger does not add up at input {}: {what}", output.cause.0)
-            })?;
-            if let Some(file) = &mut self.file {
-                Self::write(file, output, entry)?;
+    fn take(&mut self, line: &OutputLine) -> Result<(), AgentError> {
+        let mut taken = Ok(());
+        line.outcome.each_entry(|entry| {
+            if taken.is_ok() {
+                taken = self.take_entry(line, &entry);
             }
-        }
+        });
         if let Some(origin) = &mut self.origin {
-            origin.take(output)?;
+            line.each(|output| {
+                if taken.is_ok() {
+                    taken = origin.take(output);
+                }
+            });
         }
-        Ok(())
+        taken
     }
 }

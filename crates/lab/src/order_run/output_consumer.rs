@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use market::{Output, OutputLine};
+use market::OutputLine;
 use ring::{Agent, AgentError, Consumer, Cursor, Flow};
 use venue::{core::Core, layout::AgentName};
 
@@ -11,7 +11,8 @@ const TURN_LIMIT: usize = 4096;
 
 /// The use that is made of the events.
 pub trait Sink: Send + 'static {
-    fn take(&mut self, output: &Output) -> Result<(), AgentError>;
+    /// Takes the events of a line.
+    fn take(&mut self, line: &OutputLine) -> Result<(), AgentError>;
 
     /// All events of the inputs up to this one are taken.
     fn is_at(&mut self, sequence: u64, now_ns: u64) {
@@ -59,11 +60,7 @@ impl<S: Sink> Agent for OutputConsumer<S> {
             if line.cause.0 > durable {
                 return Flow::Hold;
             }
-            line.each(|output| {
-                if failed.is_none() {
-                    failed = sink.take(output).err();
-                }
-            });
+            failed = sink.take(line).err();
             if failed.is_none() { Flow::Continue } else { Flow::Hold }
         });
         if let Some(error) = failed {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::order_file::{FileWriter, InstrumentTable};
 use market::{
-    CancelReason, CommandKind, DeclineReason, Event, InstrumentId, MoneyEvent, MoneyTerms, Output,
-    RejectReason, Rejected, Symbol, Traded,
+    CancelReason, CommandKind, DeclineReason, Event, InstrumentId, MoneyEvent, MoneyTerms,
+    OutputLine, RejectReason, Rejected, Symbol, Traded,
 };
 use ring::AgentError;
 
@@ -111,8 +111,25 @@ impl ReporterSink {
 }
 
 impl Sink for ReporterSink {
-    fn take(&mut self, output: &Output) -> Result<(), AgentError> {
-        match &output.event {
+    fn take(&mut self, line: &OutputLine) -> Result<(), AgentError> {
+        let mut taken = Ok(());
+        line.outcome.each(|event| {
+            if taken.is_ok() {
+                taken = self.take_event(&event);
+            }
+        });
+        taken
+    }
+
+    fn is_at(&mut self, _sequence: u64, now_ns: u64) {
+        self.ended_ns = now_ns;
+    }
+}
+
+impl ReporterSink {
+    #[inline(always)]
+    fn take_event(&mut self, event: &Event) -> Result<(), AgentError> {
+        match event {
             Event::Accepted(_) => self.counts.accepted += 1,
             Event::Rejected(rejected) => self.rejected(rejected),
             Event::Replaced(_) => self.counts.replaced += 1,
@@ -130,9 +147,5 @@ impl Sink for ReporterSink {
             _ => {}
         }
         Ok(())
-    }
-
-    fn is_at(&mut self, _sequence: u64, now_ns: u64) {
-        self.ended_ns = now_ns;
     }
 }
