@@ -273,8 +273,13 @@ fn build() -> Result<Outcome, String> {
 }
 
 fn tests() -> Result<Outcome, String> {
+    passes(&mut test_command())
+}
+
+fn test_command() -> Command {
     let mut command = Command::new(cargo());
-    passes(command.args(["test", "--release", "--locked", "--workspace"]).args(FEATURES))
+    command.args(["test", "--release", "--locked", "--workspace"]).args(FEATURES);
+    command
 }
 
 /// No outcome depends on speed or scheduling, and none on another run beside it.
@@ -314,9 +319,8 @@ fn run_loaded(run: usize, logs: &Path) -> Result<(), String> {
     let at = |error: io::Error| format!("{}: {error}", path.display());
     let log = fs::File::create(&path).map_err(at)?;
     let begun = now();
-    let mut command = Command::new(cargo());
-    command.args(["test", "--release", "--locked", "--workspace", "--no-fail-fast"]).args(FEATURES);
-    command.current_dir(root()).stdin(Stdio::null());
+    let mut command = test_command();
+    command.arg("--no-fail-fast").current_dir(root()).stdin(Stdio::null());
     let status = command.stdout(log.try_clone().map_err(at)?).stderr(log).status().map_err(at)?;
     println!("run {run}: {status} after {} s", (now() - begun).as_secs());
     if status.success() { Ok(()) } else { Err(format!("run {run}: see {}", path.display())) }

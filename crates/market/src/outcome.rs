@@ -69,16 +69,8 @@ impl Outcome {
         match self {
             Self::Event(Event::Ledger(entry)) => take(*entry),
             Self::Event(_) => {}
-            Self::Entered(OrderEntered { reserved, order_id, .. }) => {
-                if let Some(entry) = reserved.entry(LedgerKind::Reserve, *order_id) {
-                    take(entry);
-                }
-            }
-            Self::Withdrawn(OrderWithdrawn { released, order_id, .. }) => {
-                if let Some(entry) = released.entry(LedgerKind::Release, *order_id) {
-                    take(entry);
-                }
-            }
+            Self::Entered(entered) => entered.entry().into_iter().for_each(take),
+            Self::Withdrawn(withdrawn) => withdrawn.entry().into_iter().for_each(take),
             Self::Settled(settled) => settled.settlement().each_entry(&mut take),
         }
     }
@@ -167,6 +159,12 @@ pub struct OrderEntered {
 }
 
 impl OrderEntered {
+    /// The entry of what it reserves.
+    #[inline(always)]
+    fn entry(&self) -> Option<LedgerEntry> {
+        self.reserved.entry(LedgerKind::Reserve, self.order_id)
+    }
+
     #[inline(always)]
     fn each(&self, mut take: impl FnMut(Event)) {
         let Self { order_id, instrument_id, side, quantity, price, .. } = *self;
@@ -188,7 +186,7 @@ impl OrderEntered {
             },
             instructions: Instructions::NONE,
         }));
-        if let Some(entry) = self.reserved.entry(LedgerKind::Reserve, order_id) {
+        if let Some(entry) = self.entry() {
             take(Event::Ledger(entry));
         }
         if self.rests {
@@ -224,6 +222,12 @@ pub struct OrderWithdrawn {
 }
 
 impl OrderWithdrawn {
+    /// The entry of what it releases.
+    #[inline(always)]
+    fn entry(&self) -> Option<LedgerEntry> {
+        self.released.entry(LedgerKind::Release, self.order_id)
+    }
+
     #[inline(always)]
     fn each(&self, mut take: impl FnMut(Event)) {
         let quantity = self.quantity.quantity();
@@ -239,7 +243,7 @@ impl OrderWithdrawn {
             reason: CancelReason::User,
             cause: CommandKind::Cancel,
         }));
-        if let Some(entry) = self.released.entry(LedgerKind::Release, self.order_id) {
+        if let Some(entry) = self.entry() {
             take(Event::Ledger(entry));
         }
     }
