@@ -249,13 +249,6 @@ impl OrderWithdrawn {
     }
 }
 
-// The parties of a trade, and its assets, as indexes.
-const BUYER: usize = 0;
-const SELLER: usize = 1;
-const VENUE: usize = 2;
-const QUOTE: usize = 0;
-const BASE: usize = 1;
-
 /// The payment of a trade between two accounts: its amounts, in units, and the balances before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settlement {
@@ -281,7 +274,7 @@ pub struct Settlement {
     pub rebate: u128,
     /// The maker's fee, out of what it receives.
     pub maker_fee: u128,
-    /// Versions of the balances of buyer, seller and venue before the trade, by asset.
+    /// Versions of the balances of buyer, seller and venue before the trade, by asset; the venue's only where it takes part.
     pub versions: [[u64; 3]; 2],
 }
 
@@ -355,7 +348,7 @@ impl TradeSettled {
             taker_fee: self.taker_fee.into(),
             rebate: maker_fee.min(0).unsigned_abs().into(),
             maker_fee: maker_fee.max(0).unsigned_abs().into(),
-            versions: [versions(QUOTE), versions(BASE)],
+            versions: [versions(Settlement::QUOTE), versions(Settlement::BASE)],
         }
     }
 
@@ -365,31 +358,37 @@ impl TradeSettled {
 }
 
 impl Settlement {
+    /// Index of the buyer among the parties.
+    pub const BUYER: usize = 0;
+    /// Index of the seller.
+    pub const SELLER: usize = 1;
+    /// Index of the venue.
+    pub const VENUE: usize = 2;
+    /// Index of the asset that is paid.
+    pub const QUOTE: usize = 0;
+    /// Index of the asset that is delivered.
+    pub const BASE: usize = 1;
+
     /// Gives the entry of each leg that moves something, in posting order: payment, release, delivery, the taker's fee, the maker's
     /// rebate, the maker's fee.
     pub fn each(&self, take: &mut impl FnMut(Event)) {
         self.each_entry(&mut |entry| take(Event::Ledger(entry)));
     }
 
+    /// Gives each of these entries.
     #[inline]
-    fn each_entry(&self, take: &mut impl FnMut(LedgerEntry)) {
+    pub fn each_entry(&self, take: &mut impl FnMut(LedgerEntry)) {
+        const BUYER: usize = Settlement::BUYER;
+        const SELLER: usize = Settlement::SELLER;
+        const VENUE: usize = Settlement::VENUE;
+        const QUOTE: usize = Settlement::QUOTE;
+        const BASE: usize = Settlement::BASE;
         let [buyer, seller] = self.accounts;
         let accounts = [buyer, seller, AccountId::VENUE];
-        let (taker, maker, to_taker, to_maker) = match self.taker_is_buy {
-            true => (BUYER, SELLER, BASE, QUOTE),
-            false => (SELLER, BUYER, QUOTE, BASE),
-        };
         let mut versions = self.versions;
-        for (kind, asset, from, to, amount) in [
-            (LedgerKind::Settle, QUOTE, BUYER, SELLER, self.paid),
-            (LedgerKind::Release, QUOTE, BUYER, BUYER, self.freed),
-            (LedgerKind::Settle, BASE, SELLER, BUYER, self.delivered),
-            (LedgerKind::Fee, to_taker, taker, VENUE, self.taker_fee),
-            (LedgerKind::Rebate, to_taker, VENUE, maker, self.rebate),
-            (LedgerKind::Fee, to_maker, maker, VENUE, self.maker_fee),
-        ] {
+        let mut post = |kind, asset: usize, from: usize, to: usize, amount: u128| {
             if amount == 0 {
-                continue;
+                return;
             }
             versions[asset][from] += 1;
             if from != to {
@@ -410,6 +409,18 @@ impl Settlement {
                 order_id: self.orders[if from == VENUE { to } else { from }],
                 trade_id: self.trade_id,
             });
+        };
+        post(LedgerKind::Settle, QUOTE, BUYER, SELLER, self.paid);
+        post(LedgerKind::Release, QUOTE, BUYER, BUYER, self.freed);
+        post(LedgerKind::Settle, BASE, SELLER, BUYER, self.delivered);
+        if self.taker_fee | self.rebate | self.maker_fee != 0 {
+            let (taker, maker, to_taker, to_maker) = match self.taker_is_buy {
+                true => (BUYER, SELLER, BASE, QUOTE),
+                false => (SELLER, BUYER, QUOTE, BASE),
+            };
+            post(LedgerKind::Fee, to_taker, taker, VENUE, self.taker_fee);
+            post(LedgerKind::Rebate, to_taker, VENUE, maker, self.rebate);
+            post(LedgerKind::Fee, to_maker, maker, VENUE, self.maker_fee);
         }
     }
 }
@@ -463,7 +474,7 @@ mod tests {
         let within = settlement(&mut random, 1_000, 1_000);
         let mut beyond = [within; 4];
         beyond[0].paid = 1 << 63;
-        beyond[1].versions[BASE][VENUE] = 1 << 40;
+        beyond[1].versions[Settlement::BASE][Settlement::VENUE] = 1 << 40;
         beyond[2].maker_fee = u128::MAX;
         (beyond[3].rebate, beyond[3].maker_fee) = (1, 1);
         for (index, settlement) in beyond.iter().enumerate() {

@@ -230,17 +230,44 @@ impl Holding {
         }
     }
 
-    /// Pays or delivers out of what an order reserved, and makes `freed` of it available again: as [`post`](Self::post) twice.
+    /// Pays or delivers out of what an order reserved, and makes `freed` of it available again: as [`post`](Self::post) twice
+    /// and [`close`](Self::close). Gives the versions before.
+    ///
+    /// # Panics
+    /// It is one account, an account is unknown, or the order reserved less.
     #[inline(always)]
-    pub(crate) fn settle(&mut self, from: AccountId, to: AccountId, amount: u128, freed: u128) {
-        let balance = &mut self.balances[from.0 as usize];
-        let before = balance.position();
-        let left = balance.reserved.checked_sub(amount + freed);
-        balance.reserved = left.expect("an order never costs more than it reserved");
-        balance.available += freed.cast_signed();
-        balance.version += u64::from(amount != 0) + u64::from(freed != 0);
-        self.held += balance.position() - before;
-        self.receive(to, amount);
+    pub(crate) fn settle(
+        &mut self,
+        [from_id, to_id]: [AccountId; 2],
+        amount: u128,
+        freed: u128,
+        hash: &mut StateHash,
+    ) -> [u64; 2] {
+        #[cfg(test)]
+        let minted = if amount == 0 { 0 } else { self.minted };
+        #[cfg(not(test))]
+        let minted = 0;
+        let places = [from_id, to_id].map(|it| it.0 as usize);
+        let both = self.balances.get_disjoint_mut(places);
+        let [from, to] = both.expect("a trade has two accounts");
+        let versions = [from.version, to.version];
+        let before = from.position() + to.position();
+        let left = from.reserved.checked_sub(amount + freed);
+        from.reserved = left.expect("an order never costs more than it reserved");
+        from.available += freed.cast_signed();
+        to.available += (amount + minted).cast_signed();
+        self.held += from.position() + to.position() - before;
+        let is_moved = u64::from(amount != 0);
+        from.version += is_moved + u64::from(freed != 0);
+        to.version += is_moved;
+        let asset_id = self.asset.asset_id;
+        for (balance, account_id) in [(from, from_id), (to, to_id)] {
+            if balance.version != 0 {
+                balance.rehash(asset_id, account_id, hash);
+            }
+        }
+        self.check_conserved();
+        versions
     }
 
     /// Pays out of what is available: as [`post`](Self::post).
@@ -251,11 +278,6 @@ impl Holding {
         balance.available -= amount.cast_signed();
         balance.version += u64::from(amount != 0);
         self.held += balance.position() - before;
-        self.receive(to, amount);
-    }
-
-    #[inline(always)]
-    fn receive(&mut self, to: AccountId, amount: u128) {
         #[cfg(test)]
         let amount = if amount == 0 { 0 } else { amount + self.minted };
         let balance = &mut self.balances[to.0 as usize];
@@ -280,6 +302,11 @@ impl Holding {
                 balance.rehash(asset_id, account_id, hash);
             }
         }
+        self.check_conserved();
+    }
+
+    #[inline(always)]
+    fn check_conserved(&self) {
         assert!(
             self.held == self.issued.cast_signed(),
             "{:?}: accounts hold {}, {} were issued",

@@ -1,11 +1,12 @@
 //! Settlement: the movements of a trade between buyer, seller and venue.
 //!
-//! Invariant: [`TradeTerms::legs`] is the only place that calculates them. A trade posts these legs
-//! as one, or one by one where they do not fit a line; undoing or correcting a trade moves the difference of the same legs.
+//! Invariant: [`TradeAmounts`] is the only place that calculates them, and [`Settlement`] has the only order in which they
+//! are posted. A trade posts them at once, or one by one where two of its accounts are the same; undoing or correcting a
+//! trade moves the difference of the same amounts.
 
 use market::{
-    AccountId, Bucket, Event, LedgerKind, MoneyTerms, OrderId, Outcome, Price, Quantity,
-    Settlement, TradeId, TradeSettled,
+    AccountId, Event, LedgerEntry, MoneyTerms, Outcome, Price, Quantity, Settlement, TradeId,
+    TradeSettled,
 };
 
 use super::{
@@ -17,169 +18,127 @@ use super::{
 };
 use crate::{Emit, book::cross::Match, order::Order, state::hash::StateHash};
 
-// The parties of a trade, as indexes.
-pub(super) const BUYER: usize = 0;
-pub(super) const SELLER: usize = 1;
-pub(super) const VENUE: usize = 2;
-
-// The assets of a trade, as indexes.
-pub(super) const QUOTE: usize = 0;
-pub(super) const BASE: usize = 1;
-
-/// The terms, accounts and fees that settle a trade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TradeTerms {
-    pub(super) terms: MoneyTerms,
-    pub(super) taker_fees: Fees,
-    pub(super) maker_fees: Fees,
+/// What a trade moves, in units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TradeAmounts {
+    /// What the buyer pays.
+    pub(super) paid: u128,
+    /// What the seller delivers.
+    pub(super) delivered: u128,
+    /// The taker's fee, out of what it receives.
+    pub(super) taker_fee: u128,
+    /// The maker's rebate, in the asset of the taker's fee.
+    pub(super) rebate: u128,
+    /// The maker's fee, out of what it receives.
+    pub(super) maker_fee: u128,
 }
 
-/// One transfer of a trade: an amount of one asset from one party to another.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TransferLeg {
-    pub(super) kind: LedgerKind,
-    pub(super) asset: usize,
-    pub(super) from: usize,
-    pub(super) to: usize,
-    /// In units; 0 if there is nothing to transfer.
-    pub(super) amount: u128,
-}
-
-impl TradeTerms {
-    /// The legs of a trade in posting order: payment, the release of what the buyer held beyond it,
-    /// delivery, the taker's fee, the maker's rebate, the maker's fee.
+impl TradeAmounts {
+    /// Those of a trade without fees.
     #[inline(always)]
-    pub(super) fn legs(
-        &self,
-        taker_is_buy: bool,
-        price: Price,
-        quantity: Quantity,
-        freed: impl FnOnce(u128) -> u128,
-    ) -> [TransferLeg; 6] {
-        let paid = self.terms.quote_amount(price, quantity);
-        let delivered = self.terms.base_amount(quantity);
-        let (taker, maker) = if taker_is_buy { (BUYER, SELLER) } else { (SELLER, BUYER) };
-        // A party pays fees out of what it receives: the buyer in the base asset, the seller in the
-        // quote.
-        let (to_taker, taken, to_maker, made) = if taker_is_buy {
-            (BASE, delivered, QUOTE, paid)
-        } else {
-            (QUOTE, paid, BASE, delivered)
-        };
-        let leg = |kind, asset, from, to, amount| TransferLeg { kind, asset, from, to, amount };
-        [
-            leg(LedgerKind::Settle, QUOTE, BUYER, SELLER, paid),
-            leg(LedgerKind::Release, QUOTE, BUYER, BUYER, freed(paid)),
-            leg(LedgerKind::Settle, BASE, SELLER, BUYER, delivered),
-            leg(LedgerKind::Fee, to_taker, taker, VENUE, self.taker_fees.of_taker(taken)),
-            leg(LedgerKind::Rebate, to_taker, VENUE, maker, self.maker_fees.rebate_of_maker(taken)),
-            leg(LedgerKind::Fee, to_maker, maker, VENUE, self.maker_fees.of_maker(made)),
-        ]
+    pub(super) fn without_fees(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Self {
+        let (paid, delivered) = (terms.quote_amount(price, quantity), terms.base_amount(quantity));
+        Self { paid, delivered, ..Self::default() }
+    }
+
+    /// The same with fees. A party pays them out of what it receives: the buyer in the base asset, the seller in the quote.
+    #[inline]
+    pub(super) fn with_fees(self, taker_is_buy: bool, of_taker: Fees, of_maker: Fees) -> Self {
+        let (taken, made) =
+            if taker_is_buy { (self.delivered, self.paid) } else { (self.paid, self.delivered) };
+        Self {
+            taker_fee: of_taker.of_taker(taken),
+            rebate: of_maker.rebate_of_maker(taken),
+            maker_fee: of_maker.of_maker(made),
+            ..self
+        }
     }
 }
 
-/// The parties of a trade.
-struct Parties {
-    accounts: [AccountId; 3],
-    orders: [OrderId; 2],
-    trade_id: TradeId,
+/// Posts the movements of a trade, and emits them: as one where they fit a line.
+#[inline(always)]
+fn post(
+    settlement: &mut Settlement,
+    is_charged: bool,
+    quote: &mut Holding,
+    base: &mut Holding,
+    hash: &mut StateHash,
+    emit: &mut (impl Emit + ?Sized),
+) {
+    let [buyer, seller] = settlement.accounts;
+    if buyer == seller || buyer == AccountId::VENUE || seller == AccountId::VENUE {
+        return post_one_by_one(settlement, quote, base, hash, emit);
+    }
+    let Settlement { paid, freed, delivered, .. } = *settlement;
+    let [of_buyer, of_seller] = quote.settle([buyer, seller], paid, freed, hash);
+    settlement.versions[Settlement::QUOTE] = [of_buyer, of_seller, 0];
+    let [of_seller, of_buyer] = base.settle([seller, buyer], delivered, 0, hash);
+    settlement.versions[Settlement::BASE] = [of_buyer, of_seller, 0];
+    if is_charged {
+        charge(settlement, quote, base, hash);
+    }
+    match TradeSettled::of(settlement) {
+        Some(settled) => emit.emit_at_once(Outcome::Settled(settled)),
+        None => emit_one_by_one(settlement, emit),
+    }
 }
 
-impl Parties {
-    /// Posts one leg and emits it; a leg of 0 is skipped.
-    #[inline(always)]
-    fn post(&self, leg: &TransferLeg, holding: &mut Holding, emit: &mut (impl Emit + ?Sized)) {
-        if leg.amount == 0 {
-            return;
-        }
-        let is_reserved = matches!(leg.kind, LedgerKind::Settle | LedgerKind::Release);
+/// Posts fees and rebate of a trade after payment and delivery.
+#[inline]
+fn charge(
+    settlement: &mut Settlement,
+    quote: &mut Holding,
+    base: &mut Holding,
+    hash: &mut StateHash,
+) {
+    let version = |holding: &Holding| holding.balance(AccountId::VENUE).version;
+    settlement.versions[Settlement::QUOTE][Settlement::VENUE] = version(quote);
+    settlement.versions[Settlement::BASE][Settlement::VENUE] = version(base);
+    let Settlement { accounts: [buyer, seller], taker_fee, rebate, maker_fee, .. } = *settlement;
+    let (to_taker, to_maker, taker, maker) = match settlement.taker_is_buy {
+        true => (base, quote, buyer, seller),
+        false => (quote, base, seller, buyer),
+    };
+    to_taker.charge(taker, AccountId::VENUE, taker_fee);
+    to_taker.charge(AccountId::VENUE, maker, rebate);
+    to_maker.charge(maker, AccountId::VENUE, maker_fee);
+    for holding in [to_taker, to_maker] {
+        holding.close([buyer, seller, AccountId::VENUE], hash);
+    }
+}
+
+/// Emits a settlement that does not fit a line.
+#[cold]
+fn emit_one_by_one(settlement: &Settlement, emit: &mut (impl Emit + ?Sized)) {
+    settlement.each(&mut |event| emit.emit(event));
+}
+
+/// Posts the movements one by one: the way of a trade between an account and itself, or with the venue.
+#[cold]
+fn post_one_by_one(
+    settlement: &Settlement,
+    quote: &mut Holding,
+    base: &mut Holding,
+    hash: &mut StateHash,
+    emit: &mut (impl Emit + ?Sized),
+) {
+    settlement.each_entry(&mut |entry| {
+        let LedgerEntry { kind, from, to, order_id, trade_id, .. } = entry;
+        let is_quote = entry.asset_id == quote.asset().asset_id;
+        let holding = if is_quote { &mut *quote } else { &mut *base };
         let entry = holding.post(&Movement {
-            kind: leg.kind,
-            from: (
-                self.accounts[leg.from],
-                if is_reserved { Bucket::Reserved } else { Bucket::Available },
-            ),
-            to: (self.accounts[leg.to], Bucket::Available),
-            amount: leg.amount,
-            order_id: self.orders[if leg.from == VENUE { leg.to } else { leg.from }],
-            trade_id: self.trade_id,
+            kind,
+            from: (from.account_id, from.bucket),
+            to: (to.account_id, to.bucket),
+            amount: entry.amount.get(),
+            order_id,
+            trade_id,
         });
         emit.emit(Event::Ledger(entry));
-    }
-
-    /// Posts the legs and emits them, as one where that is possible.
-    #[inline(always)]
-    fn settle(
-        &self,
-        legs: &[TransferLeg; 6],
-        (taker_is_buy, is_charged): (bool, bool),
-        quote: &mut Holding,
-        base: &mut Holding,
-        emit: &mut (impl Emit + ?Sized),
-    ) {
-        let Some(settled) = self.settled(legs, taker_is_buy, quote, base) else {
-            return self.post_all(legs, quote, base, emit);
-        };
-        let [buyer, seller, venue] = self.accounts;
-        let [pays, frees, delivers, taker_pays, maker_gets, maker_pays] = legs;
-        quote.settle(buyer, seller, pays.amount, frees.amount);
-        base.settle(seller, buyer, delivers.amount, 0);
-        if is_charged {
-            let (to_taker, to_maker, taker, maker) = match taker_is_buy {
-                true => (base, quote, buyer, seller),
-                false => (quote, base, seller, buyer),
-            };
-            to_taker.charge(taker, venue, taker_pays.amount);
-            to_taker.charge(venue, maker, maker_gets.amount);
-            to_maker.charge(maker, venue, maker_pays.amount);
-        }
-        emit.emit_at_once(Outcome::Settled(settled));
-    }
-
-    /// Posts the legs one by one: the long way of a settlement that does not fit a line.
-    #[cold]
-    fn post_all(
-        &self,
-        legs: &[TransferLeg; 6],
-        quote: &mut Holding,
-        base: &mut Holding,
-        emit: &mut (impl Emit + ?Sized),
-    ) {
-        for leg in legs {
-            self.post(leg, if leg.asset == QUOTE { quote } else { base }, emit);
-        }
-    }
-
-    /// The settlement as one, before it is made; `None` if it does not fit a line, or is not one between two accounts.
-    #[inline(always)]
-    fn settled(
-        &self,
-        legs: &[TransferLeg; 6],
-        taker_is_buy: bool,
-        quote: &Holding,
-        base: &Holding,
-    ) -> Option<TradeSettled> {
-        let [buyer, seller, venue] = self.accounts;
-        if buyer == seller || buyer == venue || seller == venue {
-            return None;
-        }
-        let versions = |holding: &Holding| self.accounts.map(|it| holding.balance(it).version);
-        let [pays, frees, delivers, taker_pays, maker_gets, maker_pays] = legs;
-        TradeSettled::of(&Settlement {
-            trade_id: self.trade_id,
-            orders: self.orders,
-            accounts: [buyer, seller],
-            assets: [quote.asset().asset_id, base.asset().asset_id],
-            taker_is_buy,
-            paid: pays.amount,
-            freed: frees.amount,
-            delivered: delivers.amount,
-            taker_fee: taker_pays.amount,
-            rebate: maker_gets.amount,
-            maker_fee: maker_pays.amount,
-            versions: [versions(quote), versions(base)],
-        })
-    }
+    });
+    let [buyer, seller] = settlement.accounts;
+    quote.close([buyer, seller, AccountId::VENUE], hash);
+    base.close([buyer, seller, AccountId::VENUE], hash);
 }
 
 impl Money {
@@ -210,33 +169,34 @@ impl Money {
         let (buyer, seller) = if taker_is_buy { (taker, maker) } else { (maker, taker) };
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
+        let mut amounts = TradeAmounts::without_fees(&terms.0, price, quantity);
         let is_charged = self.has_fees && !terms.is_position();
-        let fees = |it| if is_charged { self.fees_of(it) } else { Fees::default() };
-        let (taker_fees, maker_fees) = match taker_is_buy {
-            true => (fees(buyer_id), fees(seller_id)),
-            false => (fees(seller_id), fees(buyer_id)),
+        if is_charged {
+            let (taker_id, maker_id) =
+                if taker_is_buy { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
+            let (of_taker, of_maker) = (self.fees_of(taker_id), self.fees_of(maker_id));
+            amounts = amounts.with_fees(taker_is_buy, of_taker, of_maker);
+        }
+        let TradeAmounts { paid, delivered, taker_fee, rebate, maker_fee } = amounts;
+        let freed = self.free(terms, buyer, price, quantity, paid);
+        let mut settlement = Settlement {
+            trade_id,
+            orders: [buyer.order_id(), seller.order_id()],
+            accounts: [buyer_id, seller_id],
+            assets: [terms.0.quote, terms.0.base],
+            taker_is_buy,
+            paid,
+            freed,
+            delivered,
+            taker_fee,
+            rebate,
+            maker_fee,
+            versions: [[0; 3]; 2],
         };
-        let trade_terms = TradeTerms { terms: terms.0, taker_fees, maker_fees };
-        let legs = trade_terms.legs(taker_is_buy, price, quantity, |paid| {
-            self.free(terms, buyer, price, quantity, paid)
-        });
-
-        let [quote, base] = [terms.0.quote, terms.0.base].map(|it| usize::from(it.0) - 1);
+        let [quote, base] = settlement.assets.map(|it| usize::from(it.0) - 1);
         let holdings = self.holdings.get_disjoint_mut([quote, base]);
         let [quote, base] = holdings.expect("terms name two assets");
-        let parties = Parties {
-            accounts: [buyer_id, seller_id, AccountId::VENUE],
-            orders: [buyer.order_id(), seller.order_id()],
-            trade_id,
-        };
-        parties.settle(&legs, (taker_is_buy, is_charged), quote, base, emit);
-        if is_charged {
-            quote.close([buyer_id, seller_id, AccountId::VENUE], hash);
-            base.close([buyer_id, seller_id, AccountId::VENUE], hash);
-        } else {
-            quote.close([buyer_id, seller_id], hash);
-            base.close([buyer_id, seller_id], hash);
-        }
+        post(&mut settlement, is_charged, quote, base, hash, emit);
     }
 
     /// Takes lots from the buyer's order. Returns what it held for them beyond their cost, in
@@ -279,10 +239,10 @@ mod tests {
     //! next command that moves money.
 
     use market::{
-        AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
-        Command, Deposit, EnterOrder, Firm, Input, MoneyClass, MoneyCommand, MoneyTerms, OrderKey,
-        OrderType, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms, Side, SplitMix64,
-        Symbol, SystemEvent, Text, TimeInForce, Timestamp, Units,
+        AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession, Bucket, Command,
+        Deposit, EnterOrder, Event, Firm, Input, LedgerKind, MoneyClass, MoneyCommand, OrderId,
+        OrderKey, OrderType, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms, Side,
+        SplitMix64, Symbol, SystemEvent, Text, TimeInForce, Timestamp, Units,
     };
 
     use super::*;
@@ -314,7 +274,8 @@ mod tests {
             let seed = random.next_u64();
             let settled = |at_once: bool| {
                 let mut random = SplitMix64::new(seed);
-                let holding = |number| {
+                let mut hash = StateHash::default();
+                let mut holding = |number| {
                     let name = Text::new("ASSET").expect("five letters");
                     let asset = market::Asset { asset_id: AssetId(number), name, decimals: 0 };
                     let mut holding = Holding::new(asset, 3);
@@ -330,45 +291,44 @@ mod tests {
                             holding.post(&movement);
                         }
                     }
+                    holding.close([0, 1, 2].map(AccountId), &mut hash);
                     holding
                 };
                 let (mut quote, mut base) = (holding(1), holding(2));
                 let mut amount = || u128::from((random.next_u64() % 50).saturating_sub(10));
-                let amounts = [(); 6].map(|()| amount());
-                let taker_is_buy = random.below(2) == 0;
-                let (to_taker, to_maker, taker, maker) = match taker_is_buy {
-                    true => (BASE, QUOTE, BUYER, SELLER),
-                    false => (QUOTE, BASE, SELLER, BUYER),
-                };
-                let leg = |(index, kind, asset, from, to): (usize, _, _, _, _)| {
-                    // A maker has a rebate or a fee.
-                    let is_left_out = index == 4 + random.clone().below(2) as usize;
-                    let amount = if is_left_out { 0 } else { amounts[index] };
-                    TransferLeg { kind, asset, from, to, amount }
-                };
-                let legs = [
-                    (0, LedgerKind::Settle, QUOTE, BUYER, SELLER),
-                    (1, LedgerKind::Release, QUOTE, BUYER, BUYER),
-                    (2, LedgerKind::Settle, BASE, SELLER, BUYER),
-                    (3, LedgerKind::Fee, to_taker, taker, VENUE),
-                    (4, LedgerKind::Rebate, to_taker, VENUE, maker),
-                    (5, LedgerKind::Fee, to_maker, maker, VENUE),
-                ]
-                .map(leg);
-                let parties = Parties {
-                    accounts: [AccountId(1), AccountId(2), AccountId::VENUE],
-                    orders: [OrderId(7), OrderId(9)],
+                let [paid, freed, delivered, taker_fee, of_maker] = [(); 5].map(|()| amount());
+                // A maker has a rebate or a fee.
+                let has_rebate = random.below(2) == 0;
+                let is_charged = random.below(2) == 0;
+                let charged = |amount| if is_charged { amount } else { 0 };
+                let mut settlement = Settlement {
                     trade_id: TradeId(5),
+                    orders: [OrderId(7), OrderId(9)],
+                    accounts: [AccountId(1), AccountId(2)],
+                    assets: [AssetId(1), AssetId(2)],
+                    taker_is_buy: random.below(2) == 0,
+                    paid,
+                    freed,
+                    delivered,
+                    taker_fee: charged(taker_fee),
+                    rebate: charged(if has_rebate { of_maker } else { 0 }),
+                    maker_fee: charged(if has_rebate { 0 } else { of_maker }),
+                    versions: [[0; 3]; 2],
                 };
                 let mut seen = Seen::default();
+                let (quote_mut, base_mut) = (&mut quote, &mut base);
                 if at_once {
-                    parties.settle(&legs, (taker_is_buy, true), &mut quote, &mut base, &mut seen);
+                    post(&mut settlement, is_charged, quote_mut, base_mut, &mut hash, &mut seen);
                 } else {
-                    parties.post_all(&legs, &mut quote, &mut base, &mut seen);
+                    post_one_by_one(&settlement, quote_mut, base_mut, &mut hash, &mut seen);
                 }
                 assert_eq!(seen.lines, usize::from(at_once));
-                quote.check();
-                base.check();
+                let mut computed = StateHash::default();
+                for holding in [&quote, &base] {
+                    holding.check();
+                    holding.add_hashes(&mut computed);
+                }
+                assert_eq!(hash, computed);
                 (seen.events, [quote, base].map(|it| it.balances().to_vec()))
             };
             assert_eq!(settled(true), settled(false));

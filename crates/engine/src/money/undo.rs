@@ -13,16 +13,10 @@ use alloc::vec::Vec;
 
 use market::{
     AccountId, Bucket, Event, InstrumentId, LedgerKind, MoneyClass, MoneyTerms, Party, PastTrade,
-    Price, Quantity, SessionId, TradeId, VenueDeclineReason,
+    Price, Quantity, SessionId, Settlement, TradeId, VenueDeclineReason,
 };
 
-use super::{
-    Money,
-    balance::Movement,
-    fees::Fees,
-    hash,
-    settle::{BASE, BUYER, QUOTE, SELLER, TradeTerms, VENUE},
-};
+use super::{Money, balance::Movement, fees::Fees, hash, settle::TradeAmounts};
 use crate::{Engine, operator::trades::Trades, state::hash::StateHash};
 
 /// The values needed to undo trades.
@@ -97,12 +91,21 @@ impl Undo {
     }
 }
 
+// The parties of a trade, and its assets, as indexes.
+const BUYER: usize = Settlement::BUYER;
+const SELLER: usize = Settlement::SELLER;
+const VENUE: usize = Settlement::VENUE;
+const QUOTE: usize = Settlement::QUOTE;
+const BASE: usize = Settlement::BASE;
+
 /// The terms, accounts and fees that settle a trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Basis {
-    /// Without the largest quantity and the fees that this trade does not pay: a change of those
-    /// does not change the movements.
-    by: TradeTerms,
+    /// Without the largest quantity: a change of it does not change the movements.
+    terms: MoneyTerms,
+    /// Only those that this trade pays.
+    of_taker: Fees,
+    of_maker: Fees,
     taker_id: AccountId,
     maker_id: AccountId,
 }
@@ -115,10 +118,22 @@ impl Basis {
     /// The net of the movements of this many lots at this price.
     fn net(&self, taker_is_buy: bool, price: Price, quantity: Quantity) -> Net {
         let mut net = [[0; 3]; 2];
-        for leg in self.by.legs(taker_is_buy, price, quantity, |_| 0) {
-            net[leg.asset][leg.from] -= leg.amount.cast_signed();
-            net[leg.asset][leg.to] += leg.amount.cast_signed();
-        }
+        let mut give = |asset: usize, from: usize, to: usize, amount: u128| {
+            net[asset][from] -= amount.cast_signed();
+            net[asset][to] += amount.cast_signed();
+        };
+        let amounts = TradeAmounts::without_fees(&self.terms, price, quantity);
+        let amounts = amounts.with_fees(taker_is_buy, self.of_taker, self.of_maker);
+        let TradeAmounts { paid, delivered, taker_fee, rebate, maker_fee } = amounts;
+        let (to_taker, to_maker, taker, maker) = match taker_is_buy {
+            true => (BASE, QUOTE, BUYER, SELLER),
+            false => (QUOTE, BASE, SELLER, BUYER),
+        };
+        give(QUOTE, BUYER, SELLER, paid);
+        give(BASE, SELLER, BUYER, delivered);
+        give(to_taker, taker, VENUE, taker_fee);
+        give(to_taker, VENUE, maker, rebate);
+        give(to_maker, maker, VENUE, maker_fee);
         net
     }
 }
@@ -169,7 +184,7 @@ impl Money {
     /// afterwards.
     fn check_return(&self, planned: &Return) -> Result<(), VenueDeclineReason> {
         let Return { basis, accounts, net } = planned;
-        let terms = &basis.by.terms;
+        let terms = &basis.terms;
         for (asset, asset_id) in [(QUOTE, terms.quote), (BASE, terms.base)] {
             for party in [BUYER, SELLER, VENUE] {
                 let may_be_short = asset == BASE && terms.class == MoneyClass::Position;
@@ -197,7 +212,7 @@ impl Money {
         let Return { basis, accounts, mut net } = *planned;
         let (maker, taker) = (trade.maker.order_id, trade.taker.order_id);
         let orders = if trade.taker_is_buy { [taker, maker] } else { [maker, taker] };
-        let terms = &basis.by.terms;
+        let terms = &basis.terms;
         for (asset, asset_id) in [(QUOTE, terms.quote), (BASE, terms.base)] {
             let holding = self.holding_mut(asset_id);
             let left = &mut net[asset];
@@ -258,12 +273,13 @@ impl Money {
             });
             fees.unwrap_or(self.fees[usize::from(tier)])
         };
-        let by = TradeTerms {
+        Some(Basis {
             terms: MoneyTerms { quantity_max: Quantity::ZERO, ..terms },
-            taker_fees: Fees { maker_ppm: 0, ..fees(taker_id) },
-            maker_fees: Fees { taker_ppm: 0, ..fees(maker_id) },
-        };
-        Some(Basis { by, taker_id, maker_id })
+            of_taker: Fees { maker_ppm: 0, ..fees(taker_id) },
+            of_maker: Fees { taker_ppm: 0, ..fees(maker_id) },
+            taker_id,
+            maker_id,
+        })
     }
 }
 

@@ -21,7 +21,7 @@ use crate::order_file::{
 use engine::{Engine, PREFETCH_MAX};
 use gateway::Submission;
 use journal::Durability;
-use market::{Command, Event, Input, OutputLine, Sequence};
+use market::{Command, Event, Input, Outcome, OutputLine, Sequence};
 use os::thread_cpu_ns;
 use ring::{AgentError, RingReport};
 use serde_json::{Value, json};
@@ -253,19 +253,17 @@ impl Rows for MemoryRows {
     }
 }
 
+/// Counts the trades among the lines.
 #[derive(Default)]
-struct EventCount {
+struct TradeCount {
     trades: u64,
-    others: u64,
     ended_ns: u64,
 }
 
-impl Sink for EventCount {
+impl Sink for TradeCount {
+    #[inline]
     fn take(&mut self, line: &OutputLine) -> Result<(), AgentError> {
-        line.outcome.each(|event| match event {
-            Event::Traded(_) => self.trades += 1,
-            _ => self.others += 1,
-        });
+        self.trades += u64::from(matches!(line.outcome, Outcome::Event(Event::Traded(_))));
         Ok(())
     }
 
@@ -299,7 +297,7 @@ fn run(
         groups: groups.to_vec(),
         wait: options.wait,
     };
-    let sinks = (LedgerSink::new(&prepared.instruments, None, false), EventCount::default());
+    let sinks = (LedgerSink::new(&prepared.instruments, None, false), TradeCount::default());
     let before_ns = os::process_cpu_ns();
     let launched = order_run::launch(wiring, Box::new(rows), sinks, clock)?;
     while !launched.is_over() {
@@ -312,6 +310,13 @@ fn run(
     let _ = fs::remove_dir_all(&journal);
     let ended = ended?;
     ended.ledger.check().map_err(Failure::verification)?;
+    let (counted, made) = (ended.reporter.trades, ended.engine.counters().trades);
+    if counted != made {
+        return Err(Failure::verification(format!(
+            "{}: the engine made {made} trades, but the output ring brought {counted}",
+            prepared.name
+        )));
+    }
     Ok(Run {
         seconds: (ended.reporter.ended_ns - ended.begun_ns) as f64 / 1e9,
         cpu_ns,

@@ -19,12 +19,33 @@ pub struct Balance {
 }
 
 impl Balance {
-    #[inline]
+    #[inline(always)]
     fn held_mut(&mut self, bucket: Bucket) -> &mut u128 {
         match bucket {
             Bucket::Reserved => &mut self.reserved,
             _ => &mut self.available,
         }
+    }
+
+    /// Takes an amount out of a bucket; false if it has less, or the version is not the next.
+    #[inline(always)]
+    fn take(&mut self, place: &LedgerPlace, amount: u128) -> bool {
+        let held = self.held_mut(place.bucket);
+        let Some(left) = held.checked_sub(amount) else { return false };
+        *held = left;
+        self.version = self.version.wrapping_add(1);
+        self.version == place.version
+    }
+
+    /// Puts an amount into a bucket; false if that is more than 128 bits, or the version is not the next. An entry changes
+    /// the version once, also if it `began` in this balance.
+    #[inline(always)]
+    fn put(&mut self, place: &LedgerPlace, amount: u128, began: bool) -> bool {
+        let held = self.held_mut(place.bucket);
+        let Some(more) = held.checked_add(amount) else { return false };
+        *held = more;
+        self.version = self.version.wrapping_add(u64::from(!began));
+        self.version == place.version
     }
 }
 
@@ -44,13 +65,18 @@ impl BalanceTable {
         self.balances.get(self.index(account_id, asset_id)).copied().unwrap_or_default()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn get_mut(&mut self, account_id: AccountId, asset_id: AssetId) -> &mut Balance {
         let index = self.index(account_id, asset_id);
         if self.balances.len() <= index {
-            self.balances.resize(index + 1, Balance::default());
+            self.grow(index);
         }
         &mut self.balances[index]
+    }
+
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.balances.resize(index + 1, Balance::default());
     }
 
     /// The balances of all accounts of the asset with this index.
@@ -130,57 +156,69 @@ impl LedgerSink {
     pub(super) const HEADER: &str = "sequence,timestamp,kind,asset,amount,from_account,from_bucket,\
         from_version,to_account,to_bucket,to_version,order_id,trade_id";
 
-    #[inline]
+    #[inline(always)]
     fn take_entry(&mut self, line: &OutputLine, entry: &LedgerEntry) -> Result<(), AgentError> {
-        self.book(entry).map_err(|what| {
-            format!("the ledger does not add up at input {}: {what}", line.cause.0)
-        })?;
+        if !self.book(entry) {
+            return Err(self.contradiction(line, entry).into());
+        }
         if let Some(file) = &mut self.file {
             Self::write(file, line, entry)?;
         }
         Ok(())
     }
 
-    #[inline]
-    fn book(&mut self, entry: &LedgerEntry) -> Result<(), String> {
+    /// Moves the amount of an entry; false if the entry contradicts those before it.
+    #[inline(always)]
+    fn book(&mut self, entry: &LedgerEntry) -> bool {
+        let LedgerEntry { asset_id, ref from, ref to, .. } = *entry;
         let amount = entry.amount.get();
-        let asset = usize::from(entry.asset_id.0).wrapping_sub(1);
-        let Some(brought_in) = self.brought_in.get_mut(asset) else {
-            return Err(format!("there is no asset {}", entry.asset_id.0));
-        };
         self.entries += 1;
-        if entry.from.bucket == Bucket::Outside {
-            *brought_in += amount;
-        } else {
-            let balance = self.balance_mut(&entry.from, entry.asset_id)?;
-            let held = balance.held_mut(entry.from.bucket);
-            let less = held.checked_sub(amount);
-            *held = less.ok_or_else(|| format!("{:?} has only {held}", entry.from))?;
+        if !self.knows(asset_id) {
+            return false;
         }
-        if entry.to.bucket == Bucket::Outside {
-            self.brought_in[asset] -= amount;
-        } else {
-            let held = self.balance_mut(&entry.to, entry.asset_id)?.held_mut(entry.to.bucket);
-            let more = held.checked_add(amount);
-            *held = more.ok_or_else(|| format!("{:?} has {held} already", entry.to))?;
+        if from.bucket == Bucket::Outside || to.bucket == Bucket::Outside {
+            return self.book_outside(entry);
         }
-        self.deposits += u64::from(entry.kind == LedgerKind::Deposit);
-        Ok(())
+        self.balances.get_mut(from.account_id, asset_id).take(from, amount)
+            && self.balances.get_mut(to.account_id, asset_id).put(
+                to,
+                amount,
+                from.account_id == to.account_id,
+            )
     }
 
-    /// The balance that a movement touches, which is the next one there.
-    #[inline]
-    fn balance_mut(
-        &mut self,
-        place: &LedgerPlace,
-        asset_id: AssetId,
-    ) -> Result<&mut Balance, String> {
-        let balance = self.balances.get_mut(place.account_id, asset_id);
-        if place.version < balance.version {
-            return Err(format!("{place:?} comes after version {}", balance.version));
+    /// Books an entry that brings units in or takes them out.
+    #[inline(never)]
+    fn book_outside(&mut self, entry: &LedgerEntry) -> bool {
+        let LedgerEntry { kind, asset_id, ref from, ref to, .. } = *entry;
+        let amount = entry.amount.get();
+        self.deposits += u64::from(kind == LedgerKind::Deposit);
+        let brought_in = &mut self.brought_in[usize::from(asset_id.0) - 1];
+        if from.bucket == Bucket::Outside {
+            *brought_in += amount;
+            return self.balances.get_mut(to.account_id, asset_id).put(to, amount, false);
         }
-        balance.version = place.version;
-        Ok(balance)
+        let Some(left) = brought_in.checked_sub(amount) else { return false };
+        *brought_in = left;
+        self.balances.get_mut(from.account_id, asset_id).take(from, amount)
+    }
+
+    #[cold]
+    fn contradiction(&self, line: &OutputLine, entry: &LedgerEntry) -> String {
+        let of = |place: &LedgerPlace| match place.bucket {
+            Bucket::Outside => "outside".to_owned(),
+            _ => format!("{:?}", self.balance(place.account_id, entry.asset_id)),
+        };
+        let found = match self.knows(entry.asset_id) {
+            true => format!("they leave {} and {}", of(&entry.from), of(&entry.to)),
+            false => format!("there are {} assets", self.brought_in.len()),
+        };
+        format!("input {}: {entry:?} contradicts the entries before it: {found}", line.cause.0)
+    }
+
+    #[inline(always)]
+    fn knows(&self, asset_id: AssetId) -> bool {
+        (1..=self.brought_in.len()).contains(&asset_id.0.into())
     }
 
     #[inline(never)]
@@ -222,5 +260,79 @@ impl Sink for LedgerSink {
             });
         }
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use market::{Event, OrderId, Outcome, Sequence, Timestamp, TradeId, Units};
+
+    use super::*;
+
+    fn entry(
+        kind: LedgerKind,
+        amount: u128,
+        from: (u32, Bucket, u64),
+        to: (u32, Bucket, u64),
+    ) -> LedgerEntry {
+        let place = |(account, bucket, version)| LedgerPlace {
+            account_id: AccountId(account),
+            bucket,
+            version,
+        };
+        LedgerEntry {
+            kind,
+            asset_id: AssetId(1),
+            amount: Units::new(amount),
+            from: place(from),
+            to: place(to),
+            order_id: OrderId(7),
+            trade_id: TradeId(0),
+        }
+    }
+
+    fn take(ledger: &mut LedgerSink, entry: LedgerEntry) -> Result<(), String> {
+        let (cause, timestamp) = (Sequence(9), Timestamp(0));
+        let outcome = Outcome::Event(Event::Ledger(entry));
+        let taken = ledger.take(&OutputLine { cause, timestamp, outcome });
+        taken.map_err(|error| error.to_string())
+    }
+
+    /// Entries move what they say; one that takes more than there is, skips or repeats a version, or names an unknown asset,
+    /// ends the run with its input and the balances.
+    #[test]
+    fn entries_follow_one_another() {
+        use Bucket::{Available, Outside, Reserved};
+        use LedgerKind::{Deposit, Reserve, Settle};
+        let funded = || {
+            let mut ledger = LedgerSink::new(&InstrumentTable::default(), None, false);
+            for entry in [
+                entry(Deposit, 100, (0, Outside, 1), (1, Available, 1)),
+                entry(Reserve, 60, (1, Available, 2), (1, Reserved, 2)),
+                entry(Settle, 25, (1, Reserved, 3), (2, Available, 1)),
+            ] {
+                take(&mut ledger, entry).expect("each follows the one before");
+            }
+            ledger
+        };
+        let ledger = funded();
+        let of = |account| ledger.balance(AccountId(account), AssetId(1));
+        assert_eq!(of(1), Balance { available: 40, reserved: 35, version: 3 });
+        assert_eq!(of(2), Balance { available: 25, reserved: 0, version: 1 });
+        assert_eq!((ledger.entries(), ledger.deposits(), ledger.check()), (3, 1, Ok(())));
+
+        let good = entry(Settle, 35, (1, Reserved, 4), (2, Available, 2));
+        take(&mut funded(), good).expect("it follows");
+        let mut wrong = [good; 6];
+        wrong[0].amount = Units::new(36);
+        wrong[1].from.version = 5;
+        wrong[2].from.version = 3;
+        wrong[3].to.version = 3;
+        wrong[4].to.version = 1;
+        wrong[5].asset_id = AssetId(0);
+        for entry in wrong {
+            let refused = take(&mut funded(), entry).expect_err("it does not follow");
+            assert!(refused.starts_with("input 9: LedgerEntry"), "{refused}");
+        }
     }
 }
