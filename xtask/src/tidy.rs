@@ -7,6 +7,7 @@ mod code;
 mod documents;
 mod graph;
 mod invariants;
+mod layouts;
 mod prose;
 
 use std::{
@@ -73,6 +74,11 @@ pub const RULES: &[Rule] = &[
         name: "tested",
         says: "each attack in docs/security.md, and each message in docs/wire/itch.md, names the test that shows it",
         find: invariants::tested,
+    },
+    Rule {
+        name: "layouts",
+        says: "docs/layouts.md draws what the code asserts of sizes and offsets, and nothing else",
+        find: layouts::layouts,
     },
     Rule { name: "headers", says: "a file opens with what it is for", find: prose::headers },
     Rule { name: "types", says: "a public type name occurs once", find: prose::type_names },

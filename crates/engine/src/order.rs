@@ -61,15 +61,12 @@ pub(crate) struct Order {
     kinds: u16,
 }
 
-const _: () = {
-    use core::mem::offset_of;
-    assert!(size_of::<Order>() == 56, "with two links it is one cache line");
-    assert!(offset_of!(Order, key) == 8 && offset_of!(Order, leaves) == 16);
-    assert!(offset_of!(Order, executed) == 24 && offset_of!(Order, quantity) == 32);
-    assert!(offset_of!(Order, price) == 40 && offset_of!(Order, firm) == 44);
-    assert!(offset_of!(Order, instrument_id) == 48 && offset_of!(Order, group_id) == 50);
-    assert!(offset_of!(Order, self_match_group) == 52 && offset_of!(Order, kinds) == 54);
-};
+market::assert_layout! {
+    Order, 56 {
+        id_and_marks: 0, key: 8, leaves: 16, executed: 24, quantity: 32, price: 40, firm: 44, instrument_id: 48,
+        group_id: 50, self_match_group: 52, kinds: 54,
+    }
+}
 
 /// Bits of a word of lots that belong to the prevented lots.
 const LOTS_SHIFT: u32 = 16;

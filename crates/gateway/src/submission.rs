@@ -4,13 +4,16 @@ use market::{Command, Timestamp};
 
 /// A command on its way from a gateway to the sequencer, which gives it its place and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Submission {
     /// When the turn began in which the gateway read it.
     pub received: Timestamp,
     pub command: Command,
 }
 
-const _: () = assert!(size_of::<Submission>() <= 128, "a submission fits two cache lines");
+market::assert_layout! {
+    Submission, 120 { received: 0, command: 8 }
+}
 
 /// The steps of a turn that a command takes which [searches](Command::searches), while its session alone trades. The core needs some
 /// 3 µs for one where the orders that it looks at are in the cache, as long as a gateway and the core together for so many

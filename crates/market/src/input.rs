@@ -9,6 +9,7 @@ use crate::{Command, Sequence, Timestamp};
 /// The sequencer gives each input its sequence and time, once. All later state is a function of the
 /// inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Input {
     /// Sequence in the log.
     pub sequence: Sequence,
@@ -18,4 +19,6 @@ pub struct Input {
     pub command: Command,
 }
 
-const _: () = assert!(size_of::<Input>() <= 128, "an input fits two cache lines");
+crate::assert_layout! {
+    Input, 128 { sequence: 0, timestamp: 8, command: 16 }
+}

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]
 
+mod assert_layout;
 mod price;
 mod quantity;
 mod amount;

@@ -11,6 +11,7 @@ use crate::{
 
 /// An outcome with the input that caused it: a slot of the output ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct OutputLine {
     /// Sequence of the input that caused it.
     pub cause: Sequence,
@@ -20,7 +21,9 @@ pub struct OutputLine {
     pub outcome: Outcome,
 }
 
-const _: () = assert!(size_of::<OutputLine>() <= 128, "a line fits two cache lines");
+crate::assert_layout! {
+    OutputLine, 128 { cause: 0, timestamp: 8, outcome: 16 }
+}
 
 impl From<Output> for OutputLine {
     fn from(output: Output) -> Self {
@@ -78,7 +81,7 @@ impl Outcome {
 
 /// Funds of an account that an order reserves, or releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(Rust, packed(4))]
+#[repr(C, packed(4))]
 pub struct OwnMovement {
     /// In units; 0 is no movement.
     amount: u64,
@@ -86,6 +89,10 @@ pub struct OwnMovement {
     version: u64,
     account_id: AccountId,
     asset_id: AssetId,
+}
+
+crate::assert_layout! {
+    OwnMovement, 24 { amount: 0, version: 8, account_id: 16, asset_id: 20 }
 }
 
 impl OwnMovement {
@@ -131,31 +138,39 @@ impl OwnMovement {
 
 /// A displayed limit order without other conditions than self-match prevention, and without instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct OrderEntered {
-    /// The owner's name for the order.
-    pub key: OrderKey,
     /// The venue's name for the order.
     pub order_id: OrderId,
+    /// The owner's name for the order.
+    pub key: OrderKey,
+    /// Limit in ticks.
+    pub price: Ticks,
     /// The instrument.
     pub instrument_id: InstrumentId,
+    /// Quantity in lots; all of it is open.
+    pub quantity: Lots,
+    /// Attributes, as entered.
+    pub attributes: OrderAttributes,
     /// Buy, or a kind of sell.
     pub side: Side,
     /// Time in force.
     pub time_in_force: TimeInForce,
-    /// Quantity in lots; all of it is open.
-    pub quantity: Lots,
-    /// Limit in ticks.
-    pub price: Ticks,
-    /// Attributes, as entered.
-    pub attributes: OrderAttributes,
     /// Self-match prevention, as entered.
     pub self_match_prevention: SelfMatchPrevention,
-    /// Self-match group, as entered.
-    pub self_match_group: SelfMatchGroup,
     /// True if it rests now; else its trades or its cancel follow.
     pub rests: bool,
+    /// Self-match group, as entered.
+    pub self_match_group: SelfMatchGroup,
     /// What it reserves.
     pub reserved: OwnMovement,
+}
+
+crate::assert_layout! {
+    OrderEntered, 88 {
+        order_id: 0, key: 8, price: 16, instrument_id: 20, quantity: 22, attributes: 28, side: 56, time_in_force: 57,
+        self_match_prevention: 58, rests: 59, self_match_group: 60, reserved: 64,
+    }
 }
 
 impl OrderEntered {
@@ -206,19 +221,26 @@ impl OrderEntered {
 
 /// An order that rested and that its owner canceled in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct OrderWithdrawn {
-    /// The owner's name for the order.
-    pub key: OrderKey,
     /// The venue's name for the order.
     pub order_id: OrderId,
+    /// The owner's name for the order.
+    pub key: OrderKey,
+    /// What it releases.
+    pub released: OwnMovement,
     /// The instrument.
     pub instrument_id: InstrumentId,
     /// Lots that were open; at least 1.
     pub quantity: Lots,
     /// True if the feed showed it.
     pub is_shown: bool,
-    /// What it releases.
-    pub released: OwnMovement,
+}
+
+crate::assert_layout! {
+    OrderWithdrawn, 56 {
+        order_id: 0, key: 8, released: 16, instrument_id: 40, quantity: 42, is_shown: 48,
+    }
 }
 
 impl OrderWithdrawn {
@@ -280,7 +302,7 @@ pub struct Settlement {
 
 /// A [`Settlement`] in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(Rust, packed(4))]
+#[repr(C, packed(4))]
 pub struct TradeSettled {
     trade_id: TradeId,
     orders: [OrderId; 2],
@@ -296,6 +318,13 @@ pub struct TradeSettled {
     versions_low: [[u32; 3]; 2],
     versions_high: [[u8; 3]; 2],
     taker_is_buy: bool,
+}
+
+crate::assert_layout! {
+    TradeSettled, 108 {
+        trade_id: 0, orders: 8, accounts: 24, assets: 32, paid: 36, freed: 44, delivered: 52, taker_fee: 60,
+        maker_fee: 68, versions_low: 76, versions_high: 100, taker_is_buy: 106,
+    }
 }
 
 impl TradeSettled {
@@ -424,9 +453,6 @@ impl Settlement {
         }
     }
 }
-
-const _: () = assert!(size_of::<OrderEntered>() <= 104, "it fits a line behind the kind");
-const _: () = assert!(size_of::<TradeSettled>() == 108, "it fits a line behind the kind");
 
 #[cfg(test)]
 mod tests {

@@ -10,11 +10,15 @@ fn the_repository_is_tidy() {
     }
 }
 
+const LAYOUTS: &str = "docs/layouts.md";
+const LEVEL: &str = "### `Level`: 8 bytes\n\n| offset | bytes | field |\n|---:|---:|---|\n| 0 | 4 | `oldest` |\n| 4 | 4 | `youngest` |\n";
+
 /// A repository in which every rule holds, also where a hasty rule would misfire.
 fn clean() -> Repository {
     let mut files: BTreeMap<String, String> = [
         ("README.md", "`cargo run --release -- demo`, `cargo test --release --workspace`"),
-        ("docs/README.md", "[words](glossary.md#a), [code](../crates), [web](https://a.b/c), [s](security.md)"),
+        ("docs/README.md", "[words](glossary.md#a), [code](../crates), [web](https://a.b/c), [s](security.md), [l](layouts.md)"),
+        (LAYOUTS, LEVEL),
         (
             "docs/security.md",
             "| attack | test |\n|---|---|\n| a | `it_holds` |\n\n| no | column |\n|---|---|\n| b | c |\n",
@@ -23,6 +27,10 @@ fn clean() -> Repository {
         ("crates/ring/src/cursor.rs", "//! It.\nfn f() { unsafe {} }"),
         ("crates/engine/tests/allocation.rs", "unsafe impl GlobalAlloc for Counting {}"),
         ("crates/engine/src/book.rs", "//! It.\n// unsafe, Instant::now\nfn f() { \"qty\"; }"),
+        (
+            "crates/engine/src/level.rs",
+            "//! It.\nmarket::assert_layout! {\n    Level, 8 { oldest: 0, youngest: 4 }\n}\n",
+        ),
         ("crates/wire/tests/it/ouch.rs", "//! It.\n#[test]\nfn it_holds() {}"),
         ("crates/venue/src/clock.rs", "//! It.\nfn now() { SystemTime::now(); }"),
         (
@@ -173,6 +181,12 @@ fn planted() -> Vec<(&'static str, Repository, (&'static str, usize))> {
             with("docs/security.md", "\n| test | x |\n|---|---|\n| trust | `y` |\n\n| a | `z` |\n"),
             ("docs/security.md", 4),
         ),
+        ("layouts", with(engine, "\nmarket::assert_layout! { Strip, 8 { bits: 0 } }"), (engine, 2)),
+        ("layouts", with(engine, "market::assert_layout! { Strip { bits: 0 } }"), (engine, 1)),
+        ("layouts", with(LAYOUTS, &LEVEL.replace("| 4 | 4 |", "| 5 | 2 |")), (LAYOUTS, 1)),
+        ("layouts", with(LAYOUTS, &LEVEL.replace("8 bytes", "9 bytes")), (LAYOUTS, 1)),
+        ("layouts", with(LAYOUTS, &LEVEL.replace("| 0 | 4 |", "| 0 | 5 |")), (LAYOUTS, 6)),
+        ("layouts", with(LAYOUTS, &format!("{LEVEL}\n### `Strip`: 8 bytes\n")), (LAYOUTS, 8)),
         ("headers", without_header(engine, "fn main() {}"), (engine, 1)),
         ("types", with(engine, "pub struct Slot;\nstruct Cursor;\npub enum Slot {}"), (engine, 3)),
         ("dialect", with(engine, "/// The client is told so."), (engine, 1)),

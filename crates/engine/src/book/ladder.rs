@@ -50,6 +50,10 @@ pub(crate) struct Ladder {
     far: Option<Box<Far>>,
 }
 
+market::assert_layout! {
+    Ladder, 128 { best_rank: 0, window: 8, far: 120 }
+}
+
 /// An incoming order, as a ladder sees it.
 pub(crate) trait Take<T> {
     /// True if it trades with this order without special cases, for all lots that both have open.
@@ -63,8 +67,6 @@ pub(crate) trait Take<T> {
     /// True if it may meet more orders in this step.
     fn has_left(&self) -> bool;
 }
-
-const _: () = assert!(size_of::<Ladder>() == 128, "two cache lines");
 
 /// The parts of a ladder beside its window.
 #[derive(Debug, Default)]

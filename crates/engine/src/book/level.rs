@@ -4,11 +4,16 @@ use super::pool::{Neighbors, Pool, PoolOrder, Slot};
 
 /// The ends of a queue; the links are in the orders themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Level {
     /// The first to trade.
     pub(crate) oldest: Slot,
     /// The last to trade.
     pub(crate) youngest: Slot,
+}
+
+market::assert_layout! {
+    Level, 8 { oldest: 0, youngest: 4 }
 }
 
 impl Level {

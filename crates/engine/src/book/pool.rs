@@ -52,7 +52,9 @@ pub(crate) struct Resting<T = Order> {
     pub(crate) older: Slot,
 }
 
-const _: () = assert!(size_of::<Resting>() == 64, "a resting order is one cache line");
+market::assert_layout! {
+    Resting, 64 { order: 0, younger: 56, older: 60 }
+}
 
 /// The neighbors of an order in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,11 +59,21 @@ pub(crate) struct Window {
 
 /// A strip of adjacent ranks.
 #[derive(Debug, Default)]
+#[repr(C)]
 struct Strip {
     /// One bit for each level: 1 if it has orders.
     occupied: u64,
     /// Each block exists while one of its levels has orders.
     blocks: [Option<Block>; BLOCKS],
+}
+
+market::assert_layout! {
+    Window, 112 {
+        first: 0, covered: 4, strips: 8, top: 32, level_count: 56, block_count: 60, summary: 64, spare: 88,
+    }
+}
+market::assert_layout! {
+    Strip, 40 { occupied: 0, blocks: 8 }
 }
 
 impl Window {

@@ -55,6 +55,7 @@ fn number_of(turn: u32) -> u32 {
 /// length; in the sorted map, by turn; or in the previous table, at its number modulo that length, while the
 /// run of its place has not migrated.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct ClientOrderIndex {
     /// The length is 0 or a power of two. Each word is a [`Place`].
     latest: Box<[u64]>,
@@ -64,6 +65,10 @@ pub(crate) struct ClientOrderIndex {
     latest_live: u32,
     /// The last number used; 0 before the first.
     pub(crate) last: u32,
+}
+
+market::assert_layout! {
+    ClientOrderIndex, 32 { latest: 0, elder: 16, latest_live: 24, last: 28 }
 }
 
 /// Live orders outside the table.

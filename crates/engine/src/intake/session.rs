@@ -97,7 +97,7 @@ impl Sessions {
 /// A participant's identity and its live orders; it outlives its connections. The fields that an
 /// order reads are in one cache line.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct Session {
     /// Channel 0, the session's own; most sessions use no other.
     own: Channel,
@@ -112,7 +112,14 @@ pub struct Session {
     is_restricted: bool,
 }
 
-const _: () = assert!(size_of::<Session>() == 64, "a session is one cache line");
+market::assert_layout! {
+    Session, 64 {
+        own: 0, details: 48, room: 56, session_id: 60, self_match_prevention: 62, is_restricted: 63,
+    }
+}
+market::assert_layout! {
+    Channel, 48 { hash_key: 0, hash: 8, live: 16 }
+}
 
 /// The maximum of live orders in effect: the pool cannot hold more than 2³¹ − 1.
 fn bound(live_orders_max: u32) -> i32 {
@@ -139,6 +146,7 @@ struct SessionDetails {
 
 /// A channel: its numbers rise independently of the others.
 #[derive(Debug)]
+#[repr(C)]
 struct Channel {
     /// [`channel_hash`] of session and channel.
     hash_key: u64,

@@ -44,6 +44,7 @@ const _: () = assert!(size_of::<Account>() == 64, "an account is one cache line"
 
 /// The hot fields of an account, read by most orders and trades: eight accounts to a cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(crate) struct HotAccount {
     /// Live orders of its sessions.
     pub(crate) live_orders: u32,
@@ -51,6 +52,10 @@ pub(crate) struct HotAccount {
     pub(crate) fee_tier: u8,
     /// A copy of [`Account::is_limited`].
     pub(crate) is_limited: bool,
+}
+
+market::assert_layout! {
+    HotAccount, 8 { live_orders: 0, fee_tier: 4, is_limited: 5 }
 }
 
 impl Account {

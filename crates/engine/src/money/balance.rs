@@ -26,7 +26,7 @@ pub(super) const NO_TRADE: TradeId = TradeId(0);
 
 /// The balance of one account in one asset, in units: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct Balance {
     /// Available. Below 0 only for an asset sold short.
     pub(crate) available: i128,
@@ -40,7 +40,9 @@ pub(crate) struct Balance {
     hash: u64,
 }
 
-const _: () = assert!(size_of::<Balance>() == 64, "a balance is one cache line");
+market::assert_layout! {
+    Balance, 64 { available: 0, reserved: 16, buying: 32, version: 48, hash: 56 }
+}
 
 impl Balance {
     /// Available and reserved; below 0 for a short position.
@@ -56,41 +58,37 @@ impl Balance {
         self.hash = after;
     }
 
-    /// Takes an amount out of a bucket. Returns the change of the balance, read from the bucket.
+    /// Takes an amount out of a bucket.
     #[inline(always)]
-    fn debit(&mut self, bucket: Bucket, amount: u128) -> i128 {
+    fn debit(&mut self, bucket: Bucket, amount: u128) {
         match bucket {
-            Bucket::Available => {
-                let before = self.available;
-                self.available = before - amount.cast_signed();
-                self.available - before
-            }
+            Bucket::Available => self.available -= amount.cast_signed(),
             Bucket::Reserved => {
-                let before = self.reserved;
-                let left = before.checked_sub(amount);
+                let left = self.reserved.checked_sub(amount);
                 self.reserved = left.expect("an order never costs more than it reserved");
-                self.reserved.cast_signed() - before.cast_signed()
             }
             Bucket::Outside => unreachable!("no balance has what is outside"),
         }
     }
 
-    /// Puts an amount into a bucket. Returns the change of the balance, read from the bucket.
+    /// Puts an amount into a bucket.
     #[inline(always)]
-    fn credit(&mut self, bucket: Bucket, amount: u128) -> i128 {
+    fn credit(&mut self, bucket: Bucket, amount: u128) {
         match bucket {
-            Bucket::Available => {
-                let before = self.available;
-                self.available = before + amount.cast_signed();
-                self.available - before
-            }
-            Bucket::Reserved => {
-                let before = self.reserved;
-                self.reserved = before + amount;
-                self.reserved.cast_signed() - before.cast_signed()
-            }
+            Bucket::Available => self.available += amount.cast_signed(),
+            Bucket::Reserved => self.reserved += amount,
             Bucket::Outside => unreachable!("no balance has what is outside"),
         }
+    }
+
+    /// Changes the balance; returns what it gained, read from the balance itself. Its own numbers are checked; their sum wraps, so
+    /// that the compiler leaves out what it can prove.
+    #[inline(always)]
+    fn change(&mut self, change: impl FnOnce(&mut Self)) -> i128 {
+        let sum = |it: &Self| it.available.wrapping_add(it.reserved.cast_signed());
+        let before = sum(self);
+        change(self);
+        sum(self).wrapping_sub(before)
     }
 }
 
@@ -211,11 +209,12 @@ impl Holding {
         let (from_version, to_version) = if stays && from.0 == to.0 {
             // Two buckets of one balance change at once.
             let balance = &mut self.balances[from.0.0 as usize];
-            let gained = balance.debit(from.1, amount) + balance.credit(to.1, amount);
+            self.held += balance.change(|it| {
+                it.debit(from.1, amount);
+                it.credit(to.1, amount);
+            });
             balance.version += 1;
-            let version = balance.version;
-            self.held += gained;
-            (version, version)
+            (balance.version, balance.version)
         } else {
             (self.debit(from, amount), self.credit(to, amount))
         };
@@ -225,6 +224,33 @@ impl Holding {
             amount: Units::new(amount),
             from: LedgerPlace { account_id: from.0, bucket: from.1, version: from_version },
             to: LedgerPlace { account_id: to.0, bucket: to.1, version: to_version },
+            order_id,
+            trade_id,
+        }
+    }
+
+    /// Applies a movement between the two buckets of one balance: as [`post`](Self::post) and [`close`](Self::close).
+    #[inline(always)]
+    pub(super) fn post_within(&mut self, movement: &Movement, hash: &mut StateHash) -> LedgerEntry {
+        let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
+        assert!(from.0 == to.0, "a movement within one balance");
+        let account_id = from.0;
+        let balance = &mut self.balances[account_id.0 as usize];
+        let gained = balance.change(|it| {
+            it.debit(from.1, amount);
+            it.credit(to.1, amount);
+        });
+        balance.version += 1;
+        let version = balance.version;
+        balance.rehash(self.asset.asset_id, account_id, hash);
+        self.gain(gained);
+        let place = |bucket| LedgerPlace { account_id, bucket, version };
+        LedgerEntry {
+            kind,
+            asset_id: self.asset.asset_id,
+            amount: Units::new(amount),
+            from: place(from.1),
+            to: place(to.1),
             order_id,
             trade_id,
         }
@@ -251,12 +277,11 @@ impl Holding {
         let both = self.balances.get_disjoint_mut(places);
         let [from, to] = both.expect("a trade has two accounts");
         let versions = [from.version, to.version];
-        let before = from.position() + to.position();
-        let left = from.reserved.checked_sub(amount + freed);
-        from.reserved = left.expect("an order never costs more than it reserved");
-        from.available += freed.cast_signed();
-        to.available += (amount + minted).cast_signed();
-        self.held += from.position() + to.position() - before;
+        let lost = from.change(|it| {
+            it.debit(Bucket::Reserved, amount + freed);
+            it.credit(Bucket::Available, freed);
+        });
+        let gained = to.change(|it| it.credit(Bucket::Available, amount + minted));
         let is_moved = u64::from(amount != 0);
         from.version += is_moved + u64::from(freed != 0);
         to.version += is_moved;
@@ -266,7 +291,7 @@ impl Holding {
                 balance.rehash(asset_id, account_id, hash);
             }
         }
-        self.check_conserved();
+        self.gain(gained.wrapping_add(lost));
         versions
     }
 
@@ -274,17 +299,13 @@ impl Holding {
     #[inline(always)]
     pub(crate) fn charge(&mut self, from: AccountId, to: AccountId, amount: u128) {
         let balance = &mut self.balances[from.0 as usize];
-        let before = balance.position();
-        balance.available -= amount.cast_signed();
+        self.held += balance.change(|it| it.debit(Bucket::Available, amount));
         balance.version += u64::from(amount != 0);
-        self.held += balance.position() - before;
         #[cfg(test)]
         let amount = if amount == 0 { 0 } else { amount + self.minted };
         let balance = &mut self.balances[to.0 as usize];
-        let before = balance.position();
-        balance.available += amount.cast_signed();
+        self.held += balance.change(|it| it.credit(Bucket::Available, amount));
         balance.version += u64::from(amount != 0);
-        self.held += balance.position() - before;
     }
 
     /// Ends the movements of a step for these accounts: updates the state hash, and checks that the
@@ -303,6 +324,18 @@ impl Holding {
             }
         }
         self.check_conserved();
+    }
+
+    /// Counts what a step within the asset gained in all, which is nothing unless it is wrong.
+    ///
+    /// # Panics
+    /// It is something.
+    #[inline(always)]
+    fn gain(&mut self, gained: i128) {
+        if gained != 0 {
+            self.held += gained;
+            self.check_conserved();
+        }
     }
 
     #[inline(always)]
@@ -326,7 +359,7 @@ impl Holding {
             return self.version;
         }
         let balance = &mut self.balances[account_id.0 as usize];
-        self.held += balance.debit(bucket, amount);
+        self.held += balance.change(|it| it.debit(bucket, amount));
         balance.version += 1;
         balance.version
     }
@@ -343,7 +376,7 @@ impl Holding {
         #[cfg(test)]
         let amount = amount + self.minted;
         let balance = &mut self.balances[account_id.0 as usize];
-        self.held += balance.credit(bucket, amount);
+        self.held += balance.change(|it| it.credit(bucket, amount));
         balance.version += 1;
         balance.version
     }

@@ -5,7 +5,7 @@
 //! cost, and `market_reserved` is what is left of it.
 //!
 //! Invariant: reserved is the sum of what the live orders hold. Each reservation and each release
-//! is one [`Movement`] within an account, posted by [`Money::post_within`].
+//! is one [`Movement`] within an account, posted by [`Holding::post_within`](super::balance::Holding::post_within).
 
 use core::mem;
 
@@ -76,7 +76,7 @@ impl Money {
             return None;
         }
         let movement = Movement::reserve(account_id, amount, claim.order_id);
-        OwnMovement::of(&self.post_within(asset_id, &movement, hash))
+        OwnMovement::of(&self.holding_mut(asset_id).post_within(&movement, hash))
     }
 
     /// Reserves the possible cost or delivery of an accepted order; for a buy order without a
@@ -218,7 +218,7 @@ impl Money {
         let account_id = self.account_id(claim.session_id);
         let movement = Movement::release(account_id, amount, claim.order_id);
         let asset_id = terms.reserved_asset(claim.side);
-        (amount != 0).then(|| self.post_within(asset_id, &movement, hash))
+        (amount != 0).then(|| self.holding_mut(asset_id).post_within(&movement, hash))
     }
 
     /// Releases the rounding rest of the walk when an order without a limit is filled.
@@ -290,21 +290,7 @@ impl Money {
         emit: &mut (impl Emit + ?Sized),
     ) {
         if movement.amount != 0 {
-            emit.emit(Event::Ledger(self.post_within(asset_id, movement, hash)));
+            emit.emit(Event::Ledger(self.holding_mut(asset_id).post_within(movement, hash)));
         }
-    }
-
-    /// Posts a movement within one account; returns its ledger entry.
-    #[inline(always)]
-    fn post_within(
-        &mut self,
-        asset_id: AssetId,
-        movement: &Movement,
-        hash: &mut StateHash,
-    ) -> LedgerEntry {
-        let holding = self.holding_mut(asset_id);
-        let entry = holding.post(movement);
-        holding.close([movement.from.0], hash);
-        entry
     }
 }

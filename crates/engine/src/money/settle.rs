@@ -57,43 +57,42 @@ impl TradeAmounts {
 
 /// Posts the movements of a trade, and emits them: as one where they fit a line.
 #[inline(always)]
-fn post(
-    settlement: &mut Settlement,
-    is_charged: bool,
+fn post<const IS_CHARGED: bool>(
+    settlement: Settlement,
     quote: &mut Holding,
     base: &mut Holding,
     hash: &mut StateHash,
     emit: &mut (impl Emit + ?Sized),
 ) {
-    let [buyer, seller] = settlement.accounts;
+    let Settlement { accounts: [buyer, seller], paid, freed, delivered, .. } = settlement;
     if buyer == seller || buyer == AccountId::VENUE || seller == AccountId::VENUE {
         return post_one_by_one(settlement, quote, base, hash, emit);
     }
-    let Settlement { paid, freed, delivered, .. } = *settlement;
-    let [of_buyer, of_seller] = quote.settle([buyer, seller], paid, freed, hash);
-    settlement.versions[Settlement::QUOTE] = [of_buyer, of_seller, 0];
-    let [of_seller, of_buyer] = base.settle([seller, buyer], delivered, 0, hash);
-    settlement.versions[Settlement::BASE] = [of_buyer, of_seller, 0];
-    if is_charged {
-        charge(settlement, quote, base, hash);
-    }
-    match TradeSettled::of(settlement) {
+    let [buyer_in_quote, seller_in_quote] = quote.settle([buyer, seller], paid, freed, hash);
+    let [seller_in_base, buyer_in_base] = base.settle([seller, buyer], delivered, 0, hash);
+    let [venue_in_quote, venue_in_base] = match IS_CHARGED {
+        true => charge(&settlement, quote, base, hash),
+        false => [0; 2],
+    };
+    let versions = [
+        [buyer_in_quote, seller_in_quote, venue_in_quote],
+        [buyer_in_base, seller_in_base, venue_in_base],
+    ];
+    match TradeSettled::of(&Settlement { versions, ..settlement }) {
         Some(settled) => emit.emit_at_once(Outcome::Settled(settled)),
-        None => emit_one_by_one(settlement, emit),
+        None => emit_one_by_one(Settlement { versions, ..settlement }, emit),
     }
 }
 
-/// Posts fees and rebate of a trade after payment and delivery.
+/// Posts fees and rebate of a trade after payment and delivery. Gives the venue's versions before.
 #[inline]
 fn charge(
-    settlement: &mut Settlement,
+    settlement: &Settlement,
     quote: &mut Holding,
     base: &mut Holding,
     hash: &mut StateHash,
-) {
-    let version = |holding: &Holding| holding.balance(AccountId::VENUE).version;
-    settlement.versions[Settlement::QUOTE][Settlement::VENUE] = version(quote);
-    settlement.versions[Settlement::BASE][Settlement::VENUE] = version(base);
+) -> [u64; 2] {
+    let versions = [&*quote, &*base].map(|holding| holding.balance(AccountId::VENUE).version);
     let Settlement { accounts: [buyer, seller], taker_fee, rebate, maker_fee, .. } = *settlement;
     let (to_taker, to_maker, taker, maker) = match settlement.taker_is_buy {
         true => (base, quote, buyer, seller),
@@ -105,18 +104,19 @@ fn charge(
     for holding in [to_taker, to_maker] {
         holding.close([buyer, seller, AccountId::VENUE], hash);
     }
+    versions
 }
 
 /// Emits a settlement that does not fit a line.
 #[cold]
-fn emit_one_by_one(settlement: &Settlement, emit: &mut (impl Emit + ?Sized)) {
+fn emit_one_by_one(settlement: Settlement, emit: &mut (impl Emit + ?Sized)) {
     settlement.each(&mut |event| emit.emit(event));
 }
 
 /// Posts the movements one by one: the way of a trade between an account and itself, or with the venue.
 #[cold]
 fn post_one_by_one(
-    settlement: &Settlement,
+    settlement: Settlement,
     quote: &mut Holding,
     base: &mut Holding,
     hash: &mut StateHash,
@@ -151,12 +151,15 @@ impl Money {
         hash: &mut StateHash,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        if let Some(&terms) = self.terms(met.taker.instrument_id) {
-            self.settle_paid(&terms, met, trade_id, hash, emit);
+        let Some(&terms) = self.terms(met.taker.instrument_id) else { return };
+        if self.has_fees && !terms.is_position() {
+            self.settle_paid::<true>(&terms, met, trade_id, hash, emit);
+        } else {
+            self.settle_paid::<false>(&terms, met, trade_id, hash, emit);
         }
     }
 
-    fn settle_paid(
+    fn settle_paid<const IS_CHARGED: bool>(
         &mut self,
         terms: &Terms,
         met: &Match<'_>,
@@ -170,8 +173,7 @@ impl Money {
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
         let mut amounts = TradeAmounts::without_fees(&terms.0, price, quantity);
-        let is_charged = self.has_fees && !terms.is_position();
-        if is_charged {
+        if IS_CHARGED {
             let (taker_id, maker_id) =
                 if taker_is_buy { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
             let (of_taker, of_maker) = (self.fees_of(taker_id), self.fees_of(maker_id));
@@ -179,7 +181,7 @@ impl Money {
         }
         let TradeAmounts { paid, delivered, taker_fee, rebate, maker_fee } = amounts;
         let freed = self.free(terms, buyer, price, quantity, paid);
-        let mut settlement = Settlement {
+        let settlement = Settlement {
             trade_id,
             orders: [buyer.order_id(), seller.order_id()],
             accounts: [buyer_id, seller_id],
@@ -196,7 +198,7 @@ impl Money {
         let [quote, base] = settlement.assets.map(|it| usize::from(it.0) - 1);
         let holdings = self.holdings.get_disjoint_mut([quote, base]);
         let [quote, base] = holdings.expect("terms name two assets");
-        post(&mut settlement, is_charged, quote, base, hash, emit);
+        post::<IS_CHARGED>(settlement, quote, base, hash, emit);
     }
 
     /// Takes lots from the buyer's order. Returns what it held for them beyond their cost, in
@@ -301,7 +303,7 @@ mod tests {
                 let has_rebate = random.below(2) == 0;
                 let is_charged = random.below(2) == 0;
                 let charged = |amount| if is_charged { amount } else { 0 };
-                let mut settlement = Settlement {
+                let settlement = Settlement {
                     trade_id: TradeId(5),
                     orders: [OrderId(7), OrderId(9)],
                     accounts: [AccountId(1), AccountId(2)],
@@ -317,10 +319,16 @@ mod tests {
                 };
                 let mut seen = Seen::default();
                 let (quote_mut, base_mut) = (&mut quote, &mut base);
-                if at_once {
-                    post(&mut settlement, is_charged, quote_mut, base_mut, &mut hash, &mut seen);
-                } else {
-                    post_one_by_one(&settlement, quote_mut, base_mut, &mut hash, &mut seen);
+                match (at_once, is_charged) {
+                    (false, _) => {
+                        post_one_by_one(settlement, quote_mut, base_mut, &mut hash, &mut seen);
+                    }
+                    (true, true) => {
+                        post::<true>(settlement, quote_mut, base_mut, &mut hash, &mut seen);
+                    }
+                    (true, false) => {
+                        post::<false>(settlement, quote_mut, base_mut, &mut hash, &mut seen);
+                    }
                 }
                 assert_eq!(seen.lines, usize::from(at_once));
                 let mut computed = StateHash::default();
@@ -333,6 +341,33 @@ mod tests {
             };
             assert_eq!(settled(true), settled(false));
         }
+    }
+
+    /// A movement within a balance gives the same entry, balance and hash in both ways.
+    #[test]
+    fn both_ways_move_alike_within_a_balance() {
+        let name = Text::new("ASSET").expect("five letters");
+        let asset = market::Asset { asset_id: AssetId(1), name, decimals: 0 };
+        let (account_id, order_id) = (AccountId(1), OrderId(7));
+        let [mut one, mut other] = [(); 2].map(|()| Holding::new(asset, 2));
+        let mut hashes = [StateHash::default(); 2];
+        for holding in [&mut one, &mut other] {
+            let (from, to) = ((account_id, Bucket::Outside), (account_id, Bucket::Available));
+            let (kind, amount, trade_id) = (LedgerKind::Deposit, 1_000, TradeId(0));
+            holding.post(&Movement { kind, from, to, amount, order_id, trade_id });
+        }
+        for movement in [
+            Movement::reserve(account_id, 1_000, order_id),
+            Movement::release(account_id, 400, order_id),
+            Movement::reserve(account_id, 1, order_id),
+        ] {
+            let entry = one.post(&movement);
+            one.close([account_id], &mut hashes[0]);
+            assert_eq!(other.post_within(&movement, &mut hashes[1]), entry);
+            assert_eq!((one.balances(), hashes[0]), (other.balances(), hashes[1]));
+        }
+        one.check();
+        other.check();
     }
 
     /// Two accounts, each with enough of both assets for the orders below.

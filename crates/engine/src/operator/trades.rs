@@ -24,6 +24,7 @@ pub(crate) struct Trades {
 
 /// A trade in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct Kept {
     trade_id: TradeId,
     maker: OrderKey,
@@ -39,7 +40,12 @@ struct Kept {
     hash: u64,
 }
 
-const _: () = assert!(size_of::<Kept>() == 64, "a trade is one cache line");
+market::assert_layout! {
+    Kept, 64 {
+        trade_id: 0, maker: 8, taker: 16, maker_order_id: 24, taker_order_id: 32, price: 40, quantity: 44,
+        instrument_id: 50, taker_is_buy: 52, is_busted: 53, hash: 56,
+    }
+}
 
 impl Trades {
     /// No trades; memory is requested at once, and used as trades come.
