@@ -10,8 +10,8 @@
 use alloc::vec::Vec;
 
 use market::{
-    AccountId, Asset, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OrderId, TradeId,
-    Units,
+    AccountId, Asset, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OrderId, Settlement,
+    TradeId, Units,
 };
 
 use super::hash;
@@ -56,6 +56,21 @@ impl Balance {
         let after = hash::balance(asset_id, account_id, self.available, self.version);
         hash.change(self.hash, after);
         self.hash = after;
+    }
+
+    /// Counts movements, and updates its element of the state hash; a balance without any has none.
+    #[inline(always)]
+    fn advance(
+        &mut self,
+        movements: u64,
+        asset_id: AssetId,
+        account_id: AccountId,
+        hash: &mut StateHash,
+    ) {
+        self.version += movements;
+        if self.version != 0 {
+            self.rehash(asset_id, account_id, hash);
+        }
     }
 
     /// Takes an amount out of a bucket.
@@ -240,9 +255,8 @@ impl Holding {
             it.debit(from.1, amount);
             it.credit(to.1, amount);
         });
-        balance.version += 1;
+        balance.advance(1, self.asset.asset_id, account_id, hash);
         let version = balance.version;
-        balance.rehash(self.asset.asset_id, account_id, hash);
         self.gain(gained);
         let place = |bucket| LedgerPlace { account_id, bucket, version };
         LedgerEntry {
@@ -256,56 +270,60 @@ impl Holding {
         }
     }
 
-    /// Pays or delivers out of what an order reserved, and makes `freed` of it available again: as [`post`](Self::post) twice
-    /// and [`close`](Self::close). Gives the versions before.
+    /// Applies the movements of a trade in this asset: as [`post`](Self::post) of each and [`close`](Self::close). The giver's
+    /// order pays an amount, and what it reserved beyond it is freed; the receiver pays a fee to the venue, and the giver gets
+    /// a rebate from it. Gives the versions of giver, receiver and venue before; without charges the venue's is 0.
     ///
     /// # Panics
-    /// It is one account, an account is unknown, or the order reserved less.
+    /// Two of the accounts are the same, one is unknown, or the order reserved less.
     #[inline(always)]
-    pub(crate) fn settle(
+    pub(crate) fn settle<const IS_CHARGED: bool>(
         &mut self,
-        [from_id, to_id]: [AccountId; 2],
-        amount: u128,
-        freed: u128,
+        [giver_id, receiver_id]: [AccountId; 2],
+        [amount, freed]: [u128; 2],
+        [fee, rebate]: [u128; 2],
         hash: &mut StateHash,
-    ) -> [u64; 2] {
+    ) -> [u64; 3] {
         #[cfg(test)]
         let minted = if amount == 0 { 0 } else { self.minted };
         #[cfg(not(test))]
         let minted = 0;
-        let places = [from_id, to_id].map(|it| it.0 as usize);
-        let both = self.balances.get_disjoint_mut(places);
-        let [from, to] = both.expect("a trade has two accounts");
-        let versions = [from.version, to.version];
-        let lost = from.change(|it| {
-            it.debit(Bucket::Reserved, amount + freed);
-            it.credit(Bucket::Available, freed);
-        });
-        let gained = to.change(|it| it.credit(Bucket::Available, amount + minted));
-        let is_moved = u64::from(amount != 0);
-        from.version += is_moved + u64::from(freed != 0);
-        to.version += is_moved;
         let asset_id = self.asset.asset_id;
-        for (balance, account_id) in [(from, from_id), (to, to_id)] {
-            if balance.version != 0 {
-                balance.rehash(asset_id, account_id, hash);
-            }
+        let [of_giver, of_receiver] = [giver_id, receiver_id].map(|it| it.0 as usize);
+        let accounts = "a trade has two accounts, and neither is the venue's";
+        let (giver, receiver, venue) = if IS_CHARGED {
+            let of_venue = AccountId::VENUE.0 as usize;
+            let all = self.balances.get_disjoint_mut([of_giver, of_receiver, of_venue]);
+            let [giver, receiver, venue] = all.expect(accounts);
+            (giver, receiver, Some(venue))
+        } else {
+            let both = self.balances.get_disjoint_mut([of_giver, of_receiver]);
+            let [giver, receiver] = both.expect(accounts);
+            (giver, receiver, None)
+        };
+        let [is_paid, is_freed, has_fee, has_rebate] =
+            [amount, freed, fee, rebate].map(|it| u64::from(it != 0));
+        let mut versions = [giver.version, receiver.version, 0];
+        let mut gained = giver.change(|it| {
+            it.debit(Bucket::Reserved, amount + freed);
+            it.credit(Bucket::Available, freed + rebate);
+        });
+        giver.advance(is_paid + is_freed + has_rebate, asset_id, giver_id, hash);
+        gained = gained.wrapping_add(receiver.change(|it| {
+            it.credit(Bucket::Available, amount + minted);
+            it.debit(Bucket::Available, fee);
+        }));
+        receiver.advance(is_paid + has_fee, asset_id, receiver_id, hash);
+        if let Some(venue) = venue {
+            versions[Settlement::VENUE] = venue.version;
+            gained = gained.wrapping_add(venue.change(|it| {
+                it.credit(Bucket::Available, fee);
+                it.debit(Bucket::Available, rebate);
+            }));
+            venue.advance(has_fee + has_rebate, asset_id, AccountId::VENUE, hash);
         }
-        self.gain(gained.wrapping_add(lost));
+        self.gain(gained);
         versions
-    }
-
-    /// Pays out of what is available: as [`post`](Self::post).
-    #[inline(always)]
-    pub(crate) fn charge(&mut self, from: AccountId, to: AccountId, amount: u128) {
-        let balance = &mut self.balances[from.0 as usize];
-        self.held += balance.change(|it| it.debit(Bucket::Available, amount));
-        balance.version += u64::from(amount != 0);
-        #[cfg(test)]
-        let amount = if amount == 0 { 0 } else { amount + self.minted };
-        let balance = &mut self.balances[to.0 as usize];
-        self.held += balance.change(|it| it.credit(Bucket::Available, amount));
-        balance.version += u64::from(amount != 0);
     }
 
     /// Ends the movements of a step for these accounts: updates the state hash, and checks that the
@@ -317,11 +335,8 @@ impl Holding {
     pub(crate) fn close<const N: usize>(&mut self, touched: [AccountId; N], hash: &mut StateHash) {
         let asset_id = self.asset.asset_id;
         for account_id in touched {
-            let balance = &mut self.balances[account_id.0 as usize];
             // A movement of 0 leaves one end untouched.
-            if balance.version != 0 {
-                balance.rehash(asset_id, account_id, hash);
-            }
+            self.balances[account_id.0 as usize].advance(0, asset_id, account_id, hash);
         }
         self.check_conserved();
     }

@@ -68,12 +68,17 @@ fn post<const IS_CHARGED: bool>(
     if buyer == seller || buyer == AccountId::VENUE || seller == AccountId::VENUE {
         return post_one_by_one(settlement, quote, base, hash, emit);
     }
-    let [buyer_in_quote, seller_in_quote] = quote.settle([buyer, seller], paid, freed, hash);
-    let [seller_in_base, buyer_in_base] = base.settle([seller, buyer], delivered, 0, hash);
-    let [venue_in_quote, venue_in_base] = match IS_CHARGED {
-        true => charge(&settlement, quote, base, hash),
-        false => [0; 2],
+    // Each party pays its fee out of what it receives; the rebate of the maker is in what it gives.
+    let Settlement { taker_is_buy, taker_fee, rebate, maker_fee, .. } = settlement;
+    let [in_quote, in_base] = match (IS_CHARGED, taker_is_buy) {
+        (false, _) => [[0; 2]; 2],
+        (true, true) => [[maker_fee, 0], [taker_fee, rebate]],
+        (true, false) => [[taker_fee, rebate], [maker_fee, 0]],
     };
+    let [buyer_in_quote, seller_in_quote, venue_in_quote] =
+        quote.settle::<IS_CHARGED>([buyer, seller], [paid, freed], in_quote, hash);
+    let [seller_in_base, buyer_in_base, venue_in_base] =
+        base.settle::<IS_CHARGED>([seller, buyer], [delivered, 0], in_base, hash);
     let versions = [
         [buyer_in_quote, seller_in_quote, venue_in_quote],
         [buyer_in_base, seller_in_base, venue_in_base],
@@ -82,29 +87,6 @@ fn post<const IS_CHARGED: bool>(
         Some(settled) => emit.emit_at_once(Outcome::Settled(settled)),
         None => emit_one_by_one(Settlement { versions, ..settlement }, emit),
     }
-}
-
-/// Posts fees and rebate of a trade after payment and delivery. Gives the venue's versions before.
-#[inline]
-fn charge(
-    settlement: &Settlement,
-    quote: &mut Holding,
-    base: &mut Holding,
-    hash: &mut StateHash,
-) -> [u64; 2] {
-    let versions = [&*quote, &*base].map(|holding| holding.balance(AccountId::VENUE).version);
-    let Settlement { accounts: [buyer, seller], taker_fee, rebate, maker_fee, .. } = *settlement;
-    let (to_taker, to_maker, taker, maker) = match settlement.taker_is_buy {
-        true => (base, quote, buyer, seller),
-        false => (quote, base, seller, buyer),
-    };
-    to_taker.charge(taker, AccountId::VENUE, taker_fee);
-    to_taker.charge(AccountId::VENUE, maker, rebate);
-    to_maker.charge(maker, AccountId::VENUE, maker_fee);
-    for holding in [to_taker, to_maker] {
-        holding.close([buyer, seller, AccountId::VENUE], hash);
-    }
-    versions
 }
 
 /// Emits a settlement that does not fit a line.
