@@ -99,11 +99,20 @@ impl Balance {
     /// Changes the balance; returns what it gained, read from the balance itself. Its own numbers are checked; their sum wraps, so
     /// that the compiler leaves out what it can prove.
     #[inline(always)]
-    fn change(&mut self, change: impl FnOnce(&mut Self)) -> i128 {
+    fn change(&mut self, by: impl FnOnce(&mut Self)) -> i128 {
         let sum = |it: &Self| it.available.wrapping_add(it.reserved.cast_signed());
         let before = sum(self);
-        change(self);
+        by(self);
         sum(self).wrapping_sub(before)
+    }
+
+    /// Moves an amount from one bucket to another; returns what the balance gained.
+    #[inline(always)]
+    fn shift(&mut self, from: Bucket, to: Bucket, amount: u128) -> i128 {
+        self.change(|it| {
+            it.debit(from, amount);
+            it.credit(to, amount);
+        })
     }
 }
 
@@ -119,7 +128,7 @@ pub(crate) struct Holding {
     version: u64,
     /// The sum of all balances, in units, counted from the gains and losses of each.
     held: i128,
-    /// A planted fault: each credit adds this many units too much.
+    /// A planted fault: whatever an account receives from another, or from outside, is this many units more.
     #[cfg(test)]
     pub(crate) minted: u128,
 }
@@ -137,6 +146,22 @@ pub(crate) struct Movement {
 }
 
 impl Movement {
+    /// The ledger entry of it, with the versions of both ends after it.
+    #[inline(always)]
+    fn entry(&self, asset_id: AssetId, versions: [u64; 2]) -> LedgerEntry {
+        let Self { kind, from, to, amount, order_id, trade_id } = *self;
+        let place = |(account_id, bucket), version| LedgerPlace { account_id, bucket, version };
+        LedgerEntry {
+            kind,
+            asset_id,
+            amount: Units::new(amount),
+            from: place(from, versions[0]),
+            to: place(to, versions[1]),
+            order_id,
+            trade_id,
+        }
+    }
+
     /// Reserves an amount for an order.
     #[inline(always)]
     pub(super) fn reserve(account_id: AccountId, amount: u128, order_id: OrderId) -> Self {
@@ -219,55 +244,32 @@ impl Holding {
     /// must end the step.
     #[inline(always)]
     pub(crate) fn post(&mut self, movement: &Movement) -> LedgerEntry {
-        let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
+        let Movement { from, to, amount, .. } = *movement;
         let stays = from.1 != Bucket::Outside && to.1 != Bucket::Outside;
         let (from_version, to_version) = if stays && from.0 == to.0 {
             // Two buckets of one balance change at once.
             let balance = &mut self.balances[from.0.0 as usize];
-            self.held += balance.change(|it| {
-                it.debit(from.1, amount);
-                it.credit(to.1, amount);
-            });
+            self.held += balance.shift(from.1, to.1, amount);
             balance.version += 1;
             (balance.version, balance.version)
         } else {
             (self.debit(from, amount), self.credit(to, amount))
         };
-        LedgerEntry {
-            kind,
-            asset_id: self.asset.asset_id,
-            amount: Units::new(amount),
-            from: LedgerPlace { account_id: from.0, bucket: from.1, version: from_version },
-            to: LedgerPlace { account_id: to.0, bucket: to.1, version: to_version },
-            order_id,
-            trade_id,
-        }
+        movement.entry(self.asset.asset_id, [from_version, to_version])
     }
 
     /// Applies a movement between the two buckets of one balance: as [`post`](Self::post) and [`close`](Self::close).
     #[inline(always)]
     pub(super) fn post_within(&mut self, movement: &Movement, hash: &mut StateHash) -> LedgerEntry {
-        let Movement { kind, from, to, amount, order_id, trade_id } = *movement;
+        let Movement { from, to, amount, .. } = *movement;
         assert!(from.0 == to.0, "a movement within one balance");
         let account_id = from.0;
         let balance = &mut self.balances[account_id.0 as usize];
-        let gained = balance.change(|it| {
-            it.debit(from.1, amount);
-            it.credit(to.1, amount);
-        });
+        let gained = balance.shift(from.1, to.1, amount);
         balance.advance(1, self.asset.asset_id, account_id, hash);
         let version = balance.version;
         self.gain(gained);
-        let place = |bucket| LedgerPlace { account_id, bucket, version };
-        LedgerEntry {
-            kind,
-            asset_id: self.asset.asset_id,
-            amount: Units::new(amount),
-            from: place(from.1),
-            to: place(to.1),
-            order_id,
-            trade_id,
-        }
+        movement.entry(self.asset.asset_id, [version; 2])
     }
 
     /// Applies the movements of a trade in this asset: as [`post`](Self::post) of each and [`close`](Self::close). The giver's
@@ -284,10 +286,8 @@ impl Holding {
         [fee, rebate]: [u128; 2],
         hash: &mut StateHash,
     ) -> [u64; 3] {
-        #[cfg(test)]
-        let minted = if amount == 0 { 0 } else { self.minted };
-        #[cfg(not(test))]
-        let minted = 0;
+        let [amount_got, fee_got, rebate_got] =
+            [amount, fee, rebate].map(|amount| self.received(amount));
         let asset_id = self.asset.asset_id;
         let [of_giver, of_receiver] = [giver_id, receiver_id].map(|it| it.0 as usize);
         let accounts = "a trade has two accounts, and neither is the venue's";
@@ -306,18 +306,18 @@ impl Holding {
         let mut versions = [giver.version, receiver.version, 0];
         let mut gained = giver.change(|it| {
             it.debit(Bucket::Reserved, amount + freed);
-            it.credit(Bucket::Available, freed + rebate);
+            it.credit(Bucket::Available, freed + rebate_got);
         });
         giver.advance(is_paid + is_freed + has_rebate, asset_id, giver_id, hash);
         gained = gained.wrapping_add(receiver.change(|it| {
-            it.credit(Bucket::Available, amount + minted);
+            it.credit(Bucket::Available, amount_got);
             it.debit(Bucket::Available, fee);
         }));
         receiver.advance(is_paid + has_fee, asset_id, receiver_id, hash);
         if let Some(venue) = venue {
             versions[Settlement::VENUE] = venue.version;
             gained = gained.wrapping_add(venue.change(|it| {
-                it.credit(Bucket::Available, fee);
+                it.credit(Bucket::Available, fee_got);
                 it.debit(Bucket::Available, rebate);
             }));
             venue.advance(has_fee + has_rebate, asset_id, AccountId::VENUE, hash);
@@ -341,16 +341,22 @@ impl Holding {
         self.check_conserved();
     }
 
-    /// Counts what a step within the asset gained in all, which is nothing unless it is wrong.
+    /// Counts what the balances of a step gained in all, and checks that the asset is conserved.
     ///
     /// # Panics
-    /// It is something.
+    /// The sum of the balances differs from what was issued.
     #[inline(always)]
     fn gain(&mut self, gained: i128) {
-        if gained != 0 {
-            self.held += gained;
-            self.check_conserved();
-        }
+        self.held += gained;
+        self.check_conserved();
+    }
+
+    /// What an account receives of an amount: all of it, unless a test planted a fault.
+    #[inline(always)]
+    fn received(&self, amount: u128) -> u128 {
+        #[cfg(test)]
+        let amount = if amount == 0 { 0 } else { amount + self.minted };
+        amount
     }
 
     #[inline(always)]
@@ -388,8 +394,7 @@ impl Holding {
             self.version += 1;
             return self.version;
         }
-        #[cfg(test)]
-        let amount = amount + self.minted;
+        let amount = self.received(amount);
         let balance = &mut self.balances[account_id.0 as usize];
         self.held += balance.change(|it| it.credit(bucket, amount));
         balance.version += 1;
@@ -457,4 +462,54 @@ fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
         return 0;
     }
     hash::balance(asset_id, account_id, balance.available, balance.version)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Each step compares what accounts hold with what was issued, also a step that changes neither.
+
+    use market::Text;
+
+    use super::*;
+
+    /// An account with 1,000 units, 500 of them reserved, and a count of what all hold that is one unit too high.
+    fn miscounted() -> Holding {
+        let name = Text::new("ASSET").expect("five letters");
+        let mut holding = Holding::new(Asset { asset_id: AssetId(1), name, decimals: 0 }, 3);
+        let (outside, available) =
+            ((AccountId(1), Bucket::Outside), (AccountId(1), Bucket::Available));
+        holding.post(&Movement {
+            kind: LedgerKind::Deposit,
+            from: outside,
+            to: available,
+            amount: 1_000,
+            order_id: NO_ORDER,
+            trade_id: NO_TRADE,
+        });
+        let reserve = Movement::reserve(AccountId(1), 500, NO_ORDER);
+        holding.post_within(&reserve, &mut StateHash::default());
+        holding.held += 1;
+        holding
+    }
+
+    #[test]
+    #[should_panic = "accounts hold 1001, 1000 were issued"]
+    fn a_reservation_compares() {
+        let reserve = Movement::reserve(AccountId(1), 1, NO_ORDER);
+        miscounted().post_within(&reserve, &mut StateHash::default());
+    }
+
+    #[test]
+    #[should_panic = "accounts hold 1001, 1000 were issued"]
+    fn a_payment_compares() {
+        let accounts = [1, 2].map(AccountId);
+        miscounted().settle::<false>(accounts, [10, 0], [0; 2], &mut StateHash::default());
+    }
+
+    #[test]
+    #[should_panic = "accounts hold 1001, 1000 were issued"]
+    fn a_payment_with_a_fee_compares() {
+        let accounts = [1, 2].map(AccountId);
+        miscounted().settle::<true>(accounts, [10, 0], [1, 0], &mut StateHash::default());
+    }
 }
