@@ -42,7 +42,7 @@ impl SelfMatchPrevention {
 }
 
 /// Conditions of an order on the book, beyond its terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Conditions {
     /// Self-match prevention.
     pub self_match_prevention: SelfMatchPrevention,

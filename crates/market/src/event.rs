@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// An event with the input that caused it: what the output ring carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Output {
     /// Sequence of the input that caused the event.
     pub cause: Sequence,
@@ -30,7 +30,7 @@ const _: () = assert!(size_of::<Output>() <= 128, "an output fits two cache line
 /// `Replaced` (owner, and feed where it knew the order).
 ///
 /// The kind is the first byte, so that a reader that skips an event loads the front of it only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[repr(u8)]
 pub enum Event {
     /// The next part of the trading day began.
@@ -99,7 +99,7 @@ code_enum! {
 }
 
 /// See [`Event::SessionAdded`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct SessionAdded {
     /// Number of the session, from 1.
     pub session_id: SessionId,
@@ -113,7 +113,7 @@ pub struct SessionAdded {
 }
 
 /// Lots of a resting order that the feed shows, before and after a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Shown {
     /// Shown before; 0 if the order is not on the feed.
     pub before: Quantity,
@@ -139,7 +139,7 @@ impl Shown {
 }
 
 /// See [`Event::Accepted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Accepted {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -168,7 +168,7 @@ pub struct Accepted {
 }
 
 /// See [`Event::Rejected`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Rejected {
     /// The number that was used up.
     pub key: OrderKey,
@@ -183,7 +183,7 @@ pub struct Rejected {
 /// See [`Event::Replaced`].
 ///
 /// It is aligned to 4 bytes only, so that an [`Output`] keeps its two cache lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[repr(Rust, packed(4))]
 pub struct Replaced {
     /// The owner's name for the replacement.
@@ -240,7 +240,7 @@ impl Replaced {
 }
 
 /// See [`Event::Booked`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Booked {
     /// The order.
     pub order_id: OrderId,
@@ -259,7 +259,7 @@ pub struct Booked {
 }
 
 /// A trade as one of its two orders sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Fill {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -270,7 +270,7 @@ pub struct Fill {
 }
 
 /// See [`Event::Traded`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Traded {
     /// Number of the trade.
     pub trade_id: TradeId,
@@ -294,7 +294,7 @@ pub struct Traded {
 }
 
 /// A trade in an auction, at the auction's price.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct AuctionTrade {
     /// The auction.
     pub phase: Phase,
@@ -304,7 +304,7 @@ pub struct AuctionTrade {
 
 /// See [`Event::SelfMatchPrevented`]. Where both orders lose lots there are two events, the resting
 /// order's first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct SelfMatchPrevented {
     /// The owner's name for the order that loses lots.
     pub key: OrderKey,
@@ -357,7 +357,7 @@ code_enum! {
 }
 
 /// See [`Event::Canceled`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Canceled {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -381,7 +381,7 @@ pub struct Canceled {
 }
 
 /// See [`Event::Modified`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Modified {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -400,7 +400,7 @@ pub struct Modified {
 }
 
 /// See [`Event::Triggered`]. Its trades, or its `Booked`, follow as for a new order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Triggered {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -418,7 +418,7 @@ pub struct Triggered {
 
 /// See [`Event::Released`]. An order with a trigger now waits for that; any other enters the book,
 /// and its trades or its `Booked` follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Released {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -449,7 +449,7 @@ code_enum! {
 /// See [`Event::Restated`]. A refreshed order is now behind all others at its price. A repriced or
 /// ready order is outside the book; its trades or its `Booked` follow as for a new order, unless it
 /// has no price and waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Restated {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -476,7 +476,7 @@ pub struct Restated {
 }
 
 /// See [`Event::MassCanceled`]; echoes the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct MassCanceled {
     /// Number of the request.
     pub key: OrderKey,
@@ -491,7 +491,7 @@ pub struct MassCanceled {
 }
 
 /// See [`Event::EntrySwitched`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct EntrySwitched {
     /// Number of the request.
     pub key: OrderKey,
@@ -502,7 +502,7 @@ pub struct EntrySwitched {
 }
 
 /// See [`Event::CancelHeld`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct CancelHeld {
     /// The order.
     pub key: OrderKey,
@@ -511,7 +511,7 @@ pub struct CancelHeld {
 }
 
 /// See [`Event::AccountQueried`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct AccountQueried {
     /// The session that asked.
     pub session_id: SessionId,

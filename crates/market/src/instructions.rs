@@ -65,7 +65,7 @@ impl Ticks {
 }
 
 /// All-or-none and price sliding of an order, in one byte.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Handling {
     bits: u8,
 }
@@ -135,7 +135,7 @@ impl Encoded for Handling {
 /// Terms of an order beyond its limit. Most orders have none: [`Instructions::NONE`].
 ///
 /// Fields that the pricing does not use are 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instructions {
     /// The source of its price and of the moment at which it enters the book.
     pub pricing: Pricing,

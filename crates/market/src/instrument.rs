@@ -3,7 +3,7 @@
 use crate::{InstrumentId, Price, Quantity, Symbol};
 
 /// An instrument. Prices are in ticks, quantities in lots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Instrument {
     /// Its number, from 1.
     pub instrument_id: InstrumentId,

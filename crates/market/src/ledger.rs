@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// An event about money other than a movement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum MoneyEvent {
     /// An asset was added.
     AssetAdded(Asset),
@@ -29,7 +29,7 @@ pub enum MoneyEvent {
 }
 
 /// An asset that accounts own. Amounts are in its smallest units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Asset {
     /// Its number, from 1.
     pub asset_id: AssetId,
@@ -40,7 +40,7 @@ pub struct Asset {
 }
 
 /// See [`MoneyEvent::AccountAdded`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct AccountAdded {
     /// Its number, from 1.
     pub account_id: AccountId,
@@ -49,7 +49,7 @@ pub struct AccountAdded {
 }
 
 /// See [`MoneyEvent::SessionAssigned`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct SessionAssigned {
     /// The session.
     pub session_id: SessionId,
@@ -58,7 +58,7 @@ pub struct SessionAssigned {
 }
 
 /// See [`MoneyEvent::TermsSet`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct TermsSet {
     /// The instrument.
     pub instrument_id: InstrumentId,
@@ -99,7 +99,7 @@ code_enum! {
 }
 
 /// See [`MoneyEvent::Declined`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Declined {
     /// The first check that failed.
     pub reason: DeclineReason,
@@ -124,7 +124,7 @@ code_enum! {
 }
 
 /// One end of a movement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct LedgerPlace {
     /// The account.
     pub account_id: AccountId,
@@ -163,7 +163,7 @@ code_enum! {
 
 /// One movement of one asset, by double entry: it names both ends. Its cause is that of the
 /// [`Output`](crate::Output). The movements alone give all balances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct LedgerEntry {
     /// The kind of movement.
     pub kind: LedgerKind,

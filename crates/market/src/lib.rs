@@ -32,6 +32,8 @@ mod operator;
 mod reject;
 mod event;
 mod outcome;
+pub mod mix;
+mod digest;
 mod input;
 mod note;
 pub mod bytes;
@@ -46,6 +48,7 @@ pub use command::{
 };
 pub use conditions::{ConditionChanges, Conditions, SelfMatchPrevention};
 pub use decimal::{DecimalError, DecimalFault, DecimalText, parse_decimal};
+pub use digest::EventDigest;
 pub use event::{
     Accepted, AccountQueried, AuctionTrade, Booked, CancelHeld, CancelReason, Canceled,
     EntrySwitched, Event, Fill, MassCanceled, Modified, Output, Rejected, Released, Replaced,

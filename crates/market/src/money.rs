@@ -133,7 +133,7 @@ pub struct SetTerms {
 ///
 /// The cost of a quantity at a price is ticks × lots × numerator ÷ denominator units of the quote
 /// asset, rounded down. With a denominator of 1 there is no rounding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct MoneyTerms {
     /// The class.
     pub class: MoneyClass,
@@ -196,7 +196,7 @@ impl MoneyTerms {
 }
 
 /// See [`MoneyCommand::SetFees`]. Fees are in parts per million of what the party receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct SetFees {
     /// The tier, 0 to 15.
     pub tier: u8,
@@ -239,7 +239,7 @@ impl AccountSetting {
 }
 
 /// See [`MoneyCommand::SetAccount`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct SetAccount {
     /// The account.
     pub account_id: AccountId,
@@ -252,7 +252,7 @@ pub struct SetAccount {
 }
 
 /// See [`MoneyCommand::StopAccount`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct StopAccount {
     /// The account.
     pub account_id: AccountId,

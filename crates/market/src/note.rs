@@ -14,7 +14,7 @@ use crate::{
 ///
 /// A note has a place in the log like any command, so the replies that are made of it are a function of
 /// the log.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Note {
     /// The session that it belongs to.
     pub session_id: SessionId,

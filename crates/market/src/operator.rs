@@ -31,7 +31,7 @@ pub enum OperatorAction {
 }
 
 /// The result of an operator's command. The events of its effect come before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct OperatorResult {
     /// The operator.
     pub operator: OperatorName,
@@ -46,7 +46,7 @@ pub struct OperatorResult {
 }
 
 /// Whether a command was carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum OperatorOutcome {
     /// The command was carried out, with this effect.
     Done(OperatorEffect),
@@ -56,7 +56,7 @@ pub enum OperatorOutcome {
 
 /// Counts of what a command changed. Indirect effects, such as a partner canceled with its linked
 /// order, are not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct OperatorEffect {
     /// Orders canceled in full.
     pub orders_canceled: u32,
@@ -71,7 +71,7 @@ pub struct OperatorEffect {
 }
 
 /// Why a command of an operator was declined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum OperatorDecline {
     /// A command about instruments, orders, trades or sessions.
     Venue(VenueDeclineReason),

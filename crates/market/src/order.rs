@@ -187,7 +187,7 @@ code_enum! {
 }
 
 /// Attributes of an order: the book ignores them, and replies echo them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct OrderAttributes {
     /// The participant's client order id.
     pub client_order_id: ClientOrderId,

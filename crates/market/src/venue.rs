@@ -62,7 +62,7 @@ pub struct ConfigureInstrument {
 }
 
 /// A property of an instrument and its new value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum InstrumentChange {
     /// The price increment, in ticks; changes only while no order rests.
     PriceIncrement(Price),
@@ -116,7 +116,7 @@ pub struct RemoveInstrument {
 }
 
 /// The orders that a command applies to: those that match every given field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Scope {
     /// The session; 0 is any.
     pub session_id: SessionId,
@@ -145,7 +145,7 @@ impl Scope {
 }
 
 /// See [`VenueCommand::SetLiveOrdersMax`]. Orders that are already live stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct LiveOrdersMax {
     /// The session.
     pub session_id: SessionId,
@@ -154,7 +154,7 @@ pub struct LiveOrdersMax {
 }
 
 /// See [`VenueCommand::BlockEntry`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct BlockEntry {
     /// The scope of orders.
     pub scope: Scope,
@@ -199,7 +199,7 @@ pub struct CorrectTrade {
 }
 
 /// An event of the venue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum VenueEvent {
     /// An instrument changed its phase.
     PhaseChanged(PhaseChanged),
@@ -242,7 +242,7 @@ code_enum! {
 }
 
 /// See [`VenueEvent::PhaseChanged`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct PhaseChanged {
     /// The instrument.
     pub instrument_id: InstrumentId,
@@ -257,7 +257,7 @@ pub struct PhaseChanged {
 }
 
 /// See [`VenueEvent::Indicated`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Indication {
     /// The auction price, in ticks; [`Price::ZERO`] if nothing would trade.
     pub price: Price,
@@ -270,7 +270,7 @@ pub struct Indication {
 }
 
 /// See [`VenueEvent::Indicated`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Indicated {
     /// The instrument.
     pub instrument_id: InstrumentId,
@@ -283,7 +283,7 @@ pub struct Indicated {
 }
 
 /// See [`VenueEvent::CollarSet`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct CollarSet {
     /// The instrument.
     pub instrument_id: InstrumentId,
@@ -298,7 +298,7 @@ pub struct CollarSet {
 }
 
 /// See [`VenueEvent::Uncrossed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Uncrossed {
     /// The instrument.
     pub instrument_id: InstrumentId,
@@ -313,7 +313,7 @@ pub struct Uncrossed {
 }
 
 /// See [`VenueEvent::InstrumentChanged`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct InstrumentChanged {
     /// The instrument.
     pub instrument_id: InstrumentId,
@@ -322,7 +322,7 @@ pub struct InstrumentChanged {
 }
 
 /// An order's part in a past trade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Party {
     /// The owner's name for the order.
     pub key: OrderKey,
@@ -331,7 +331,7 @@ pub struct Party {
 }
 
 /// A past trade.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct PastTrade {
     /// Its number.
     pub trade_id: TradeId,
@@ -350,7 +350,7 @@ pub struct PastTrade {
 }
 
 /// See [`VenueEvent::TradeBusted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct TradeBusted {
     /// The trade before it was undone.
     pub trade: PastTrade,
@@ -359,7 +359,7 @@ pub struct TradeBusted {
 }
 
 /// See [`VenueEvent::TradeCorrected`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct TradeCorrected {
     /// The number of the trade that was undone.
     pub busted: TradeId,
@@ -398,7 +398,7 @@ code_enum! {
 }
 
 /// See [`VenueEvent::Declined`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct VenueDecline {
     /// The reason.
     pub reason: VenueDeclineReason,

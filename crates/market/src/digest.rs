@@ -1,0 +1,424 @@
+//! The event digest: one number for all output lines of a run so far. Equal digests after the same
+//! input mean that the runs had the same events, up to here.
+//!
+//! Invariants: each line counts, with all its fields, its input and its place. A line is hashed by
+//! itself and then joins the chain by one multiplication, so that the processor works on several lines
+//! at a time. The digest is of lines, and not of single events: an outcome of several events and
+//! those events one by one have different digests.
+
+use core::hash::{Hash, Hasher};
+
+use crate::{
+    Event, Outcome, Sequence, Timestamp,
+    mix::{fold, fold_pair},
+};
+
+/// A chain over all output lines, in order. The same inputs give the same digest; so two runs compare
+/// what they did, in O(1), at any input.
+///
+/// It says nothing of a state that was reached by other inputs: the state hash does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventDigest(u64);
+
+// The kinds of lines. Each is the start of its line.
+const EVENT: u64 = 1;
+const ENTERED: u64 = 2;
+const WITHDRAWN: u64 = 3;
+const SETTLED: u64 = 4;
+
+/// The distance between the places of two pairs of a line: odd and otherwise random.
+const PLACE: u64 = 0xA24B_AED4_963E_E407;
+
+impl EventDigest {
+    /// The digest that [`word`](Self::word) gave.
+    #[must_use]
+    pub const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// The digest as a number, for records and for comparison.
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Adds the next line: an outcome of the input `cause`, whose time is `timestamp`.
+    #[inline]
+    pub fn add(&mut self, cause: Sequence, timestamp: Timestamp, outcome: &Outcome) {
+        let first = [cause.0, timestamp.0];
+        let line = match outcome {
+            Outcome::Entered(entered) => line(ENTERED, first, entered.pairs()),
+            Outcome::Withdrawn(withdrawn) => line(WITHDRAWN, first, withdrawn.pairs()),
+            Outcome::Settled(settled) => line(SETTLED, first, settled.pairs()),
+            Outcome::Event(event) => event_line(first, event),
+        };
+        self.0 = fold_pair(self.0, line);
+    }
+}
+
+/// The hash of a line of a known kind. No pair waits for another.
+#[inline]
+fn line<const N: usize>(kind: u64, first: [u64; 2], pairs: [[u64; 2]; N]) -> u64 {
+    let [one, other] = first;
+    let mut line = kind.wrapping_add(fold_pair(one, other));
+    let mut place = 0_u64;
+    for [one, other] in pairs {
+        place = place.wrapping_add(PLACE);
+        line = line.wrapping_add(fold_pair(one ^ place, other));
+    }
+    line
+}
+
+/// The hash of a line with any one event.
+fn event_line([one, other]: [u64; 2], event: &Event) -> u64 {
+    let mut line = LineHasher(EVENT.wrapping_add(fold_pair(one, other)));
+    event.hash(&mut line);
+    line.finish()
+}
+
+/// Takes the fields of an event, a word each.
+///
+/// All that `derive(Hash)` calls is here, so that no value depends on the machine's byte order or word size.
+struct LineHasher(u64);
+
+impl LineHasher {
+    #[inline]
+    fn take(&mut self, word: u64) {
+        self.0 = fold(self.0 ^ word);
+    }
+}
+
+impl Hasher for LineHasher {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.take(u64::from_le_bytes(word));
+        }
+    }
+
+    #[inline]
+    fn write_u8(&mut self, value: u8) {
+        self.take(value.into());
+    }
+
+    #[inline]
+    fn write_u16(&mut self, value: u16) {
+        self.take(value.into());
+    }
+
+    #[inline]
+    fn write_u32(&mut self, value: u32) {
+        self.take(value.into());
+    }
+
+    #[inline]
+    fn write_u64(&mut self, value: u64) {
+        self.take(value);
+    }
+
+    #[inline]
+    fn write_u128(&mut self, value: u128) {
+        self.take(value as u64);
+        self.take((value >> 64) as u64);
+    }
+
+    #[inline]
+    fn write_usize(&mut self, value: usize) {
+        self.take(value as u64);
+    }
+
+    #[inline]
+    fn write_i8(&mut self, value: i8) {
+        self.take(i64::from(value).cast_unsigned());
+    }
+
+    #[inline]
+    fn write_i16(&mut self, value: i16) {
+        self.take(i64::from(value).cast_unsigned());
+    }
+
+    #[inline]
+    fn write_i32(&mut self, value: i32) {
+        self.take(i64::from(value).cast_unsigned());
+    }
+
+    #[inline]
+    fn write_i64(&mut self, value: i64) {
+        self.take(value.cast_unsigned());
+    }
+
+    #[inline]
+    fn write_i128(&mut self, value: i128) {
+        self.write_u128(value.cast_unsigned());
+    }
+
+    #[inline]
+    fn write_isize(&mut self, value: isize) {
+        self.take((value as i64).cast_unsigned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::{collections::BTreeSet, vec::Vec};
+
+    use super::*;
+    use crate::{
+        AccountId, AssetId, Bucket, Capacity, ClientOrderId, CommandKind, CustomerType, Firm,
+        InstrumentId, LedgerEntry, LedgerKind, LedgerPlace, OrderAttributes, OrderEntered, OrderId,
+        OrderKey, OrderWithdrawn, OwnMovement, Quantity, RejectReason, Rejected, SelfMatchGroup,
+        SelfMatchPrevention, SessionId, Settlement, Side, SystemEvent, Ticks, TimeInForce, TradeId,
+        TradeSettled, Units,
+    };
+
+    fn digest_of(lines: &[(u64, u64, Outcome)]) -> EventDigest {
+        let mut digest = EventDigest::default();
+        for (cause, timestamp, outcome) in lines {
+            digest.add(Sequence(*cause), Timestamp(*timestamp), outcome);
+        }
+        digest
+    }
+
+    /// A movement of these numbers.
+    fn movement(amount: u128, version: u64, account: u32, asset: u16) -> OwnMovement {
+        let place = |bucket| LedgerPlace { account_id: AccountId(account), bucket, version };
+        OwnMovement::of(&LedgerEntry {
+            kind: LedgerKind::Reserve,
+            asset_id: AssetId(asset),
+            amount: Units::new(amount),
+            from: place(Bucket::Available),
+            to: place(Bucket::Reserved),
+            order_id: OrderId(0),
+            trade_id: TradeId(0),
+        })
+        .expect("the amount is small")
+    }
+
+    fn key() -> OrderKey {
+        OrderKey { session_id: SessionId(3), channel: 1, user_ref_num: 4 }
+    }
+
+    fn entered() -> OrderEntered {
+        OrderEntered {
+            order_id: OrderId(9),
+            key: key(),
+            price: Ticks(100),
+            instrument_id: InstrumentId(1),
+            quantity: Quantity(5).lots(),
+            attributes: OrderAttributes::default(),
+            side: Side::Buy,
+            time_in_force: TimeInForce::Day,
+            self_match_prevention: SelfMatchPrevention::Off,
+            rests: false,
+            self_match_group: SelfMatchGroup::BLANK,
+            reserved: movement(500, 7, 2, 1),
+        }
+    }
+
+    fn withdrawn() -> OrderWithdrawn {
+        OrderWithdrawn {
+            order_id: OrderId(9),
+            key: key(),
+            released: movement(500, 7, 2, 1),
+            instrument_id: InstrumentId(1),
+            quantity: Quantity(5).lots(),
+            is_shown: false,
+        }
+    }
+
+    fn settlement() -> Settlement {
+        Settlement {
+            trade_id: TradeId(5),
+            orders: [OrderId(7), OrderId(9)],
+            accounts: [AccountId(2), AccountId(3)],
+            assets: [AssetId(1), AssetId(4)],
+            taker_is_buy: false,
+            paid: 100,
+            freed: 5,
+            delivered: 10,
+            taker_fee: 1,
+            rebate: 0,
+            maker_fee: 2,
+            versions: [[10, 20, 30], [40, 50, 60]],
+        }
+    }
+
+    /// The value, and as many that each differ from it in one field.
+    fn with_changes<T: Copy>(value: T, changes: &[fn(&mut T)]) -> Vec<T> {
+        let mut all = Vec::from([value]);
+        for change in changes {
+            let mut changed = value;
+            change(&mut changed);
+            all.push(changed);
+        }
+        all
+    }
+
+    /// Every value gives another digest, and the same one each time.
+    fn all_differ(outcomes: impl IntoIterator<Item = Outcome>) {
+        let (mut count, mut digests) = (0, BTreeSet::new());
+        for outcome in outcomes {
+            let digest = digest_of(&[(1, 2, outcome)]);
+            assert_eq!(digest, digest_of(&[(1, 2, outcome)]), "{outcome:?}");
+            assert!(digests.insert(digest.word()), "{outcome:?} has the digest of another");
+            count += 1;
+        }
+        assert_eq!(digests.len(), count);
+    }
+
+    /// Each field of an accepted order counts: also its highest bit, where it is a number.
+    #[test]
+    fn every_field_of_an_entered_order_counts() {
+        let all = with_changes(
+            entered(),
+            &[
+                |it| it.order_id.0 ^= 1 << 63,
+                |it| it.key.session_id.0 ^= 1 << 15,
+                |it| it.key.channel ^= 1 << 7,
+                |it| it.key.user_ref_num ^= 1 << 31,
+                |it| it.price.0 ^= 1 << 31,
+                |it| it.instrument_id.0 ^= 1 << 15,
+                |it| it.quantity = Quantity(5 | 1 << 47).lots(),
+                |it| it.side = Side::Sell,
+                |it| it.time_in_force = TimeInForce::GoodTillCancel,
+                |it| it.self_match_prevention = SelfMatchPrevention::CancelNewest,
+                |it| it.rests = true,
+                |it| it.self_match_group = SelfMatchGroup::new(" A").unwrap(),
+                |it| it.self_match_group = SelfMatchGroup::new("A").unwrap(),
+                |it| it.attributes.client_order_id = ClientOrderId::new("A").unwrap(),
+                |it| it.attributes.client_order_id = ClientOrderId::new("             A").unwrap(),
+                |it| it.attributes.firm = Firm::new("   A").unwrap(),
+                |it| it.attributes.capacity = Capacity::Agency,
+                |it| it.attributes.customer_type = CustomerType::Retail,
+                |it| it.attributes.group_id = 1 << 15,
+                |it| it.attributes.shares_located = true,
+                |it| it.attributes.locate_broker = Firm::new("   A").unwrap(),
+                |it| it.reserved = movement(500 | 1 << 62, 7, 2, 1),
+                |it| it.reserved = movement(500, 7 | 1 << 62, 2, 1),
+                |it| it.reserved = movement(500, 7, 2 | 1 << 31, 1),
+                |it| it.reserved = movement(500, 7, 2, 1 | 1 << 15),
+            ],
+        );
+        all_differ(all.into_iter().map(Outcome::Entered));
+    }
+
+    /// Each field of a canceled order counts.
+    #[test]
+    fn every_field_of_a_withdrawn_order_counts() {
+        let all = with_changes(
+            withdrawn(),
+            &[
+                |it| it.order_id.0 ^= 1 << 63,
+                |it| it.key.session_id.0 ^= 1 << 15,
+                |it| it.key.channel ^= 1 << 7,
+                |it| it.key.user_ref_num ^= 1 << 31,
+                |it| it.instrument_id.0 ^= 1 << 15,
+                |it| it.quantity = Quantity(5 | 1 << 47).lots(),
+                |it| it.is_shown = true,
+                |it| it.released = movement(500 | 1 << 62, 7, 2, 1),
+                |it| it.released = movement(500, 7 | 1 << 62, 2, 1),
+                |it| it.released = movement(500, 7, 2 | 1 << 31, 1),
+                |it| it.released = movement(500, 7, 2, 1 | 1 << 15),
+            ],
+        );
+        all_differ(all.into_iter().map(Outcome::Withdrawn));
+    }
+
+    /// Each field of a settled trade counts.
+    #[test]
+    fn every_field_of_a_settled_trade_counts() {
+        let mut all = with_changes(
+            settlement(),
+            &[
+                |it| it.trade_id.0 ^= 1 << 63,
+                |it| it.orders[0].0 ^= 1 << 63,
+                |it| it.orders[1].0 ^= 1 << 63,
+                |it| it.orders.reverse(),
+                |it| it.accounts[0].0 ^= 1 << 31,
+                |it| it.accounts[1].0 ^= 1 << 31,
+                |it| it.assets[0].0 ^= 1 << 15,
+                |it| it.assets[1].0 ^= 1 << 15,
+                |it| it.taker_is_buy = true,
+                |it| it.paid ^= 1 << 62,
+                |it| it.freed ^= 1 << 62,
+                |it| it.delivered ^= 1 << 62,
+                |it| it.taker_fee ^= 1 << 62,
+                |it| (it.rebate, it.maker_fee) = (2, 0),
+                |it| it.maker_fee ^= 1 << 62,
+            ],
+        );
+        for (asset, party) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)] {
+            for bit in [0, 31, 32, 39] {
+                let mut changed = settlement();
+                changed.versions[asset][party] ^= 1 << bit;
+                all.push(changed);
+            }
+        }
+        let settled = |it: &Settlement| Outcome::Settled(TradeSettled::of(it).expect("it fits"));
+        all_differ(all.iter().map(settled));
+    }
+
+    /// Another event, and another field of one, gives another digest.
+    #[test]
+    fn events_count() {
+        let rejected = Rejected {
+            key: key(),
+            reason: RejectReason::ALL[0],
+            client_order_id: ClientOrderId::BLANK,
+            cause: CommandKind::Enter,
+        };
+        let mut events = with_changes(
+            Event::Rejected(rejected),
+            &[
+                |it| *it = Event::System(SystemEvent::StartOfMessages),
+                |it| *it = Event::System(SystemEvent::EndOfMessages),
+            ],
+        );
+        let mut other = rejected;
+        other.reason = RejectReason::ALL[1];
+        events.push(Event::Rejected(other));
+        other = rejected;
+        other.key.channel ^= 1;
+        events.push(Event::Rejected(other));
+        other = rejected;
+        other.client_order_id = ClientOrderId::new("             A").unwrap();
+        events.push(Event::Rejected(other));
+        all_differ(events.into_iter().map(Outcome::Event));
+    }
+
+    /// The order of the lines counts, and so do the input and the time of each; a digest goes on where its
+    /// number was kept.
+    #[test]
+    fn place_and_input_of_a_line_count() {
+        let event = Outcome::Event(Event::System(SystemEvent::StartOfMessages));
+        for outcome in [
+            Outcome::Entered(entered()),
+            Outcome::Withdrawn(withdrawn()),
+            Outcome::Settled(TradeSettled::of(&settlement()).expect("it fits")),
+            event,
+        ] {
+            let (line, other) = ((1, 2, outcome), (1, 2, Outcome::Withdrawn(withdrawn())));
+            let base = digest_of(&[line]);
+            assert_ne!(base, EventDigest::default());
+            assert_ne!(base, digest_of(&[(2, 2, outcome)]), "the input");
+            assert_ne!(base, digest_of(&[(1, 3, outcome)]), "the time");
+            assert_ne!(base, digest_of(&[(2, 1, outcome)]), "both");
+            assert_ne!(base, digest_of(&[line, line]), "the number");
+            if outcome != other.2 {
+                assert_ne!(digest_of(&[line, other]), digest_of(&[other, line]), "the order");
+            }
+            let mut gone_on = EventDigest::from_word(base.word());
+            gone_on.add(Sequence(1), Timestamp(2), &other.2);
+            assert_eq!(gone_on, digest_of(&[line, other]));
+        }
+    }
+}
