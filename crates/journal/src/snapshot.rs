@@ -56,8 +56,8 @@ pub struct SnapshotHeader {
     /// The [`payload_checksum`] of that record: it detects a snapshot of another history of the same
     /// journal.
     pub payload_checksum: u32,
-    /// The state hash; the journal does not interpret it.
-    pub state_hash: u64,
+    /// A digest of all events up to that record; the journal does not interpret it.
+    pub digest: u64,
     /// When it was made, in ns since the Unix epoch; informational.
     pub created: u64,
 }
@@ -77,7 +77,7 @@ impl SnapshotHeader {
         bytes[24..32].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.timestamp.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.payload_checksum.to_le_bytes());
-        bytes[48..56].copy_from_slice(&self.state_hash.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.digest.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.created.to_le_bytes());
         let checksum = header_checksum(&bytes);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -102,7 +102,7 @@ impl SnapshotHeader {
                 sequence: u64_at(24),
                 timestamp: u64_at(32),
                 payload_checksum: u32_at(40),
-                state_hash: u64_at(48),
+                digest: u64_at(48),
                 created: u64_at(56),
             }),
             version => Err(SnapshotFault::Version(version)),

@@ -32,7 +32,7 @@ use crate::{
     schedule::Arrivals,
 };
 
-pub use process::{StateHashes, VenueProcess};
+pub use process::{PrintedDigests, VenueProcess};
 
 /// Initial price, 150.00, in ticks; prices move in steps of 0.01.
 const MID: Price = Price(1_500_000);
@@ -174,8 +174,8 @@ impl ReceivedReplies {
 pub struct Killed {
     /// What the participants measured. A kill may also meet one of them while it logs in.
     pub report: Result<LoadReport, LoadError>,
-    /// The state hashes that the venue had printed.
-    pub state_hashes: StateHashes,
+    /// The event digests that the venue had printed.
+    pub digests: PrintedDigests,
 }
 
 /// Lets participants trade. Once each of them has received a reply, waits for `trade_for`, calls `kill`,
@@ -186,7 +186,7 @@ pub fn trade_until_killed(
     clock: SystemClock,
     trade_for: Duration,
     progress: &mut (dyn FnMut(&LoadProgress<'_>) + Send),
-    kill: impl FnOnce() -> Result<StateHashes, Failure>,
+    kill: impl FnOnce() -> Result<PrintedDigests, Failure>,
 ) -> Result<Killed, Failure> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -206,7 +206,7 @@ pub fn trade_until_killed(
             thread::sleep(pause.min(trade_for));
         }
         let ended_early = load.is_finished();
-        let killed = if ended_early { Ok(StateHashes::new()) } else { kill() };
+        let killed = if ended_early { Ok(PrintedDigests::new()) } else { kill() };
         stop.store(true, Ordering::Relaxed);
         let report = load.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         if ended_early {
@@ -217,30 +217,30 @@ pub fn trade_until_killed(
             let reasons = reasons.join("; ");
             return Err(Failure::runtime(format!("the load ended before the kill: {reasons}")));
         }
-        Ok(Killed { report, state_hashes: killed? })
+        Ok(Killed { report, digests: killed? })
     })
 }
 
 pub struct Replayed {
     pub replay: recovery::Replay,
     pub derived: Derived,
-    /// How many of the printed state hashes equal those of the replay.
+    /// How many of the printed digests equal those of the replay.
     pub equal_count: u64,
     pub differing: Vec<u64>,
 }
 
-/// Replays a journal, and compares the state hashes that its venue printed. Those of inputs that are
+/// Replays a journal, and compares the event digests that its venue printed. Those up to inputs that are
 /// not in the journal are left out: the engine may be ahead of the journaler.
-pub fn replay(journal: &Path, printed: &StateHashes) -> Result<Replayed, Failure> {
+pub fn replay(journal: &Path, printed: &PrintedDigests) -> Result<Replayed, Failure> {
     let mut derived = Derived::new();
     let printed: BTreeMap<u64, &str> =
-        printed.iter().map(|(sequence, hash)| (*sequence, hash.as_str())).collect();
+        printed.iter().map(|(sequence, digest)| (*sequence, digest.as_str())).collect();
     let (mut equal_count, mut differing) = (0, Vec::new());
     let replay = recovery::replay_folder(
         journal,
-        &mut |input, engine| {
-            let Some(hash) = printed.get(&input.sequence.0) else { return };
-            if *hash == hash_text(engine.state_hash()) {
+        &mut |input, state| {
+            let Some(digest) = printed.get(&input.sequence.0) else { return };
+            if *digest == hash_text(state.digest.word()) {
                 equal_count += 1;
             } else {
                 differing.push(input.sequence.0);
@@ -251,7 +251,7 @@ pub fn replay(journal: &Path, printed: &StateHashes) -> Result<Replayed, Failure
     Ok(Replayed { replay, derived, equal_count, differing })
 }
 
-/// A state hash as a venue prints it.
+/// A state hash or an event digest as a venue prints it.
 pub fn hash_text(hash: u64) -> String {
     format!("{hash:016x}")
 }

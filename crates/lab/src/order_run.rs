@@ -238,7 +238,7 @@ pub fn launch<L: Sink, R: Sink>(
         segment_bytes: SEGMENT_BYTES,
         ..WriterOptions::new(now_ns, now_ns)
     };
-    let (engine, writer, report) =
+    let (state, writer, report) =
         recovery::recover(Box::new(Folder::new(&journal)), &options, &mut |_| ())?;
     if report.last_sequence > 0 {
         return Err(Failure::usage(format!("there is a journal in {} already", journal.display()))
@@ -256,7 +256,7 @@ pub fn launch<L: Sink, R: Sink>(
     let reporter = OutputConsumer::new(&mut core, Reporter, by_reporter, reporter);
     // The time of a run is that of its rows, so the clock of the machine changes nothing.
     let options = CoreOptions { has_clock: false, ..CoreOptions::new(durability) };
-    let Chain { mut agents, wiring, .. } = core.build(engine, writer, options);
+    let Chain { mut agents, wiring, .. } = core.build(state, writer, options);
     agents.insert(SourceAgent, Box::new(source));
     agents.insert(Ledger, Box::new(ledger));
     agents.insert(Reporter, Box::new(reporter));

@@ -17,7 +17,7 @@ use crate::{
 /// what they did, in O(1), at any input.
 ///
 /// It says nothing of a state that was reached by other inputs: the state hash does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EventDigest(u64);
 
 // The kinds of lines. Each is the start of its line.

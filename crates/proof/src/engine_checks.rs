@@ -1,5 +1,5 @@
-//! What must hold of an engine at any time: balances equal those of the ledger's entries, the state
-//! hash is the one that is computed from scratch, and a snapshot restores the engine.
+//! What must hold of an engine at any time: balances equal those of the ledger's entries, and a
+//! snapshot restores the engine.
 //!
 //! The scenarios, the comparison with the model and the simulator share these checks.
 
@@ -29,16 +29,14 @@ pub fn restored(engine: &Engine) -> Result<Engine, String> {
     restored.map_err(|error| format!("the engine's snapshot is refused: {error}"))
 }
 
-/// Checks the engine's invariants, state hash and balances, and that its snapshot restores it;
-/// returns the restored engine.
+/// Checks the engine's invariants and balances, and that its snapshot restores it, which the state hash
+/// shows; returns the restored engine.
 pub fn check(engine: &Engine, balances: &LedgerBalances) -> Result<Engine, String> {
     engine.check_invariants();
-    same("state hash", engine.state_hash(), engine.state_hash_slow())?;
     balances.check(engine)?;
     let restored = restored(engine)?;
     restored.check_invariants();
     same("state hash after a snapshot", engine.state_hash(), restored.state_hash())?;
-    same("state hash from scratch", restored.state_hash(), restored.state_hash_slow())?;
     Ok(restored)
 }
 

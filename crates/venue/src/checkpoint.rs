@@ -1,33 +1,39 @@
-//! Checkpoints: state hashes in the journal, at a fixed interval of inputs. A replay compares them and
-//! stops at the first difference.
+//! Checkpoints: event digests in the journal, at a fixed interval of inputs. A replay compares them
+//! and stops at the first difference.
+//!
+//! Invariant: a digest is compared only with one of the same function, and up to the same input.
 
 use std::{collections::VecDeque, sync::OnceLock};
 
-use engine::Engine;
 use market::{
-    AddInstrument, AddSession, Command, Input, Price, Quantity, SelfMatchPrevention, Sequence,
-    Symbol, SystemEvent, Text, Timestamp,
+    AccountId, AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession,
+    CancelOrder, Command, Deposit, EnterOrder, EventDigest, Input, MoneyClass, MoneyCommand,
+    MoneyTerms, OrderKey, Price, Quantity, SelfMatchPrevention, Sequence, SessionId, SetFees,
+    SetTerms, Side, Symbol, SystemEvent, Text, Timestamp, Units,
 };
 
-/// The state hash after an input. As bytes: the kind of checkpoint (1), then in little-endian sequence,
-/// state hash, interval and fingerprint, 8 bytes each.
+use crate::snapshot::VenueState;
+
+/// The event digest up to an input. As bytes: the kind of checkpoint (1), then in little-endian
+/// sequence, digest, interval and fingerprint, 8 bytes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct StateHash {
+pub struct DigestRecord {
     pub sequence: u64,
-    pub state_hash: u64,
+    /// Of all events up to that input.
+    pub digest: EventDigest,
     /// The next ones come at multiples of it, in inputs; 0 if there are none.
     pub every: u64,
     /// Of the program that made it, see [`fingerprint`].
     pub fingerprint: u64,
 }
 
-impl StateHash {
+impl DigestRecord {
     pub const ENCODED_LEN: usize = 33;
     const KIND: u8 = 1;
 
     pub fn encode(&self) -> [u8; Self::ENCODED_LEN] {
         let mut bytes = [Self::KIND; Self::ENCODED_LEN];
-        let numbers = [self.sequence, self.state_hash, self.every, self.fingerprint];
+        let numbers = [self.sequence, self.digest.word(), self.every, self.fingerprint];
         for (place, number) in bytes[1..].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -42,74 +48,138 @@ impl StateHash {
         };
         (bytes[0] == Self::KIND).then(|| Self {
             sequence: number(0),
-            state_hash: number(1),
+            digest: EventDigest::from_word(number(1)),
             every: number(2),
             fingerprint: number(3),
         })
     }
 }
 
-/// Identifies the hash function of a program: the hash of one small, fixed state. A hash with another
-/// fingerprint is not compared.
+/// Identifies the digest function of a program: the digest of the events of one small, fixed run. A digest
+/// with another fingerprint is not compared.
+///
+/// The run has a line of each kind: orders that rest, a trade that is settled, a cancel, single events.
+/// So a program with other fields in them, or another way to hash them, has another fingerprint.
 pub fn fingerprint() -> u64 {
     static FINGERPRINT: OnceLock<u64> = OnceLock::new();
     *FINGERPRINT.get_or_init(|| {
-        let commands = [
-            Command::System(SystemEvent::StartOfMessages),
-            Command::AddInstrument(AddInstrument {
-                symbol: Symbol::new("DAMRAK").expect("six letters"),
-                price_increment: Price(100),
-                round_lot: Quantity(100),
-            }),
-            Command::AddSession(AddSession {
-                username: Text::new("USER01").expect("six letters"),
-                firm: Text::new("FIRM").expect("four letters"),
-                live_orders_max: 1,
-                self_match_prevention: SelfMatchPrevention::Off,
-            }),
-            Command::System(SystemEvent::StartOfSystemHours),
-        ];
-        let mut engine = Engine::new();
-        for (sequence, command) in (1..).map(Sequence).zip(commands) {
-            engine.apply(&Input { sequence, timestamp: Timestamp(1), command }, &mut |_| {});
+        let mut state = VenueState::default();
+        for (sequence, command) in (1..).map(Sequence).zip(fixed_run()) {
+            state.apply(&Input { sequence, timestamp: Timestamp(1), command }, &mut |_| {});
         }
-        engine.state_hash()
+        state.digest.word()
     })
 }
 
-/// The state of a replay differs from the state that the venue recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// After this input; all hashes before it are equal.
-    pub sequence: u64,
-    pub recorded: u64,
-    pub replayed: u64,
+/// The commands of the run that gives the fingerprint.
+fn fixed_run() -> Vec<Command> {
+    let symbol = Symbol::new("DAMRAK").expect("six letters");
+    let (base, quote) = (AssetId(1), AssetId(2));
+    let accounts = [(1, "MAKER"), (2, "TAKER")];
+    let key = |session, user_ref_num| OrderKey {
+        session_id: SessionId(session),
+        channel: 0,
+        user_ref_num,
+    };
+    let enter = |key, side, lots, price| {
+        Command::Enter(EnterOrder::limit(key, side, symbol, Quantity(lots), Price(price)))
+    };
+    let asset = |name| {
+        let name = Text::new(name).expect("it is short");
+        Command::Money(MoneyCommand::AddAsset(AddAsset { name, decimals: 2 }))
+    };
+    let mut run = vec![
+        Command::System(SystemEvent::StartOfMessages),
+        Command::AddInstrument(AddInstrument {
+            symbol,
+            price_increment: Price(100),
+            round_lot: Quantity(100),
+        }),
+        asset("SHARE"),
+        asset("EURO"),
+        Command::Money(MoneyCommand::SetTerms(SetTerms {
+            symbol,
+            terms: MoneyTerms {
+                class: MoneyClass::Cash,
+                base,
+                quote,
+                base_units: 1,
+                quote_numerator: 1,
+                quote_denominator: 1,
+                quantity_max: Quantity(1_000),
+            },
+        })),
+        Command::Money(MoneyCommand::SetFees(SetFees { tier: 0, maker_ppm: -100, taker_ppm: 300 })),
+    ];
+    for (number, name) in accounts {
+        let name = Text::new(name).expect("five letters");
+        run.push(Command::AddSession(AddSession {
+            username: Text::new(&format!("USER0{number}")).expect("six letters"),
+            firm: Text::new("FIRM").expect("four letters"),
+            live_orders_max: 10,
+            self_match_prevention: SelfMatchPrevention::Off,
+        }));
+        let (account_id, session_id) = (AccountId(number), SessionId(number as u16));
+        let (money, amount) = (MoneyCommand::AddAccount, Units::new(1_000_000_000));
+        run.extend(
+            [
+                money(AddAccount { name }),
+                MoneyCommand::AssignSession(AssignSession { session_id, account_id }),
+                MoneyCommand::Deposit(Deposit { account_id, asset_id: base, amount }),
+                MoneyCommand::Deposit(Deposit { account_id, asset_id: quote, amount }),
+            ]
+            .map(Command::Money),
+        );
+    }
+    run.extend([
+        Command::System(SystemEvent::StartOfSystemHours),
+        Command::System(SystemEvent::StartOfMarketHours),
+        enter(key(1, 1), Side::Buy, 300, 10_000),
+        enter(key(2, 1), Side::Sell, 200, 9_900),
+        enter(key(1, 2), Side::Buy, 100, 9_800),
+        Command::Cancel(CancelOrder { key: key(1, 2), quantity: Quantity::ZERO }),
+        enter(key(2, 2), Side::Sell, 500, 20_000),
+    ]);
+    run
 }
 
-/// Compares a replay with the hashes in its journal.
+/// A replay does not give the events that the venue recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Up to this input; all digests before it are equal.
+    pub sequence: u64,
+    pub recorded: EventDigest,
+    pub replayed: EventDigest,
+}
+
+/// Compares a replay with the digests in its journal.
 #[derive(Debug, Default)]
-pub struct HashCheck {
+pub struct DigestCheck {
     /// The interval of the expected checkpoints, in inputs; 0 is none.
     every: u64,
-    /// Hashes of the replay whose checkpoints have not been read yet.
-    kept: VecDeque<(u64, u64)>,
+    /// Digests of the replay whose checkpoints have not been read yet.
+    kept: VecDeque<(u64, EventDigest)>,
     /// Checkpoints that were compared and are equal.
     pub equal_count: u64,
-    /// Checkpoints that could not be compared: of another kind of program, or of a state that was not replayed.
+    /// Checkpoints that could not be compared: of another kind of program, or up to an input that was not replayed.
     pub unknown_count: u64,
 }
 
-impl HashCheck {
+impl DigestCheck {
     /// An input was applied.
-    pub fn applied(&mut self, engine: &Engine) {
-        let sequence = engine.sequence().0;
+    pub fn applied(&mut self, state: &VenueState) {
+        let sequence = state.engine.sequence().0;
         if self.every > 0 && sequence.is_multiple_of(self.every) {
-            self.kept.push_back((sequence, engine.state_hash()));
+            self.kept.push_back((sequence, state.digest));
         }
     }
 
-    /// Compares a checkpoint that was read with the replayed state.
-    pub fn compare(&mut self, checkpoint: &StateHash, engine: &Engine) -> Result<(), Difference> {
+    /// Compares a checkpoint that was read with the replay.
+    pub fn compare(
+        &mut self,
+        checkpoint: &DigestRecord,
+        state: &VenueState,
+    ) -> Result<(), Difference> {
         if checkpoint.fingerprint != fingerprint() {
             self.unknown_count += 1;
             return Ok(());
@@ -119,15 +189,15 @@ impl HashCheck {
             self.kept.pop_front();
         }
         let replayed = match self.kept.front() {
-            Some((sequence, hash)) if *sequence == checkpoint.sequence => Some(*hash),
-            _ if checkpoint.sequence == engine.sequence().0 => Some(engine.state_hash()),
+            Some((sequence, digest)) if *sequence == checkpoint.sequence => Some(*digest),
+            _ if checkpoint.sequence == state.engine.sequence().0 => Some(state.digest),
             _ => None,
         };
         match replayed {
             None => self.unknown_count += 1,
-            Some(replayed) if replayed == checkpoint.state_hash => self.equal_count += 1,
+            Some(replayed) if replayed == checkpoint.digest => self.equal_count += 1,
             Some(replayed) => {
-                let (sequence, recorded) = (checkpoint.sequence, checkpoint.state_hash);
+                let (sequence, recorded) = (checkpoint.sequence, checkpoint.digest);
                 return Err(Difference { sequence, recorded, replayed });
             }
         }
@@ -137,56 +207,87 @@ impl HashCheck {
 
 #[cfg(test)]
 mod tests {
+    use market::Outcome;
+
     use super::*;
 
-    fn engine_at(sequence: u64) -> Engine {
-        let mut engine = Engine::new();
+    fn state_at(sequence: u64) -> VenueState {
+        let mut state = VenueState::default();
         for sequence in (1..=sequence).map(Sequence) {
             let command = Command::System(SystemEvent::StartOfMessages);
             let timestamp = Timestamp(sequence.0);
-            engine.apply(&Input { sequence, timestamp, command }, &mut |_| {});
+            state.apply(&Input { sequence, timestamp, command }, &mut |_| {});
         }
-        engine
+        state
     }
 
-    fn checkpoint_of(engine: &Engine, every: u64) -> StateHash {
-        let (sequence, state_hash) = (engine.sequence().0, engine.state_hash());
-        StateHash { sequence, state_hash, every, fingerprint: fingerprint() }
+    fn checkpoint_of(state: &VenueState, every: u64) -> DigestRecord {
+        let (sequence, digest) = (state.engine.sequence().0, state.digest);
+        DigestRecord { sequence, digest, every, fingerprint: fingerprint() }
     }
 
     /// A checkpoint reads as it was written, and nothing else reads as one.
     #[test]
     fn notes_read_as_written() {
-        let checkpoint = StateHash { sequence: 1, state_hash: 2, every: 3, fingerprint: 4 };
-        assert_eq!(StateHash::decode(&checkpoint.encode()), Some(checkpoint));
-        assert_eq!(StateHash::decode(&[1; 32]), None);
-        assert_eq!(StateHash::decode(&[2; 33]), None);
+        let digest = EventDigest::from_word(2);
+        let checkpoint = DigestRecord { sequence: 1, digest, every: 3, fingerprint: 4 };
+        assert_eq!(DigestRecord::decode(&checkpoint.encode()), Some(checkpoint));
+        assert_eq!(DigestRecord::decode(&[1; 32]), None);
+        assert_eq!(DigestRecord::decode(&[2; 33]), None);
     }
 
-    /// A hash is compared with that of its own sequence, also when it comes later; the first difference
+    /// A digest is compared with that of its own sequence, also when it comes later; the first difference
     /// is reported with its sequence.
     #[test]
     fn the_first_difference_is_reported() {
-        let mut check = HashCheck::default();
-        check.compare(&checkpoint_of(&engine_at(1), 2), &engine_at(1)).unwrap();
+        let mut check = DigestCheck::default();
+        check.compare(&checkpoint_of(&state_at(1), 2), &state_at(1)).unwrap();
         for sequence in 2..=9 {
-            check.applied(&engine_at(sequence));
+            check.applied(&state_at(sequence));
         }
-        check.compare(&checkpoint_of(&engine_at(4), 2), &engine_at(9)).unwrap();
+        check.compare(&checkpoint_of(&state_at(4), 2), &state_at(9)).unwrap();
         assert_eq!((check.equal_count, check.unknown_count), (2, 0));
-        let wrong = StateHash { state_hash: 7, ..checkpoint_of(&engine_at(6), 2) };
-        let difference = check.compare(&wrong, &engine_at(9)).unwrap_err();
-        assert_eq!((difference.sequence, difference.recorded), (6, 7));
-        assert_eq!(difference.replayed, engine_at(6).state_hash());
+        let seven = EventDigest::from_word(7);
+        let wrong = DigestRecord { digest: seven, ..checkpoint_of(&state_at(6), 2) };
+        let difference = check.compare(&wrong, &state_at(9)).unwrap_err();
+        assert_eq!((difference.sequence, difference.recorded), (6, seven));
+        assert_eq!(difference.replayed, state_at(6).digest);
     }
 
     /// A checkpoint with another fingerprint is counted, and not compared.
     #[test]
     fn other_programs_are_not_compared() {
-        let mut check = HashCheck::default();
-        let checkpoint =
-            StateHash { fingerprint: 1, state_hash: 9, ..checkpoint_of(&engine_at(1), 2) };
-        check.compare(&checkpoint, &engine_at(1)).unwrap();
+        let mut check = DigestCheck::default();
+        let digest = EventDigest::from_word(9);
+        let checkpoint = DigestRecord { fingerprint: 1, digest, ..checkpoint_of(&state_at(1), 2) };
+        check.compare(&checkpoint, &state_at(1)).unwrap();
         assert_eq!((check.equal_count, check.unknown_count), (0, 1));
+    }
+
+    /// The run of the fingerprint has a line of every kind.
+    #[test]
+    fn the_fingerprint_has_every_kind_of_line() {
+        struct Kinds([u32; 4]);
+        impl engine::Emit for Kinds {
+            fn emit(&mut self, event: market::Event) {
+                self.emit_at_once(Outcome::Event(event));
+            }
+
+            fn emit_at_once(&mut self, outcome: Outcome) {
+                self.0[match outcome {
+                    Outcome::Event(_) => 0,
+                    Outcome::Entered(_) => 1,
+                    Outcome::Withdrawn(_) => 2,
+                    Outcome::Settled(_) => 3,
+                }] += 1;
+            }
+        }
+        let (mut engine, mut kinds) = (engine::Engine::new(), Kinds([0; 4]));
+        for (sequence, command) in (1..).map(Sequence).zip(fixed_run()) {
+            engine.apply_to(&Input { sequence, timestamp: Timestamp(1), command }, &mut kinds);
+        }
+        let Kinds([events, rest @ ..]) = kinds;
+        assert!(events > 10, "{events}");
+        assert_eq!(rest, [4, 1, 1]);
     }
 }

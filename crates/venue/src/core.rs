@@ -14,7 +14,6 @@
 
 use std::sync::Arc;
 
-use engine::Engine;
 use gateway::Submission;
 use journal::{Durability, Writer};
 use market::{Command, Input, OutputLine};
@@ -25,6 +24,7 @@ use crate::{
     layout::{AgentName, Agents},
     log::LocalLog,
     operator::Answered,
+    snapshot::VenueState,
     stage::{
         Checkpoint, EngineStage, JournalFigures, Journaler, LoadShedding, Perturbations, Schedule,
         Sequencer,
@@ -62,8 +62,8 @@ impl Default for RingSlots {
 pub struct CoreOptions {
     /// What is promised of an input before its outputs leave.
     pub durability: Durability,
-    /// The state hash is put in the journal after each multiple of so many inputs; 0 is never.
-    pub hash_every: u64,
+    /// The event digest is put in the journal after each multiple of so many inputs; 0 is never.
+    pub digest_every: u64,
     /// Commands that the venue gives by the time of day.
     pub schedule: Option<Schedule>,
     /// True if time passes while no command comes, so that orders expire. False for commands that
@@ -78,11 +78,11 @@ pub struct CoreOptions {
 }
 
 impl CoreOptions {
-    /// The options of a chain that refuses nothing and hashes nothing.
+    /// The options of a chain that refuses nothing and records no digest.
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
-            hash_every: 0,
+            digest_every: 0,
             schedule: None,
             has_clock: true,
             load_shedding: None,
@@ -213,16 +213,17 @@ impl Core {
     }
 
     /// Builds the stages around a core and a journal that are at the same input.
-    pub fn build(mut self, engine: Engine, writer: Writer, options: CoreOptions) -> Chain {
+    pub fn build(mut self, state: VenueState, writer: Writer, options: CoreOptions) -> Chain {
         let CoreOptions {
             durability,
-            hash_every,
+            digest_every,
             schedule,
             has_clock,
             load_shedding,
             results,
             perturbations,
         } = options;
+        let engine = &state.engine;
         let unconditional = durability == Durability::None;
         // Before the sequencer sees that it is to hold back, it may fill the ring of inputs twice.
         let last_room = (2 * self.slots.inputs * INPUT_BYTES) as u64;
@@ -232,7 +233,7 @@ impl Core {
         let to_journaler = inputs.gating(AgentName::Journaler);
         let to_engine = inputs.gating(AgentName::Engine);
         let inputs: Producer<Input> = inputs.build(wiring);
-        let hashes = self.checkpoints.lossy(AgentName::Journaler);
+        let digests = self.checkpoints.lossy(AgentName::Journaler);
         let mut due = Shared::gauge("due", AgentName::Engine, u64::MAX);
         let due_of_sequencer = match has_clock {
             true => due.reader(AgentName::Sequencer),
@@ -255,7 +256,7 @@ impl Core {
         let durable = self.durable.build(wiring);
         let mut journaler = Journaler::new(to_journaler, writer, durable, unconditional)
             .telling(journaled.build(wiring))
-            .noting(hashes, hash_every)
+            .noting(digests, digest_every)
             .with_perturbations(perturbations.clone());
         if let Some(LoadSheddingOptions { slow_ns }) = load_shedding {
             let figures = Arc::clone(&figures);
@@ -266,9 +267,9 @@ impl Core {
         let applied_outside = self.applied.outside();
         let checkpoints = self.checkpoints.build(wiring);
         let mut engine =
-            EngineStage::new(to_engine, engine, outputs, checkpoints, due.build(wiring))
+            EngineStage::new(to_engine, state, outputs, checkpoints, due.build(wiring))
                 .telling(self.applied.build(wiring))
-                .hashing_every(hash_every)
+                .digesting_every(digest_every)
                 .with_perturbations(perturbations);
         if let Some(results) = results {
             engine = engine.answering(results);

@@ -3,18 +3,18 @@
 //!
 //! Start at [`Replica::apply_record`], the one loop body; [`Follower`] reads the records for it.
 //!
-//! Invariant: the state is that of the journal's records up to its sequence, and equal to every state hash in
-//! the journal on the way there.
+//! Invariant: the state is that of the journal's records up to its sequence, and every event digest in the
+//! journal on the way there is that of its events.
 
 use std::io;
 
 use engine::Engine;
 use gateway::MessageArchive;
 use journal::{Record, RecordKind, SnapshotError, SnapshotHeader, SnapshotSummary, Storage};
-use market::{Input, Output};
+use market::{EventDigest, Input, Output};
 
 use crate::{
-    checkpoint::{HashCheck, StateHash},
+    checkpoint::{DigestCheck, DigestRecord},
     failure::Failure,
     recovery::{
         self, NotReplayed,
@@ -29,8 +29,8 @@ use crate::{
 pub struct Replica {
     /// After the last input that was applied.
     pub state: VenueState,
-    /// How the state hashes in the journal compared.
-    pub hashes: HashCheck,
+    /// How the digests in the journal compared.
+    pub digests: DigestCheck,
 }
 
 impl Replica {
@@ -38,16 +38,16 @@ impl Replica {
     /// is a checkpoint or an input that the state has already.
     ///
     /// # Errors
-    /// The record is not a command, or the state is not the one that the journal names.
+    /// The record is not a command, or the events are not those that the journal names.
     pub fn apply_record(
         &mut self,
         record: &Record<'_>,
         each: &mut dyn FnMut(&Output),
     ) -> Result<Option<Input>, NotReplayed> {
-        let Self { state, hashes } = self;
+        let Self { state, digests } = self;
         if record.kind == RecordKind::Checkpoint {
-            if let Some(checkpoint) = StateHash::decode(record.payload) {
-                hashes.compare(&checkpoint, &state.engine).map_err(NotReplayed::OtherState)?;
+            if let Some(checkpoint) = DigestRecord::decode(record.payload) {
+                digests.compare(&checkpoint, state).map_err(NotReplayed::OtherEvents)?;
             }
             return Ok(None);
         }
@@ -56,7 +56,7 @@ impl Replica {
         }
         let input = recovery::decode(record)?;
         state.apply(&input, each);
-        hashes.applied(&state.engine);
+        digests.applied(state);
         Ok(Some(input))
     }
 }
@@ -100,7 +100,7 @@ impl Follower {
         };
         let header = summary.header;
         Ok(Self {
-            replica: Replica { state, hashes: HashCheck::default() },
+            replica: Replica { state, digests: DigestCheck::default() },
             journal: journal::JournalFollower::new(storage.second(), header.sequence + 1)
                 .with_checkpoints(),
             began_with: Some(summary),
@@ -114,7 +114,7 @@ impl Follower {
         Self {
             replica: Replica {
                 state: VenueState::new(archive_bytes),
-                hashes: HashCheck::default(),
+                digests: DigestCheck::default(),
             },
             journal: journal::JournalFollower::new(storage.second(), 0).with_checkpoints(),
             began_with: None,
@@ -127,7 +127,7 @@ impl Follower {
     /// were; 0 if the journal has no more now. `each` is called with every output.
     ///
     /// # Errors
-    /// The journal cannot be read, or is damaged, or leads to another state than it says.
+    /// The journal cannot be read, or is damaged, or leads to other events than it says.
     pub fn poll(
         &mut self,
         limit: usize,
@@ -174,9 +174,14 @@ impl Follower {
         self.began_with.as_ref()
     }
 
-    /// How the state hashes in the journal compared.
-    pub fn hashes(&self) -> &HashCheck {
-        &self.replica.hashes
+    /// The digest of all events up to that state.
+    pub fn digest(&self) -> EventDigest {
+        self.replica.state.digest
+    }
+
+    /// How the digests in the journal compared.
+    pub fn digests(&self) -> &DigestCheck {
+        &self.replica.digests
     }
 
     /// Snapshots that could not be used, and why.
@@ -210,7 +215,7 @@ impl Follower {
             sequence: self.sequence(),
             timestamp: self.last.0,
             payload_checksum: self.last.1,
-            state_hash: 0,
+            digest: 0,
             created,
         };
         self.replica.state.write(snapshots, header)

@@ -156,6 +156,8 @@ pub struct Recovered {
     pub journal_id: u64,
     pub report: RecoveryReport,
     pub checkpoint: Checkpoint,
+    /// The hash of the whole state, however it was reached.
+    pub state_hash: u64,
     /// The time of its last input.
     pub timestamp: Timestamp,
     /// The snapshot at which the replay began, if there was one.
@@ -276,35 +278,38 @@ where
     };
     let plan = snapshot_plan(config);
     let mut take = |past: Past<'_>| gateways.take(past);
-    let Recovery { mut engine, mut writer, report, snapshot, passed_over } =
+    let Recovery { mut state, mut writer, report, snapshot, passed_over } =
         recovery::resume(storage, &mut *files, &options, plan.archive_bytes, &mut take)?;
     // Streams are named after it; a journal that could not be read above would have another.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
     // Where the wall clock is behind the journal, the day goes on from the journal's last moment.
-    let now_ns = now_ns.max(engine.timestamp().0);
-    let schedule = schedule(config, &engine, now_ns)?;
-    let changes = recovery::complete(config, now_ns, &mut engine, &mut writer, &mut |output| {
+    let now_ns = now_ns.max(state.engine.timestamp().0);
+    let schedule = schedule(config, &state.engine, now_ns)?;
+    let changes = recovery::complete(config, now_ns, &mut state, &mut writer, &mut |output| {
         take(Past::Output(output));
     })?;
 
-    gateways.know_used_numbers(&engine);
-    gateways.feed_server.begin(now_ns, |each| public_state(&engine, each));
+    let engine = &state.engine;
+    gateways.know_used_numbers(engine);
+    gateways.feed_server.begin(now_ns, |each| public_state(engine, each));
 
     let access = Location::of(&config.ledger).map(Access::new);
     let sequence = engine.sequence().0;
     let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, sequence));
     let ledger = ledger.transpose()?;
-    let checkpoint = Checkpoint::of(&engine);
+    let checkpoint = Checkpoint::of(engine, state.digest);
+    // Once, before the first client: it reads the whole state.
+    let state_hash = engine.state_hash();
     let timestamp = engine.timestamp();
     let desk = DeskEnds {
         commands,
         results,
         durable: Arc::clone(&durable),
-        directory: Directory::of(&engine),
-        numbers: operator::numbers(&engine),
+        directory: Directory::of(engine),
+        numbers: operator::numbers(engine),
     };
     let options = core_options(config, edges, schedule, to_results);
-    let chain = core.build(engine, writer, options);
+    let chain = core.build(state, writer, options);
     let Chain { mut agents, wiring, journal, journaled, applied, stage_times } = chain;
     let last_snapshot = snapshot.map_or(0, |summary| summary.header.sequence);
     let snapshots = plan.is_wanted().then(|| Snapshots::new(plan, last_snapshot));
@@ -357,8 +362,16 @@ where
     let faults = gateways.faults.clone();
     let newcomers = std::mem::take(&mut gateways.newcomers);
     gateways.join(&mut agents);
-    let recovered =
-        Recovered { journal_id, report, checkpoint, timestamp, snapshot, passed_over, changes };
+    let recovered = Recovered {
+        journal_id,
+        report,
+        checkpoint,
+        state_hash,
+        timestamp,
+        snapshot,
+        passed_over,
+        changes,
+    };
     Ok(Venue {
         agents,
         wiring,
@@ -407,7 +420,7 @@ fn core_options(
 ) -> CoreOptions {
     let slow_ns = config.journal.slow.0.as_nanos() as u64;
     CoreOptions {
-        hash_every: config.journal.state_hash_every,
+        digest_every: config.journal.digest_every,
         schedule: Some(schedule),
         results: Some(results),
         load_shedding: Some(LoadSheddingOptions { slow_ns }),

@@ -1,6 +1,6 @@
 //! Recovery: replays the journal, then adds the settings that the configuration has and the journal lacks.
 //!
-//! Invariant: the state follows from the journal alone, and equals every state hash recorded in it.
+//! Invariant: the state follows from the journal alone, by the events whose digests are recorded in it.
 
 pub(crate) mod choose;
 
@@ -21,11 +21,11 @@ use market::{
 use wire::fix::{CompId, DropCopyNote, FixNote};
 
 use crate::{
-    checkpoint::{self, Difference, HashCheck, StateHash},
+    checkpoint::{self, Difference, DigestCheck, DigestRecord},
     config::{self, Config, MoneyPlan, ParticipantConfig},
     failure::{Failure, causes},
     follower::Replica,
-    snapshot::{self, NotACommand},
+    snapshot::{self, NotACommand, VenueState},
 };
 
 pub use choose::confirm;
@@ -33,9 +33,9 @@ use choose::{Age, Choice, choose};
 
 /// A journal that was read without being opened for writing.
 pub struct Replay {
-    pub engine: Engine,
+    pub state: VenueState,
     pub report: RecoveryReport,
-    pub hashes: HashCheck,
+    pub digests: DigestCheck,
     /// The snapshot it began with: only where the first records were removed.
     pub snapshot: Option<SnapshotSummary>,
 }
@@ -44,11 +44,11 @@ pub struct Replay {
 /// the state it led to, `each` with every output.
 ///
 /// # Errors
-/// There is no journal, or it is corrupt, or leads to another state than it says; the failure
+/// There is no journal, or it is corrupt, or leads to other events than it says; the failure
 /// names file and offset.
 pub fn replay_folder(
     directory: &Path,
-    after: &mut dyn FnMut(&Input, &Engine),
+    after: &mut dyn FnMut(&Input, &VenueState),
     each: &mut dyn FnMut(&Output),
 ) -> Result<Replay, Failure> {
     replay(&mut folder_with_archives(directory), after, each)
@@ -63,7 +63,7 @@ pub fn folder_with_archives(directory: &Path) -> WithArchives {
 /// snapshots have it, with the oldest snapshot that can be used.
 pub fn replay(
     storage: &mut dyn Storage,
-    after: &mut dyn FnMut(&Input, &Engine),
+    after: &mut dyn FnMut(&Input, &VenueState),
     each: &mut dyn FnMut(&Output),
 ) -> Result<Replay, Failure> {
     let (mut replica, mut snapshot) = (Replica::default(), None);
@@ -79,18 +79,18 @@ pub fn replay(
     let from = replica.state.engine.sequence().0;
     let report = journal::verify_from(storage, from, &mut |record| {
         if let Some(input) = replica.apply_record(&record, each)? {
-            after(&input, &replica.state.engine);
+            after(&input, &replica.state);
         }
         Ok::<(), NotReplayed>(())
     })
     .map_err(|error| verify_failure(&error))?;
-    let Replica { state, hashes } = replica;
-    Ok(Replay { engine: state.engine, report, hashes, snapshot })
+    let Replica { state, digests } = replica;
+    Ok(Replay { state, report, digests, snapshot })
 }
 
 /// A journal that was opened for writing, and the state after it.
 pub struct Recovery {
-    pub engine: Engine,
+    pub state: VenueState,
     pub writer: Writer,
     pub report: RecoveryReport,
     /// The snapshot that was begun with, if there was one.
@@ -113,16 +113,16 @@ pub enum Past<'a> {
 /// is called with every output.
 ///
 /// # Errors
-/// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
+/// It cannot be read, is in use, is foreign or is corrupt, or leads to other events than it says.
 pub fn recover(
     storage: Box<dyn Storage>,
     options: &WriterOptions,
     each: &mut dyn FnMut(&Output),
-) -> Result<(Engine, Writer, RecoveryReport), Failure> {
+) -> Result<(VenueState, Writer, RecoveryReport), Failure> {
     let mut replica = Replica::default();
     let (writer, report) =
         open(storage, options, &mut replica, each).map_err(|error| open_failure(&error))?;
-    Ok((replica.state.engine, writer, report))
+    Ok((replica.state, writer, report))
 }
 
 /// Opens a journal, and applies what comes after the state that the engine has.
@@ -142,7 +142,7 @@ fn open(
 /// messages and outputs that the edges need.
 ///
 /// # Errors
-/// It cannot be read, is in use, is foreign or is corrupt, or leads to another state than it says.
+/// It cannot be read, is in use, is foreign or is corrupt, or leads to other events than it says.
 pub fn resume(
     storage: Box<dyn Storage>,
     snapshots: &mut dyn Storage,
@@ -168,7 +168,7 @@ pub fn resume(
             Some(first) => failure.hint(format!("the newest snapshot is ignored as well: {first}")),
         }
     })?;
-    Ok(Recovery { engine: replica.state.engine, writer, report, snapshot, passed_over })
+    Ok(Recovery { state: replica.state, writer, report, snapshot, passed_over })
 }
 
 pub fn decode(record: &Record<'_>) -> Result<Input, NotReplayed> {
@@ -181,18 +181,20 @@ pub fn decode(record: &Record<'_>) -> Result<Input, NotReplayed> {
 pub enum NotReplayed {
     /// It was written by another program or another version.
     NotACommand(NotACommand),
-    /// The replayed state differs from the recorded one.
-    OtherState(Difference),
+    /// The events of the replay differ from those of the venue.
+    OtherEvents(Difference),
 }
 
 impl fmt::Display for NotReplayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotACommand(error) => error.fmt(f),
-            Self::OtherState(Difference { sequence, recorded, replayed }) => write!(
+            Self::OtherEvents(Difference { sequence, recorded, replayed }) => write!(
                 f,
-                "after sequence {sequence} the venue had state hash {recorded:016x}, and the replay \
-                 has {replayed:016x}; use the version of damrak that wrote the journal"
+                "up to sequence {sequence} the venue had event digest {:016x}, and the replay has \
+                 {:016x}; use the version of damrak that wrote the journal",
+                recorded.word(),
+                replayed.word()
             ),
         }
     }
@@ -218,7 +220,7 @@ pub fn verify_failure(error: &VerifyError) -> Failure {
     }
 }
 
-/// Adds to journal and state the settings that the configuration has and they lack, before any client
+/// Adds to journal and `state` the settings that the configuration has and they lack, before any client
 /// connects. Calls `each` with every output. Returns the changed settings, in words.
 ///
 /// # Errors
@@ -226,23 +228,23 @@ pub fn verify_failure(error: &VerifyError) -> Failure {
 pub fn complete(
     config: &Config,
     now_ns: u64,
-    engine: &mut Engine,
+    state: &mut VenueState,
     writer: &mut Writer,
     each: &mut dyn FnMut(&Output),
 ) -> Result<Vec<String>, Failure> {
     let failed = |error: journal::AppendError| Failure::runtime(causes(&error));
-    let Bootstrap { commands, changes } = bootstrap(config, engine)?;
+    let Bootstrap { commands, changes } = bootstrap(config, &state.engine)?;
     let mut inputs = Vec::with_capacity(commands.len());
     for command in commands {
-        let sequence = engine.sequence().next();
-        let timestamp = engine.timestamp().max(Timestamp(now_ns));
+        let sequence = state.engine.sequence().next();
+        let timestamp = state.engine.timestamp().max(Timestamp(now_ns));
         let input = Input { sequence, timestamp, command };
         let mut declined = None;
-        engine.apply(&input, &mut |event| {
-            if let Event::Money(MoneyEvent::Declined(Declined { reason, .. })) = event {
+        state.apply(&input, &mut |output| {
+            if let Event::Money(MoneyEvent::Declined(Declined { reason, .. })) = output.event {
                 declined = Some(reason);
             }
-            each(&Output { cause: sequence, timestamp, event });
+            each(output);
         });
         // Nothing is in the journal yet.
         if let Some(reason) = declined {
@@ -255,10 +257,10 @@ pub fn complete(
         let len = command.encode(&mut payload);
         writer.append(sequence.0, timestamp.0, &payload[..len]).map_err(failed)?;
     }
-    let checkpoint = StateHash {
-        sequence: engine.sequence().0,
-        state_hash: engine.state_hash(),
-        every: config.journal.state_hash_every,
+    let checkpoint = DigestRecord {
+        sequence: state.engine.sequence().0,
+        digest: state.digest,
+        every: config.journal.digest_every,
         fingerprint: checkpoint::fingerprint(),
     };
     writer.checkpoint(&checkpoint.encode()).map_err(failed)?;

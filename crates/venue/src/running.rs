@@ -321,14 +321,13 @@ impl Running {
     }
 
     fn document(&mut self, event: &str) -> Value {
-        let Checkpoint { sequence, state_hash, orders, trades, live_orders } =
-            self.gauges.checkpoint();
+        let Checkpoint { sequence, digest, orders, trades, live_orders } = self.gauges.checkpoint();
         json!({
             "event": event,
             "uptime_s": self.clock.since_start().as_secs_f64(),
             "clock_ahead_s": self.clock_ahead_ns as f64 / 1e9,
             "sequence": sequence.0,
-            "state_hash": format!("{state_hash:016x}"),
+            "digest": format!("{:016x}", digest.word()),
             "orders": orders,
             "trades": trades,
             "live_orders": live_orders,
@@ -500,7 +499,8 @@ fn started(
             "passed_over": recovered.passed_over.iter().map(ToString::to_string)
                 .collect::<Vec<_>>(),
             "seconds": recovery_seconds,
-            "state_hash": format!("{:016x}", recovered.checkpoint.state_hash),
+            "state_hash": format!("{:016x}", recovered.state_hash),
+            "digest": format!("{:016x}", recovered.checkpoint.digest.word()),
             "torn_tail": report.torn_tail.as_ref().map(|cut| json!({
                 "path": cut.path, "offset": cut.offset, "bytes": cut.byte_count,
             })),

@@ -1,22 +1,28 @@
-//! A snapshot of a venue: the state of its engine, and the messages that its gateways have sent.
+//! A snapshot of a venue: the state of its engine, the digest of its events, and the messages that its
+//! gateways have sent.
 //!
 //! `engine` and `gateway` define what the sections hold, `journal` the file; here the three meet.
 //!
-//! Invariant: a state that was read back has the hash and the sequence that its snapshot names.
+//! Invariants: a state that was read back has the state hash and the sequence that its snapshot names.
+//! The digest is over the very lines that the engine's stage adds.
 
 use std::{fmt, io};
 
-use engine::{Engine, Restoration, Section, StateError};
+use engine::{Emit, Engine, Restoration, Section, StateError};
 use gateway::{MessageArchive, MessageArchiveError};
 use journal::{
     SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, SnapshotWriter, Storage,
 };
-use market::{Command, DecodeError, Input, Output, Sequence, Timestamp};
+use market::{
+    Command, DecodeError, Event, EventDigest, Input, Outcome, Output, Sequence, Timestamp,
+};
 
 /// The state of a venue after a sequence of its journal.
 #[derive(Debug, Default)]
 pub struct VenueState {
     pub engine: Engine,
+    /// Of all events up to here.
+    pub digest: EventDigest,
     /// The messages that the gateways have sent; `None` where they are not needed.
     pub archive: Option<MessageArchive>,
 }
@@ -41,24 +47,20 @@ impl VenueState {
     /// Before the first input. With `archive_bytes` it keeps that many bytes of replies, and as many of the
     /// feed.
     pub fn new(archive_bytes: Option<usize>) -> Self {
-        Self { engine: Engine::new(), archive: archive_bytes.map(MessageArchive::new) }
+        let archive = archive_bytes.map(MessageArchive::new);
+        Self { archive, ..Self::default() }
     }
 
-    /// Applies an input, keeps the messages it leads to, and calls `each` with every output.
+    /// Applies an input, adds its lines to the digest, keeps the messages it leads to, and calls `each`
+    /// with every output.
     pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&Output)) {
-        let Self { engine, archive } = self;
+        let Self { engine, digest, archive } = self;
         let (cause, timestamp) = (input.sequence, input.timestamp);
-        engine.apply(input, &mut |event| {
-            let output = Output { cause, timestamp, event };
-            if let Some(archive) = archive {
-                archive.take(&output);
-            }
-            each(&output);
-        });
+        engine.apply_to(input, &mut Told { cause, timestamp, digest, archive, each });
     }
 
-    /// Writes it into `storage` as the snapshot that `header` describes; its state hash is filled
-    /// in here. Says how many bytes it takes.
+    /// Writes it into `storage` as the snapshot that `header` describes; its digest is filled in here.
+    /// Says how many bytes it takes.
     ///
     /// # Errors
     /// Storage failed; there is no new snapshot then.
@@ -66,11 +68,11 @@ impl VenueState {
     /// # Panics
     /// The state keeps no messages, or the header has another sequence.
     pub fn write(&self, storage: &mut dyn Storage, header: SnapshotHeader) -> io::Result<u64> {
-        let Self { engine, archive } = self;
+        let Self { engine, digest, archive } = self;
         let archive = archive.as_ref().expect("a state to write as a snapshot keeps messages");
         assert_eq!(header.sequence, engine.sequence().0, "the snapshot is of this state");
-        let state_hash = engine.state_hash();
-        let mut writer = SnapshotWriter::new(storage, SnapshotHeader { state_hash, ..header });
+        let digest = digest.word();
+        let mut writer = SnapshotWriter::new(storage, SnapshotHeader { digest, ..header });
         engine.snapshot(&mut |section, bytes| writer.section(section.code().into(), bytes));
         archive.sections(&mut |code, bytes| writer.section(code, bytes));
         writer.finish()
@@ -123,7 +125,36 @@ impl VenueState {
             let fault = SnapshotFault::Refused(Unusable::State(StateError::Unfinished).into());
             return Err(SnapshotError { path, offset: summary.byte_count, fault });
         };
-        Ok((summary, Self { engine, archive: archive_bytes.map(|_| archive) }))
+        let digest = EventDigest::from_word(summary.header.digest);
+        Ok((summary, Self { engine, digest, archive: archive_bytes.map(|_| archive) }))
+    }
+}
+
+/// Takes the lines of an input as the engine gives them, each whole, and then its events.
+struct Told<'a> {
+    cause: Sequence,
+    timestamp: Timestamp,
+    digest: &'a mut EventDigest,
+    archive: &'a mut Option<MessageArchive>,
+    each: &'a mut dyn FnMut(&Output),
+}
+
+impl Emit for Told<'_> {
+    fn emit(&mut self, event: Event) {
+        self.emit_at_once(Outcome::Event(event));
+    }
+
+    fn emit_at_once(&mut self, outcome: Outcome) {
+        let Self { cause, timestamp, digest, archive, each } = self;
+        let (cause, timestamp) = (*cause, *timestamp);
+        digest.add(cause, timestamp, &outcome);
+        outcome.each(|event| {
+            let output = Output { cause, timestamp, event };
+            if let Some(archive) = archive {
+                archive.take(&output);
+            }
+            each(&output);
+        });
     }
 }
 

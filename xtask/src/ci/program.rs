@@ -24,6 +24,7 @@ const DEMO_KEYS: &[&str] = &[
     "feed_gaps",
     "acked_lost",
     "state_hash_equal",
+    "digests_equal",
     "feed_book_equal",
     "latency_ns",
 ];
@@ -123,8 +124,8 @@ pub(super) fn builds() -> Result<Outcome, String> {
     let mut command = Command::new(damrak());
     command.args(["journal", "verify", "--json"]).arg(&journal);
     let summary = answers(&mut command, Duration::from_secs(120))?;
-    if summary["hashes_equal"].as_u64().is_none_or(|count| count == 0) {
-        return Err(format!("no checkpoint was compared: {summary}"));
+    if summary["digests_equal"].as_u64().is_none_or(|count| count == 0) {
+        return Err(format!("no event digest was compared: {summary}"));
     }
     let mut states = vec![("the venue's build".to_owned(), summary["state_hash"].clone())];
     let summary = answers(replay_with_checks(&[]).arg(&journal), Duration::from_secs(600))?;
@@ -412,6 +413,7 @@ fn check_demo(summary: &Value) -> Result<(), String> {
     for (key, wanted) in [
         ("acked_lost", Value::from(0)),
         ("state_hash_equal", Value::from(true)),
+        ("digests_equal", Value::from(true)),
         ("feed_book_equal", Value::from(true)),
     ] {
         if summary[key] != wanted {
@@ -439,7 +441,7 @@ mod tests {
     fn summary() -> Value {
         serde_json::json!({
             "orders": 5, "trades": 2, "feed_gaps": 0, "acked_lost": 0,
-            "state_hash_equal": true, "feed_book_equal": true,
+            "state_hash_equal": true, "digests_equal": true, "feed_book_equal": true,
             "latency_ns": {"p50": 1, "p99": 2, "p999": 3, "max": 4},
         })
     }
@@ -454,6 +456,7 @@ mod tests {
             ("feed_gaps", Value::Null),
             ("acked_lost", Value::from(1)),
             ("state_hash_equal", Value::from(false)),
+            ("digests_equal", Value::from(false)),
             ("feed_book_equal", Value::Null),
             ("latency_ns", serde_json::json!({"p50": 1, "p99": 2, "max": 4})),
         ] {

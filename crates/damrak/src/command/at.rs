@@ -56,18 +56,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut second = None;
     let replay = recovery::replay_folder(
         &arguments.journal.directory,
-        &mut |input, engine| {
+        &mut |input, state| {
             if input.sequence.0 == ends.first {
-                first = Some(Picture::of(input, engine, symbol));
+                first = Some(Picture::of(input, &state.engine, symbol));
             }
             if Some(input.sequence.0) == ends.second {
-                second = Some(Picture::of(input, engine, symbol));
+                second = Some(Picture::of(input, &state.engine, symbol));
             }
         },
         &mut |_| {},
     )?;
     if let Some(symbol) = symbol {
-        let known: Vec<_> = replay.engine.instruments().map(|it| it.symbol).collect();
+        let known: Vec<_> = replay.state.engine.instruments().map(|it| it.symbol).collect();
         if !known.contains(&symbol) {
             let known: Vec<_> = known.iter().map(Symbol::as_str).collect();
             return Err(Failure::usage(format!("there is no instrument {symbol} in the journal"))

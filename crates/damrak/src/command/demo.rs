@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     drop(venue);
 
     // From here on the expected state follows from the journal alone.
-    let replayed = replay(&stage.journal, &killed.state_hashes)?;
+    let replayed = replay(&stage.journal, &killed.digests)?;
     let (replay, derived) = (&replayed.replay, &replayed.derived);
 
     let before = clock.since_start();
@@ -136,7 +136,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ),
     )?;
 
-    let expected_hash = hash_text(replay.engine.state_hash());
+    let expected_hash = hash_text(replay.state.engine.state_hash());
     let feed_caught_up = subscriber.catch_up(derived.feed_messages(), CATCH_UP_MAX);
     let feed = subscriber.stop();
     let checks = Checks {
@@ -144,15 +144,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         acked_lost: received.lost(&stage.participants, derived).values().sum(),
         replies_equal: replies_come_again(&stage, &venue, derived, clock)?,
         state_hash_equal: recovered["state_hash"] == expected_hash
-            && recovered["last_sequence"] == replay.report.last_sequence
-            && replayed.differing.is_empty(),
-        state_hashes: replayed.equal_count,
+            && recovered["last_sequence"] == replay.report.last_sequence,
+        digests_equal: replayed.differing.is_empty(),
+        digests: replayed.equal_count,
         feed_caught_up,
-        feed_error: feed.error.or_else(|| audit::book_difference(&replay.engine, &feed.book)),
+        feed_error: feed.error.or_else(|| audit::book_difference(&replay.state.engine, &feed.book)),
     };
     venue.stop()?;
 
-    let state = venue::stage::Checkpoint::of(&replay.engine);
+    let state = venue::stage::Checkpoint::of(&replay.state.engine, replay.state.digest);
     let latency = report.scheduled.percentiles();
     let summary = json!({
         "schema": "damrak/demo/1",
@@ -165,7 +165,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         "acked_lost": checks.acked_lost,
         "replies_equal": checks.replies_equal,
         "state_hash_equal": checks.state_hash_equal,
+        "digests_equal": checks.digests_equal,
         "state_hash": expected_hash,
+        "digest": hash_text(replay.state.digest.word()),
         "feed_book_equal": checks.feed_caught_up && checks.feed_error.is_none(),
         "feed_error": checks.feed_error,
         "feed_messages": derived.feed_messages(),
@@ -205,7 +207,8 @@ struct Checks {
     acked_lost: u64,
     replies_equal: bool,
     state_hash_equal: bool,
-    state_hashes: u64,
+    digests_equal: bool,
+    digests: u64,
     feed_caught_up: bool,
     feed_error: Option<String>,
 }
@@ -216,6 +219,7 @@ impl Checks {
             && self.acked_lost == 0
             && self.replies_equal
             && self.state_hash_equal
+            && self.digests_equal
             && self.feed_caught_up
             && self.feed_error.is_none()
     }
@@ -405,9 +409,13 @@ fn print_summary(
         mark(checks.replies_equal)
     ))?;
     print_line(&format!(
-        "{} state: {} hashes printed while it ran, and the one after the restart, equal those of a replay",
-        mark(checks.state_hash_equal),
-        checks.state_hashes
+        "{} events: {} event digests equal, of those printed while it ran and those of a replay",
+        mark(checks.digests_equal),
+        checks.digests
+    ))?;
+    print_line(&format!(
+        "{} state: the hash after the restart equals that of a replay",
+        mark(checks.state_hash_equal)
     ))?;
     print_line(&format!(
         "{} feed: the book rebuilt from it equals the engine's{}",
@@ -435,7 +443,8 @@ mod tests {
             acked_lost: 0,
             replies_equal: true,
             state_hash_equal: true,
-            state_hashes: 1,
+            digests_equal: true,
+            digests: 1,
             feed_caught_up: true,
             feed_error: None,
         }
@@ -445,11 +454,12 @@ mod tests {
     #[test]
     fn one_failed_check_fails_the_demo() {
         assert!(good().passed());
-        let spoil: [fn(&mut Checks); 6] = [
+        let spoil: [fn(&mut Checks); 7] = [
             |checks| checks.acked = 0,
             |checks| checks.acked_lost = 1,
             |checks| checks.replies_equal = false,
             |checks| checks.state_hash_equal = false,
+            |checks| checks.digests_equal = false,
             |checks| checks.feed_caught_up = false,
             |checks| checks.feed_error = Some("the books differ".into()),
         ];

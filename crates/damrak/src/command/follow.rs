@@ -160,18 +160,18 @@ fn wrong(what: &str) -> Value {
 }
 
 fn counters(follower: &Follower) -> Value {
-    let Checkpoint { sequence, state_hash, orders, trades, live_orders } =
-        Checkpoint::of(follower.engine());
+    let Checkpoint { sequence, digest, orders, trades, live_orders } =
+        Checkpoint::of(follower.engine(), follower.digest());
     json!({
         "event": "counters",
         "sequence": sequence.0,
         "timestamp": follower.engine().timestamp().0,
-        "state_hash": format!("{state_hash:016x}"),
+        "digest": format!("{:016x}", digest.word()),
         "orders": orders,
         "trades": trades,
         "live_orders": live_orders,
         "began_with": follower.began_with().map(|summary| summary.header.sequence),
-        "hashes_equal": follower.hashes().equal_count,
+        "digests_equal": follower.digests().equal_count,
     })
 }
 
@@ -233,12 +233,12 @@ fn lines(answer: &Value) -> Vec<String> {
     let rows = |value: &Value| value.as_array().cloned().unwrap_or_default();
     match answer["event"].as_str() {
         Some("counters") => vec![format!(
-            "sequence {}  orders {}  trades {}  live {}  state hash {}",
+            "sequence {}  orders {}  trades {}  live {}  event digest {}",
             grouped(number(&answer["sequence"])),
             grouped(number(&answer["orders"])),
             grouped(number(&answer["trades"])),
             grouped(number(&answer["live_orders"])),
-            text(&answer["state_hash"]),
+            text(&answer["digest"]),
         )],
         Some("instruments") => {
             vec![rows(&answer["instruments"]).iter().map(&text).collect::<Vec<_>>().join(" ")]

@@ -37,10 +37,10 @@ enum Verb {
     Cut(cut::Cut),
 }
 
-/// Verify a whole journal: read every record, replay it through the core, compare the checkpoints.
+/// Verify a whole journal: read every record, replay it through the core, compare the event digests.
 ///
 /// Changes nothing, and may run while the venue writes. Exit code 4 if a record is corrupt or the
-/// replayed state differs from a checkpoint. A torn tail is reported and is not an error.
+/// replay has other events than the venue. A torn tail is reported and is not an error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
                         damrak journal verify demo-out/journal --json")]
@@ -66,8 +66,10 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     let replay =
         recovery::replay_folder(&arguments.journal.directory, &mut |_, _| {}, &mut |_| {})?;
     let seconds = clock.since_start().as_secs_f64();
-    let (report, state) = (&replay.report, Checkpoint::of(&replay.engine));
-    let state_hash = format!("{:016x}", state.state_hash);
+    let report = &replay.report;
+    let state = Checkpoint::of(&replay.state.engine, replay.state.digest);
+    let digest = format!("{:016x}", state.digest.word());
+    let state_hash = format!("{:016x}", replay.state.engine.state_hash());
     if arguments.journal.json {
         return print_json(&json!({
             "schema": "damrak/journal-verify/1",
@@ -79,9 +81,10 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
             "last_sequence": report.last_sequence,
             "torn_tail": torn_tail(report.torn_tail.as_ref()),
             "watermark": report.watermark,
+            "digest": digest,
             "state_hash": state_hash,
-            "hashes_equal": replay.hashes.equal_count,
-            "hashes_unknown": replay.hashes.unknown_count,
+            "digests_equal": replay.digests.equal_count,
+            "digests_unknown": replay.digests.unknown_count,
             "orders": state.orders,
             "trades": state.trades,
             "live_orders": state.live_orders,
@@ -106,11 +109,11 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
         ))?;
     }
     print_line(&format!(
-        "replay: {} orders, {} trades, {} live, state hash {state_hash}, {} checkpoints equal, \
-         {seconds:.3} s",
+        "replay: {} orders, {} trades, {} live, event digest {digest}, state hash {state_hash}, {} \
+         event digests equal, {seconds:.3} s",
         grouped(state.orders),
         grouped(state.trades),
         grouped(state.live_orders),
-        grouped(replay.hashes.equal_count),
+        grouped(replay.digests.equal_count),
     ))
 }

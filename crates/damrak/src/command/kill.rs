@@ -11,7 +11,7 @@ use std::{
 
 use clap::Args;
 use lab::crash_trial::{
-    Participants, ReceivedReplies, StateHashes, VenueProcess, hash_text, prepare_folder, replay,
+    Participants, PrintedDigests, ReceivedReplies, VenueProcess, hash_text, prepare_folder, replay,
     trade_until_killed, unusable,
 };
 use proof::rng::Rng;
@@ -43,8 +43,8 @@ const PARTICIPANTS: Participants = Participants {
 /// Starts a venue, lets participants trade, kills it with SIGKILL at a random moment, and starts it
 /// again on the same journal. The participants keep every reply they received. After each kill the
 /// journal is replayed: every reply must be in the reply stream of the replay, byte for byte; every
-/// state hash that the venue printed must equal that of the replay; and the venue must start in that
-/// state. Exit code 4 if not; the folder then stays as it is.
+/// event digest that the venue printed must equal that of the replay; and the venue must start in the
+/// state of the replay. Exit code 4 if not; the folder then stays as it is.
 ///
 /// With --power-cuts the journal is on a test disk (ext4 in a file, which needs root). That disk
 /// loses its power right before the kill: all bytes that were not on the medium are lost.
@@ -86,7 +86,7 @@ struct Tally {
     acked: u64,
     inputs: u64,
     torn_tails: u64,
-    hashes: u64,
+    digests: u64,
 }
 
 /// Runs `damrak kill`.
@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "acked_lost": 0,
             "inputs": tally.inputs,
             "torn_tails": tally.torn_tails,
-            "state_hashes_equal": tally.hashes,
+            "digests_equal": tally.digests,
             "durability": durability,
             "seed": arguments.seed,
             "seconds": seconds,
@@ -130,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         counted(tally.power_cuts, "power cut"),
         counted(tally.acked, "acknowledged message"),
         counted(tally.inputs, "input"),
-        counted(tally.hashes, "state hash"),
+        counted(tally.digests, "event digest"),
         counted(tally.torn_tails, "torn tail"),
     ))
 }
@@ -180,7 +180,7 @@ fn one_journal(
         let replayed = replay(&journal, &printed)?;
         if !replayed.differing.is_empty() {
             return Err(Failure::verification(format!(
-                "kill {}: the replay has other states than the venue printed, at sequences {:?}",
+                "kill {}: the replay has other event digests than the venue printed, at sequences {:?}",
                 tally.kills, replayed.differing
             )));
         }
@@ -193,14 +193,14 @@ fn one_journal(
                 journal.display()
             )));
         }
-        tally.hashes += replayed.equal_count + replayed.replay.hashes.equal_count;
+        tally.digests += replayed.equal_count + replayed.replay.digests.equal_count;
         tally.acked += received.count();
         received.clear();
         let sequence = replayed.replay.report.last_sequence;
         if kill + 1 == KILLS_PER_JOURNAL || tally.kills == arguments.times {
             tally.inputs += sequence;
         }
-        expected = Some((sequence, hash_text(replayed.replay.engine.state_hash())));
+        expected = Some((sequence, hash_text(replayed.replay.state.engine.state_hash())));
         if !arguments.json && tally.kills.is_multiple_of(10) {
             let (kills, acked) = (grouped(tally.kills), grouped(tally.acked));
             print_line(&format!("{kills:>6} kills, {acked} acknowledged messages, 0 lost"))?;
@@ -209,7 +209,7 @@ fn one_journal(
     Ok(())
 }
 
-/// Lets the participants trade until the venue is killed; gives the state hashes that it printed.
+/// Lets the participants trade until the venue is killed; gives the event digests that it printed.
 fn trade_and_kill(
     arguments: &Arguments,
     venue: &VenueProcess,
@@ -217,7 +217,7 @@ fn trade_and_kill(
     disk: Option<&Disk>,
     clock: SystemClock,
     rng: &mut Rng,
-) -> Result<StateHashes, Failure> {
+) -> Result<PrintedDigests, Failure> {
     let options = PARTICIPANTS.load(venue, received, arguments.rate.0, rng.next_u64())?;
     let trade_for = Duration::from_micros(rng.below(KILL_AFTER_MAX.as_micros() as u64));
     let kill = || match disk {
@@ -229,7 +229,7 @@ fn trade_and_kill(
             venue.kill_if_it_runs()
         }
     };
-    Ok(trade_until_killed(&options, received, clock, trade_for, &mut |_| {}, kill)?.state_hashes)
+    Ok(trade_until_killed(&options, received, clock, trade_for, &mut |_| {}, kill)?.digests)
 }
 
 fn write_config(
@@ -241,7 +241,7 @@ fn write_config(
     let text = format!(
         "[journal]\ndirectory = {journal:?}\ndurability = {}\nmethod = {method:?}\n\
          segment = \"1MiB\"\n\
-         state_hash_every = 256\n\n\
+         digest_every = 256\n\n\
          [order_entry]\naddress = \"127.0.0.1:0\"\nreply_store = \"256MiB\"\n\n\
          [order_entry_udp]\naddress = \"127.0.0.1:0\"\nreply_store = \"1MiB\"\n\n\
          [market_data]\ngroup = \"127.0.0.1:0\"\nre_request = \"127.0.0.1:0\"\nsnapshot = \"127.0.0.1:0\"\ntcp = \"127.0.0.1:0\"\n{}",

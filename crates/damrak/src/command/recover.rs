@@ -13,7 +13,6 @@ use venue::{
     clock::SystemClock,
     failure::Failure,
     recovery::{self, Recovery},
-    stage::Checkpoint,
 };
 
 /// Bytes of messages to keep: few, since no client connects here.
@@ -22,8 +21,8 @@ const HISTORY_BYTES: usize = 1 << 20;
 /// Recover a journal as a start of the venue does, and stop.
 ///
 /// Takes the lock, begins with the newest usable snapshot, replays the inputs after it, truncates a torn
-/// tail, syncs the journal to disk and updates its watermark. Prints the sequence numbers, the state
-/// hash and the seconds. No venue may be running on the journal. Exit code 4 if the journal is corrupt; then nothing was changed.
+/// tail, syncs the journal to disk and updates its watermark. Prints the sequence numbers, the event
+/// digest, the state hash and the seconds. No venue may be running on the journal. Exit code 4 if the journal is corrupt; then nothing was changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak recover damrak-data\n  \
                         damrak recover damrak-data --json")]
@@ -45,12 +44,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ..WriterOptions::new(clock.now_ns(), clock.now_ns())
     };
     let mut files = Folder::new(&arguments.journal.directory);
-    let Recovery { engine, mut writer, report, snapshot, passed_over } =
+    let Recovery { state, mut writer, report, snapshot, passed_over } =
         recovery::resume(Box::new(folder), &mut files, &options, HISTORY_BYTES, &mut |_| {})?;
     writer.sync().map_err(Failure::runtime)?;
     drop(writer);
     let seconds = clock.since_start().as_secs_f64();
-    let state = Checkpoint::of(&engine);
+    let (digest, state_hash) = (state.digest.word(), state.engine.state_hash());
+    let live_orders = u64::from(state.engine.counters().orders_live);
     let began_with = snapshot.map(|summary| summary.header.sequence);
     let replayed = report.last_sequence - began_with.unwrap_or(0);
     for error in &passed_over {
@@ -69,8 +69,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "segments": report.segment_count,
             "bytes": report.byte_count,
             "torn_tail": torn_tail(report.torn_tail.as_ref()),
-            "state_hash": format!("{:016x}", state.state_hash),
-            "live_orders": state.live_orders,
+            "digest": format!("{digest:016x}"),
+            "state_hash": format!("{state_hash:016x}"),
+            "live_orders": live_orders,
             "seconds": seconds,
             "inputs_per_second": replayed as f64 / seconds,
         }));
@@ -89,11 +90,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ))?;
     }
     print_line(&format!(
-        "sequences {} to {}, state hash {:016x}, {} live orders, {seconds:.3} s ({} inputs a second)",
+        "sequences {} to {}, event digest {digest:016x}, state hash {state_hash:016x}, {} live orders, \
+         {seconds:.3} s ({} inputs a second)",
         grouped(report.first_sequence),
         grouped(report.last_sequence),
-        state.state_hash,
-        grouped(state.live_orders),
+        grouped(live_orders),
         grouped((replayed as f64 / seconds) as u64),
     ))
 }

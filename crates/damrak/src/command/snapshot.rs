@@ -67,7 +67,7 @@ struct List {
 /// Read every snapshot of a folder whole, and compare each with the journal.
 ///
 /// Restores the state of each and compares its hash, and looks for its last record in the journal.
-/// With --replay, the state is also compared with that of a replay from the first record. Exit code
+/// With --replay, event digest and state hash are also compared with those of a replay from the first record. Exit code
 /// 4 if a snapshot cannot be used.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak snapshot verify damrak-data\n  \
@@ -125,7 +125,7 @@ fn make(arguments: &Make) -> Result<(), Failure> {
     let bytes = follower.write(&mut *files, clock.now_ns()).map_err(|error| {
         Failure::runtime(format!("cannot write a snapshot into {directory}: {error}"))
     })?;
-    let state_hash = follower.engine().state_hash();
+    let (digest, state_hash) = (follower.digest().word(), follower.engine().state_hash());
     let seconds = clock.since_start().as_secs_f64();
     if arguments.journal.json {
         return print_json(&json!({
@@ -133,6 +133,7 @@ fn make(arguments: &Make) -> Result<(), Failure> {
             "directory": arguments.journal.directory,
             "file": journal::snapshot_file_name(sequence),
             "sequence": sequence,
+            "digest": format!("{digest:016x}"),
             "state_hash": format!("{state_hash:016x}"),
             "bytes": bytes,
             "began_with": began_with,
@@ -141,7 +142,8 @@ fn make(arguments: &Make) -> Result<(), Failure> {
         }));
     }
     print_line(&format!(
-        "{}: {} inputs, {} live orders, state hash {state_hash:016x}, {} bytes, {seconds:.3} s",
+        "{}: {} inputs, {} live orders, event digest {digest:016x}, state hash {state_hash:016x}, {} \
+         bytes, {seconds:.3} s",
         journal::snapshot_file_name(sequence),
         grouped(sequence),
         grouped(follower.engine().counters().orders_live.into()),
@@ -180,10 +182,10 @@ fn list(arguments: &List) -> Result<(), Failure> {
     for it in &found {
         print_line(&match &it.header {
             Ok(header) => format!(
-                "{}  journal {:016x}  state hash {:016x}",
+                "{}  journal {:016x}  event digest {:016x}",
                 journal::snapshot_file_name(it.sequence),
                 header.journal_id,
-                header.state_hash,
+                header.digest,
             ),
             Err(error) => error.to_string(),
         })?;
@@ -198,7 +200,7 @@ fn figures(found: &Found, more: &[(&str, Value)]) -> Value {
         "journal_id": found.header.as_ref().ok().map(|it| format!("{:016x}", it.journal_id)),
         "timestamp": found.header.as_ref().ok().map(|it| it.timestamp),
         "created": found.header.as_ref().ok().map(|it| it.created),
-        "state_hash": found.header.as_ref().ok().map(|it| format!("{:016x}", it.state_hash)),
+        "digest": found.header.as_ref().ok().map(|it| format!("{:016x}", it.digest)),
         "fault": found.header.as_ref().err().map(ToString::to_string),
     });
     for (name, value) in more {
@@ -214,7 +216,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     let found = found(&mut *files, &arguments.journal.directory)?;
     let replayed = if arguments.replay {
         let wanted: Vec<u64> = found.iter().map(|it| it.sequence).collect();
-        state_hashes(&arguments.journal.directory, &wanted)?
+        replayed_states(&arguments.journal.directory, &wanted)?
     } else {
         Vec::new()
     };
@@ -226,27 +228,27 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
         let read = read.and_then(|(summary, state)| {
             recovery::confirm(&folder, &*files, &summary.header).map(|()| (summary, state))
         });
-        let replay = replayed.iter().find(|(sequence, _)| *sequence == it.sequence);
+        let replay = replayed.iter().find(|replay| replay.sequence == it.sequence);
         let line = match read {
             Err(error) => Err(error.to_string()),
-            Ok((_, state))
-                if replay.is_some_and(|(_, hash)| *hash != state.engine.state_hash()) =>
-            {
-                Err(format!(
-                    "{}: its state hash is {:016x}, that of a replay {:016x}",
-                    journal::snapshot_file_name(it.sequence),
-                    state.engine.state_hash(),
-                    replay.map_or(0, |(_, hash)| *hash),
-                ))
+            Ok((summary, state)) => {
+                let found = Passed::of(&state);
+                match replay.and_then(|replay| found.difference(replay)) {
+                    Some(what) => {
+                        let file = journal::snapshot_file_name(it.sequence);
+                        Err(format!("{file}: {what}"))
+                    }
+                    None => Ok((summary, state.engine.counters().orders_live, found.state_hash)),
+                }
             }
-            Ok((summary, state)) => Ok((summary, state.engine.counters().orders_live)),
         };
         bad += usize::from(line.is_err());
         if arguments.journal.json {
             figures_of_all.push(match line {
-                Ok((summary, live)) => figures(
+                Ok((summary, live, state_hash)) => figures(
                     it,
                     &[
+                        ("state_hash", json!(format!("{state_hash:016x}"))),
                         ("bytes", json!(summary.byte_count)),
                         ("sections", json!(summary.section_count)),
                         ("live_orders", json!(live)),
@@ -257,12 +259,13 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
             });
         } else {
             print_line(&match line {
-                Ok((summary, live)) => format!(
-                    "{}: whole, {} bytes, {} live orders, state hash {:016x}{}",
+                Ok((summary, live, state_hash)) => format!(
+                    "{}: whole, {} bytes, {} live orders, event digest {:016x}, state hash \
+                     {state_hash:016x}{}",
                     journal::snapshot_file_name(it.sequence),
                     grouped(summary.byte_count),
                     grouped(live.into()),
-                    summary.header.state_hash,
+                    summary.header.digest,
                     if replay.is_some() { ", as a replay has it" } else { "" },
                 ),
                 Err(fault) => fault,
@@ -292,17 +295,44 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     }
 }
 
-/// The state hashes of a replay after these inputs.
-fn state_hashes(directory: &Path, wanted: &[u64]) -> Result<Vec<(u64, u64)>, Failure> {
-    let mut hashes = Vec::new();
+/// What is compared of a state after an input: how it was reached, and what it is.
+struct Passed {
+    sequence: u64,
+    digest: u64,
+    state_hash: u64,
+}
+
+impl Passed {
+    fn of(state: &VenueState) -> Self {
+        let (digest, state_hash) = (state.digest.word(), state.engine.state_hash());
+        Self { sequence: state.engine.sequence().0, digest, state_hash }
+    }
+
+    /// How it differs from that of a replay, if it does.
+    fn difference(&self, replay: &Self) -> Option<String> {
+        [
+            ("event digest", self.digest, replay.digest),
+            ("state hash", self.state_hash, replay.state_hash),
+        ]
+        .into_iter()
+        .find(|(_, ours, replayed)| ours != replayed)
+        .map(|(what, ours, replayed)| {
+            format!("its {what} is {ours:016x}, that of a replay {replayed:016x}")
+        })
+    }
+}
+
+/// Those of a replay after these inputs.
+fn replayed_states(directory: &Path, wanted: &[u64]) -> Result<Vec<Passed>, Failure> {
+    let mut found = Vec::new();
     recovery::replay_folder(
         directory,
-        &mut |input, engine| {
+        &mut |input, state| {
             if wanted.contains(&input.sequence.0) {
-                hashes.push((input.sequence.0, engine.state_hash()));
+                found.push(Passed::of(state));
             }
         },
         &mut |_| {},
     )?;
-    Ok(hashes)
+    Ok(found)
 }

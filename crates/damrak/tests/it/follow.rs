@@ -106,7 +106,7 @@ fn a_venue_starts_from_its_snapshot() {
     let running = venue::start(&config, SystemClock::start()).unwrap();
     let recovered = running.started()["recovered"].clone();
     assert_eq!(recovered["snapshot"]["sequence"], listed[0]["sequence"], "{recovered}");
-    assert_eq!(recovered["state_hash"], status["state_hash"]);
+    assert_eq!(recovered["digest"], status["digest"]);
     let again = trade(&running, 1, 41..81, 81);
     assert_eq!(again[..41], messages, "all of it comes again");
     messages = again;
@@ -122,7 +122,7 @@ fn a_venue_starts_from_its_snapshot() {
     let answers = json(&answers);
     let mut running = settle(running, 80);
     let status = running.status();
-    for figure in ["sequence", "state_hash", "orders", "live_orders", "trades"] {
+    for figure in ["sequence", "digest", "orders", "live_orders", "trades"] {
         assert_eq!(answers[0][figure], status[figure], "{figure}");
     }
     assert_eq!(answers[1]["bids"][0]["price"], 1_008_000, "{}", answers[1]);

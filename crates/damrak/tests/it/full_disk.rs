@@ -58,13 +58,13 @@ impl World {
     ) -> Self {
         let options =
             WriterOptions { durability, segment_bytes: 64 << 10, ..WriterOptions::new(1, 1) };
-        let (engine, writer, _) =
+        let (state, writer, _) =
             recovery::recover(Box::new(storage.clone()), &options, &mut |_| {}).unwrap();
         let mut core = Core::new(RingSlots { submissions: 64, inputs: 64, outputs: 256 });
         let submissions = core.source("submissions", AgentName::Source);
         let (outputs, durable) = core.reader(AgentName::Reporter);
         let options = CoreOptions { load_shedding, ..CoreOptions::new(durability) };
-        let Chain { agents, journal: figures, .. } = core.build(engine, writer, options);
+        let Chain { agents, journal: figures, .. } = core.build(state, writer, options);
         Self { submissions, agents, outputs, figures, durable, now_ns: S }
     }
 
@@ -161,7 +161,7 @@ fn a_full_disk_rejects_orders_and_takes_cancels() {
         let replay = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
         let mut agents = world.agents.into_values().collect();
         let engine = ring::take_agent::<EngineStage>(&mut agents).unwrap().into_engine();
-        assert_eq!(replay.engine.state_hash(), engine.state_hash());
+        assert_eq!(replay.state.engine.state_hash(), engine.state_hash());
         assert!(engine.sequence() > Sequence(u64::from(refused)));
     }
 }
@@ -190,5 +190,5 @@ fn without_load_shedding_a_full_disk_stops_the_chain() {
     assert!(error.to_string().contains("free some space, then start again"), "{error}");
     storage.set_capacity(None);
     let replay = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
-    assert!(replay.engine.sequence().0 >= world.durable.get());
+    assert!(replay.state.engine.sequence().0 >= world.durable.get());
 }

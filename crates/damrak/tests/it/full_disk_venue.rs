@@ -342,5 +342,5 @@ fn a_disk_that_stays_full_holds_commands_back() {
 fn check_replay(venue: &mut Venue) {
     venue.turns(20);
     let replay = recovery::replay(&mut venue.disk.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
-    assert!(replay.engine.sequence().0 >= venue.gauges.durable().0);
+    assert!(replay.state.engine.sequence().0 >= venue.gauges.durable().0);
 }

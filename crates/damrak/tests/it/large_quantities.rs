@@ -204,7 +204,7 @@ fn every_view_has_all_lots() {
 
         // A snapshot has the order, and what its reports go on with.
         let recovered = damrak(folder.path(), &["recover", "journal", "--json"]);
-        assert_eq!(recovered["state_hash"], stopped["state_hash"], "{stopped}");
+        assert_eq!(recovered["digest"], stopped["digest"], "{stopped}");
         let mut running = venue::start(&config, SystemClock::start()).unwrap();
         let recovered = running.started()["recovered"].clone();
         assert!(recovered["snapshot"]["sequence"].as_u64() > Some(0), "{recovered}");

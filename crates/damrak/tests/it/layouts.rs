@@ -10,15 +10,14 @@ use std::{
     time::Duration,
 };
 
-use engine::Engine;
 use gateway::{
     Submission,
     fake::{FakeDatagram, FakeStream},
 };
 use journal::{CrashStorage, Durability, Folder, RecordKind, WriterOptions};
 use market::{
-    Command, EnterOrder, Input, OrderKey, Output, OutputLine, Price, Quantity, Sequence, SessionId,
-    Side, Symbol, Timestamp,
+    Command, EnterOrder, EventDigest, Input, OrderKey, Output, OutputLine, Price, Quantity,
+    Sequence, SessionId, Side, Symbol, Timestamp,
 };
 use proof::generator::{CommandFlow, Profile};
 use ring::{Agent, AgentError, Consumer, Cursor, Parker, Producer, ThreadParker};
@@ -28,7 +27,8 @@ use venue::{
     core::{Chain, Core, CoreOptions, RingSlots},
     layout::{AgentGroup, AgentName, Layout, Machine, Wait},
     pipeline::{self, Edges, Networks},
-    stage::Perturbations,
+    snapshot::VenueState,
+    stage::{EngineStage, Perturbations},
 };
 use wire::{
     itch,
@@ -43,6 +43,7 @@ const COMMANDS: usize = 100_000;
 struct Outcome {
     event_count: u64,
     events_hash: u64,
+    digest: EventDigest,
     state_hash: u64,
     journal: Vec<(u64, u64, Vec<u8>)>,
 }
@@ -120,22 +121,21 @@ fn commands() -> Arc<[Submission]> {
 }
 
 /// The core alone, without a ring or a thread.
-fn plain(commands: &[Submission]) -> (u64, u64, u64) {
-    let mut engine = Engine::new();
-    let (mut count, mut digest) = (0, 0);
+fn plain(commands: &[Submission]) -> (u64, u64, VenueState) {
+    let mut state = VenueState::default();
+    let (mut count, mut events_hash) = (0, 0);
     for (number, submission) in commands.iter().enumerate() {
         let input = Input {
             sequence: Sequence(number as u64 + 1),
             timestamp: submission.received,
             command: submission.command,
         };
-        engine.apply(&input, &mut |event| {
+        state.apply(&input, &mut |output| {
             count += 1;
-            let (cause, timestamp) = (input.sequence, input.timestamp);
-            digest = fold(digest, &Output { cause, timestamp, event });
+            events_hash = fold(events_hash, output);
         });
     }
-    (count, digest, engine.state_hash())
+    (count, events_hash, state)
 }
 
 /// Runs all commands through the chain in this layout.
@@ -151,7 +151,7 @@ fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: 
     })
     .unwrap();
     let options = CoreOptions { has_clock: false, ..CoreOptions::new(Durability::Written) };
-    let Chain { mut agents, wiring, .. } = core.build(Engine::new(), writer, options);
+    let Chain { mut agents, wiring, .. } = core.build(VenueState::default(), writer, options);
     let (digest, count) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
     let source = Source { commands: Arc::clone(commands), submitted: 0, submissions };
     agents.insert(AgentName::Source, Box::new(source));
@@ -165,19 +165,20 @@ fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: 
     let parker = |_: &AgentGroup| Ok(Box::new(ThreadParker::default()) as Box<dyn Parker>);
     let running =
         venue::layout::launch(agents, &wiring, &groups, Wait::Adaptive, clock, parker).unwrap();
-    let mut state_hash = None;
+    let mut digest_last = None;
     while !(running.stopped()
-        || state_hash.is_some() && count.load(Ordering::Acquire) >= event_count)
+        || digest_last.is_some() && count.load(Ordering::Acquire) >= event_count)
     {
         checkpoints.poll(64, |checkpoint| {
             if checkpoint.sequence.0 == COMMANDS as u64 {
-                state_hash = Some(checkpoint.state_hash);
+                digest_last = Some(checkpoint.digest);
             }
         });
         thread::sleep(Duration::from_millis(1));
     }
     running.stop();
-    running.join().unwrap();
+    let mut agents = running.join().unwrap();
+    let engine = ring::take_agent::<EngineStage>(&mut agents).unwrap().into_engine();
 
     // Batches follow the turns of the threads, and so may differ; records do not.
     let mut journal = Vec::new();
@@ -191,17 +192,18 @@ fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: 
     Outcome {
         event_count: count.load(Ordering::Acquire),
         events_hash: *digest.lock().unwrap(),
-        state_hash: state_hash.expect("the engine finished"),
+        digest: digest_last.expect("the engine finished"),
+        state_hash: engine.state_hash(),
         journal,
     }
 }
 
-/// 100,000 commands in every layout: the same events, the same journal records, the same state, and
-/// those of the core alone.
+/// 100,000 commands in every layout: the same events and event digest, the same journal records, the same
+/// state, and those of the core alone.
 #[test]
 fn layouts_give_identical_results() {
     let commands = commands();
-    let (event_count, events_hash, state_hash) = plain(&commands);
+    let (event_count, events_hash, state) = plain(&commands);
     assert!(event_count as usize > COMMANDS, "the flow makes things happen: {event_count} events");
 
     let folder = tempfile::tempdir().unwrap();
@@ -209,8 +211,8 @@ fn layouts_give_identical_results() {
         |name: &str| run(&commands, &name.parse().unwrap(), event_count, &folder.path().join(name));
     let single = outcome("single");
     assert_eq!(
-        (single.event_count, single.events_hash, single.state_hash),
-        (event_count, events_hash, state_hash),
+        (single.event_count, single.events_hash, single.digest, single.state_hash),
+        (event_count, events_hash, state.digest, state.engine.state_hash()),
         "one thread differs from the core alone"
     );
     assert_eq!(single.journal.len(), COMMANDS);

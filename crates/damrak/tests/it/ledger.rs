@@ -381,7 +381,7 @@ struct Beside {
 
 impl Beside {
     fn new(journal: &Path, recovery: &Recovery, store: &Moody, inputs: u64) -> Self {
-        let journaled = Arc::new(AtomicGauge::new(recovery.engine.sequence().0));
+        let journaled = Arc::new(AtomicGauge::new(recovery.state.engine.sequence().0));
         let plan = SnapshotPlan {
             inputs,
             time_ns: 0,
@@ -434,7 +434,7 @@ fn every_input_is_in_the_store_once() {
                 &mut |_| {},
             )
             .unwrap();
-            assert_eq!(recovery.engine.sequence().0, next as u64);
+            assert_eq!(recovery.state.engine.sequence().0, next as u64);
             let mut beside = Beside::new(&journal, &recovery, &store, 150);
             let writer = &mut recovery.writer;
             let dies_at = (next + rng.range(1, 2_000) as usize).min(all.len());

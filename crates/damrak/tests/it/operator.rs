@@ -173,7 +173,8 @@ fn commands_by_the_socket() {
     // What an operator has set stays at the next start, whatever the file says.
     let running = venue::start(&config, SystemClock::start()).unwrap();
     running.stop().unwrap();
-    let state = recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().engine;
+    let state =
+        recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().state.engine;
     assert!(state.is_held(HeldSetting::LiveOrdersMax(SessionId(2))));
     let sessions: Vec<_> = state.sessions().map(|session| session.live_orders_max()).collect();
     assert_eq!(sessions, [100, 0]);
@@ -330,7 +331,7 @@ fn commands_are_carried_out_once_under_kill_9() {
             Event::Canceled(_) => canceled += 1,
             _ => {}
         });
-    let state = replay.unwrap().engine;
+    let state = replay.unwrap().state.engine;
     let available = state.balance(AccountId(1), AssetId(1)).unwrap().available;
     assert_eq!(available, 100_000_000 + i128::from(ROUNDS / 8) * 100);
     assert_eq!((busted, canceled), (vec![1, 2, 3], 6));
@@ -364,7 +365,8 @@ fn signals_do_not_end_a_venue() {
         // Commands of the desk are taken in their order, so this one comes after the reload's.
         let (code, _, said) = ctl(&journal, &["cancel", "--all"]);
         assert_eq!(code, Some(0), "{said}");
-        let state = recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().engine;
+        let state =
+            recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().state.engine;
         assert_eq!(state.account(AccountId(1)).unwrap().live_orders_max, expected);
     }
     signal("-QUIT");

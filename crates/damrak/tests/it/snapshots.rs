@@ -100,9 +100,9 @@ fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
 fn begins_with(storage: &CrashStorage) -> (u64, usize) {
     let found = start(storage).unwrap();
     let full = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
-    let engine = &found.recovery.engine;
-    assert_eq!(engine.state_hash(), full.engine.state_hash());
-    assert_eq!(engine.state_hash(), engine.state_hash_slow());
+    let state = &found.recovery.state;
+    assert_eq!(state.engine.state_hash(), full.state.engine.state_hash());
+    assert_eq!(state.digest, full.state.digest, "the chain goes on at the snapshot");
     assert_eq!(found.recovery.writer.last_sequence(), full.report.last_sequence);
     let mut whole = Vec::new();
     follower_at(storage, full.report.last_sequence)
@@ -194,20 +194,20 @@ fn checksum(bytes: &[u8]) -> [u8; 4] {
 #[test]
 fn segments_that_snapshots_cover_are_not_needed() {
     let storage = with_two_snapshots();
-    let expected = start(&storage).unwrap().recovery.engine.state_hash();
+    let expected = start(&storage).unwrap().recovery.state.engine.state_hash();
     let before = storage.names().len();
     let removed = journal::remove_segments_before(&mut storage.clone(), 1_000).unwrap();
     assert!(removed > 2 && storage.names().len() == before - removed, "{removed}");
-    assert_eq!(start(&storage).unwrap().recovery.engine.state_hash(), expected);
+    assert_eq!(start(&storage).unwrap().recovery.state.engine.state_hash(), expected);
     // A replay without opening begins with the oldest.
     let replayed = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
-    assert_eq!(replayed.engine.state_hash(), expected);
+    assert_eq!(replayed.state.engine.state_hash(), expected);
     assert_eq!(replayed.snapshot.unwrap().header.sequence, 1_000);
     let newest = snapshot_file_name(2_000);
     let bytes = storage.bytes(&newest).unwrap();
     storage.set_bytes(&newest, None);
     let found = start(&storage).unwrap().recovery;
-    assert_eq!(found.engine.state_hash(), expected, "row 10: by the older one");
+    assert_eq!(found.state.engine.state_hash(), expected, "row 10: by the older one");
     drop(found);
     storage.set_bytes(&newest, Some(bytes[..100].to_vec()));
     storage.set_bytes(&snapshot_file_name(1_000), None);
@@ -245,7 +245,7 @@ fn any_sequence_will_do() {
     }
     take_snapshot(&storage, 600);
     let found = start(&storage).unwrap();
-    assert_eq!((found.outputs, found.recovery.engine.sequence().0), (0, 600));
+    assert_eq!((found.outputs, found.recovery.state.engine.sequence().0), (0, 600));
 }
 
 /// Whichever byte of a snapshot is changed, a start gives the same state.
@@ -256,13 +256,13 @@ fn no_damaged_byte_changes_the_state() {
     take_snapshot(&storage, 100);
     let name = snapshot_file_name(100);
     let whole = storage.bytes(&name).unwrap();
-    let expected = start(&storage).unwrap().recovery.engine.state_hash();
+    let expected = start(&storage).unwrap().recovery.state.engine.state_hash();
     for at in 0..whole.len() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x20;
         storage.set_bytes(&name, Some(bytes));
         let found = start(&storage).unwrap().recovery;
-        assert_eq!(found.engine.state_hash(), expected, "byte {at}");
+        assert_eq!(found.state.engine.state_hash(), expected, "byte {at}");
         assert!(found.snapshot.is_none() && found.passed_over.len() == 1, "byte {at}");
     }
     println!("{} damaged snapshots skipped", whole.len());
@@ -313,21 +313,22 @@ fn snapshots_may_lie_elsewhere() {
     assert_eq!(found.unwrap().snapshot.unwrap().header.sequence, 2_500);
 }
 
-/// A follower whose state is not that which the journal names stops with the sequence: the state hashes in
+/// A follower whose events are not those that the journal names stops with the sequence: the event digests in
 /// the journal are compared, and one that was changed is found out.
 #[test]
 fn the_first_difference_stops_with_its_sequence() {
-    use venue::checkpoint::{self, StateHash};
+    use market::EventDigest;
+    use venue::checkpoint::{self, DigestRecord};
     let storage = CrashStorage::new();
     append(&storage, 3, 200);
-    let state_hash = follower_at(&storage, 200).engine().state_hash();
-    let note = |wrong: u64| StateHash {
+    let digest = follower_at(&storage, 200).digest().word();
+    let note = |wrong: u64| DigestRecord {
         sequence: 200,
-        state_hash: state_hash ^ wrong,
+        digest: EventDigest::from_word(digest ^ wrong),
         every: 0,
         fingerprint: checkpoint::fingerprint(),
     };
-    let write = |note: StateHash| {
+    let write = |note: DigestRecord| {
         let (_, mut writer, _) =
             recovery::recover(Box::new(storage.clone()), &options(), &mut |_| {}).unwrap();
         writer.checkpoint(&note.encode()).unwrap();
@@ -337,7 +338,7 @@ fn the_first_difference_stops_with_its_sequence() {
         let mut follower = Follower::from_the_first(&storage, Some(ARCHIVE_BYTES));
         loop {
             match follower.poll(50, u64::MAX, &mut |_| {}) {
-                Ok(0) => return Ok(follower.hashes().equal_count),
+                Ok(0) => return Ok(follower.digests().equal_count),
                 Ok(_) => {}
                 Err(failure) => return Err(failure),
             }

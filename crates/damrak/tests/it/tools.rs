@@ -6,15 +6,15 @@ use std::{
     process::{Command, Output},
 };
 
-use engine::Engine;
 use journal::{Durability, Folder, Writer, WriterOptions};
-use market::{Command as Asked, Input, Sequence, Timestamp};
+use market::{Command as Asked, EventDigest, Input, Sequence, Timestamp};
 use proof::generator::{CommandFlow, Profile};
 use serde_json::Value;
 use venue::{
-    checkpoint::{self, StateHash},
+    checkpoint::{self, DigestRecord},
     config::Config,
     recovery,
+    snapshot::VenueState,
 };
 
 const EVERY: u64 = 50;
@@ -38,7 +38,7 @@ fn stderr(output: &Output) -> String {
 
 /// A writer and the state that its journal leads to.
 struct Venue {
-    engine: Engine,
+    state: VenueState,
     writer: Writer,
 }
 
@@ -46,33 +46,32 @@ impl Venue {
     fn open(folder: &Path) -> Self {
         let options = WriterOptions { durability: Durability::Written, ..WriterOptions::new(9, 1) };
         let storage = Box::new(Folder::new(folder));
-        let (mut engine, mut writer, _) =
-            recovery::recover(storage, &options, &mut |_| {}).unwrap();
+        let (mut state, mut writer, _) = recovery::recover(storage, &options, &mut |_| {}).unwrap();
         let mut config = Config::default();
-        config.journal.state_hash_every = EVERY;
-        recovery::complete(&config, 1_000, &mut engine, &mut writer, &mut |_| {}).unwrap();
-        Self { engine, writer }
+        config.journal.digest_every = EVERY;
+        recovery::complete(&config, 1_000, &mut state, &mut writer, &mut |_| {}).unwrap();
+        Self { state, writer }
     }
 
     fn take(&mut self, command: Asked) {
-        let sequence = self.engine.sequence().next();
+        let sequence = self.state.engine.sequence().next();
         let timestamp = Timestamp(1_000 + sequence.0);
         let mut payload = [0; Asked::ENCODED_LEN_MAX];
         let len = command.encode(&mut payload);
         self.writer.append(sequence.0, timestamp.0, &payload[..len]).unwrap();
-        self.engine.apply(&Input { sequence, timestamp, command }, &mut |_| {});
+        self.state.apply(&Input { sequence, timestamp, command }, &mut |_| {});
         if sequence.0.is_multiple_of(EVERY) {
-            self.note(self.engine.state_hash());
+            self.note(self.state.digest);
         }
         if sequence.0.is_multiple_of(7) {
             self.writer.commit().unwrap();
         }
     }
 
-    fn note(&mut self, state_hash: u64) {
-        let Sequence(sequence) = self.engine.sequence();
+    fn note(&mut self, digest: EventDigest) {
+        let Sequence(sequence) = self.state.engine.sequence();
         let fingerprint = checkpoint::fingerprint();
-        let note = StateHash { sequence, state_hash, every: EVERY, fingerprint };
+        let note = DigestRecord { sequence, digest, every: EVERY, fingerprint };
         self.writer.checkpoint(&note.encode()).unwrap();
     }
 }
@@ -81,11 +80,11 @@ impl Venue {
 fn journal(folder: &Path) -> (u64, u64) {
     let mut venue = Venue::open(folder);
     let mut flow = CommandFlow::new(5, Profile::default());
-    while venue.engine.sequence().0 < 900 {
+    while venue.state.engine.sequence().0 < 900 {
         venue.take(flow.next_command());
     }
     venue.writer.sync().unwrap();
-    (venue.engine.sequence().0, venue.engine.state_hash())
+    (venue.state.engine.sequence().0, venue.state.engine.state_hash())
 }
 
 /// Every tool reports the same content, state and checks of a journal.
@@ -100,8 +99,8 @@ fn tools_agree() {
         (&verified["last_sequence"], &verified["state_hash"]),
         (&last.into(), &Value::from(hash.as_str()))
     );
-    assert_eq!(verified["hashes_equal"], last / EVERY + 1, "{verified}");
-    assert_eq!(verified["hashes_unknown"], 0, "{verified}");
+    assert_eq!(verified["digests_equal"], last / EVERY + 1, "{verified}");
+    assert_eq!(verified["digests_unknown"], 0, "{verified}");
 
     let inspected = json(&["journal", "inspect", path, "--json"]);
     assert_eq!((&inspected["watermark"], &inspected["epoch"]), (&last.into(), &1.into()));
@@ -184,15 +183,15 @@ fn the_past_is_there() {
     assert_eq!(json(&["journal", "verify", path, "--json"])["last_sequence"], kept);
 }
 
-/// A state that is not the one the journal names stops the replay with its sequence, and a venue does
+/// Events that are not those that the journal names stop the replay with the sequence, and a venue does
 /// not start; cut before it, it does.
 #[test]
-fn another_state_is_exit_code_4() {
+fn other_events_are_exit_code_4() {
     let folder = tempfile::tempdir().unwrap();
     journal(folder.path());
     let mut venue = Venue::open(folder.path());
-    let sequence = venue.engine.sequence().0;
-    venue.note(1);
+    let sequence = venue.state.engine.sequence().0;
+    venue.note(EventDigest::from_word(1));
     venue.writer.sync().unwrap();
     drop(venue);
     let path = folder.path().to_str().unwrap();
@@ -200,7 +199,7 @@ fn another_state_is_exit_code_4() {
         let output = damrak(arguments);
         assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
         let message = stderr(&output);
-        assert!(message.contains(&format!("after sequence {sequence} the venue had")), "{message}");
+        assert!(message.contains(&format!("up to sequence {sequence} the venue had")), "{message}");
     }
 }
 

@@ -16,7 +16,7 @@ fn header(sequence: u64) -> SnapshotHeader {
         sequence,
         timestamp: 1_000 + sequence,
         payload_checksum: payload_checksum(&sequence.to_le_bytes()),
-        state_hash: sequence * 31,
+        digest: sequence * 31,
         created: 7,
     }
 }

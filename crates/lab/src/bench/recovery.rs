@@ -92,9 +92,9 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     let replayed = recovery::replay_folder(folder, &mut |_, _| {}, &mut |_| {})?;
     let replay_s = seconds(begun);
     let core_s = core_alone(orders, clock);
-    let expected = replayed.engine.state_hash();
+    let expected = replayed.state.engine.state_hash();
     let journal_bytes = replayed.report.byte_count;
-    let live = u64::from(replayed.engine.counters().orders_live);
+    let live = u64::from(replayed.state.engine.counters().orders_live);
     drop(replayed);
 
     let storage = Folder::new(folder);
@@ -125,7 +125,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
             &mut |_| {},
         )?;
         restart_s.push(seconds(begun));
-        agrees &= found.engine.state_hash() == expected && found.snapshot.is_some();
+        agrees &= found.state.engine.state_hash() == expected && found.snapshot.is_some();
     }
     Ok(RestartRow {
         orders,
@@ -265,8 +265,8 @@ fn bare_read(path: &Path) -> io::Result<u64> {
 fn open(folder: &Path, durability: Durability) -> Result<Writer, Failure> {
     let options = WriterOptions { durability, ..WriterOptions::new(1, 1) };
     let storage = Box::new(Folder::new(folder));
-    let (engine, writer, _) = recovery::recover(storage, &options, &mut |_| {})?;
-    if engine.sequence() != Sequence::NONE {
+    let (state, writer, _) = recovery::recover(storage, &options, &mut |_| {})?;
+    if state.engine.sequence() != Sequence::NONE {
         let folder = folder.display();
         return Err(Failure::usage(format!("there is a journal in {folder} already")));
     }

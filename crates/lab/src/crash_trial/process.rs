@@ -39,12 +39,12 @@ struct Printed {
 struct Lines {
     started: Option<Value>,
     status: Option<Value>,
-    state_hashes: StateHashes,
+    digests: PrintedDigests,
     ended: bool,
 }
 
-/// State hashes in hexadecimal, each with its sequence.
-pub type StateHashes = Vec<(u64, String)>;
+/// Event digests in hexadecimal, each with its sequence.
+pub type PrintedDigests = Vec<(u64, String)>;
 
 impl VenueProcess {
     /// Starts `damrak serve` and waits until it is ready. Its stderr is appended to `log`.
@@ -116,8 +116,8 @@ impl VenueProcess {
             .ok_or_else(|| Failure::runtime(format!("the venue printed no address {name}")))
     }
 
-    /// Kills it with SIGKILL, and gives every state hash that it has printed.
-    pub fn kill(&self) -> Result<StateHashes, Failure> {
+    /// Kills it with SIGKILL, and gives every event digest that it has printed.
+    pub fn kill(&self) -> Result<PrintedDigests, Failure> {
         if let Ok(Some(status)) = self.child().try_wait() {
             return Err(Failure::runtime(format!("the venue ended by itself: {status}")));
         }
@@ -125,13 +125,13 @@ impl VenueProcess {
     }
 
     /// As [`kill`](Self::kill), but it may have ended by itself: its disk was taken away.
-    pub fn kill_if_it_runs(&self) -> Result<StateHashes, Failure> {
+    pub fn kill_if_it_runs(&self) -> Result<PrintedDigests, Failure> {
         self.end_by(|child| match child.try_wait()? {
             Some(_) => Ok(()),
             None => child.kill(),
         })?;
         let mut lines = self.printed.lines.lock().expect("the reader does not panic");
-        Ok(std::mem::take(&mut lines.state_hashes))
+        Ok(std::mem::take(&mut lines.digests))
     }
 
     /// Stops it as a user would, and waits for it.
@@ -183,10 +183,10 @@ impl Printed {
         if value["event"] == "started" {
             lines.started = Some(value);
         } else {
-            if let (Some(sequence), Some(hash)) =
-                (value["sequence"].as_u64(), value["state_hash"].as_str())
+            if let (Some(sequence), Some(digest)) =
+                (value["sequence"].as_u64(), value["digest"].as_str())
             {
-                lines.state_hashes.push((sequence, hash.to_owned()));
+                lines.digests.push((sequence, digest.to_owned()));
             }
             lines.status = Some(value);
         }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io::ErrorKind};
 use journal::{
     Crash, CrashStorage, DiskOperation, Durability, Fault, RecordKind, Storage, WriterOptions,
 };
+use market::EventDigest;
 
 use super::faults::{DAMAGED_STARTS, FaultKind, Faults, Judged};
 use crate::audit::Digest;
@@ -12,6 +13,7 @@ use venue::{
     config::{Config, DurabilityConfig},
     failure::ExitCode,
     recovery,
+    snapshot::VenueState,
 };
 
 /// The venue's disk, what goes wrong with it, and what the venue must make of that.
@@ -192,10 +194,10 @@ impl Disk {
         }
         let (all, complete) = entries(&mut self.storage.duplicate(true));
         complete.map_err(|refusal| format!("a faithful disk is refused: {}", refusal.what))?;
-        let mut hashes = BTreeMap::from([(0, engine::Engine::new().state_hash())]);
+        let mut states = BTreeMap::from([(0, passed(&VenueState::default()))]);
         let mut faithful = self.storage.duplicate(true);
-        let after = &mut |input: &market::Input, engine: &engine::Engine| {
-            hashes.insert(input.sequence.0, engine.state_hash());
+        let after = &mut |input: &market::Input, state: &VenueState| {
+            states.insert(input.sequence.0, passed(state));
         };
         recovery::replay(&mut faithful, after, &mut |_| {})
             .map_err(|failure| format!("a faithful disk is not replayed: {failure}"))?;
@@ -229,8 +231,8 @@ impl Disk {
                 ));
             }
             Ok(recovery) => {
-                let (sequence, hash) = (recovery.engine.sequence().0, recovery.engine.state_hash());
-                if hashes.get(&sequence) != Some(&hash) {
+                let sequence = recovery.state.engine.sequence().0;
+                if states.get(&sequence) != Some(&passed(&recovery.state)) {
                     return Err(format!(
                         "a damaged disk gives a state at sequence {sequence} that never existed"
                     ));
@@ -244,6 +246,11 @@ impl Disk {
         self.storage.repair();
         Ok(())
     }
+}
+
+/// What tells a state and the way to it: the digest of its events, and its state hash.
+fn passed(state: &VenueState) -> (EventDigest, u64) {
+    (state.digest, state.engine.state_hash())
 }
 
 /// Why a journal is not read to its end.

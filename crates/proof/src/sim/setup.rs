@@ -108,7 +108,7 @@ pub(super) fn config(rng: &mut Rng) -> Config {
     config.journal.segment.0 = 1 << (14 + rng.below(3));
     config.snapshots.inputs = rng.below(3) * (20 + rng.below(800));
     config.snapshots.time.0 = Duration::from_millis(rng.below(3) * (1 + rng.below(2_000)));
-    config.journal.state_hash_every = 64;
+    config.journal.digest_every = 64;
     config.rings.submissions = 64;
     config.rings.inputs = 64 << rng.below(3);
     config.rings.outputs = 64 << rng.below(3);

@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use engine::Engine;
-use market::{Event, Input, Sequence, Timestamp};
+use engine::{Emit, Engine};
+use market::{Event, EventDigest, Input, Outcome, Sequence, Timestamp};
 use proof::{agreement, generator::CommandFlow};
 
 /// Commands of each seed of each profile, and how many seeds there are: as many as here, or as the
@@ -44,27 +44,58 @@ fn engine_agrees_with_the_model() {
     assert_eq!(agreement::missing(&coverage), Vec::<String>::new(), "never seen");
 }
 
+/// The events of an input, and the digest of the lines in which they came.
+struct Lines {
+    cause: Sequence,
+    timestamp: Timestamp,
+    events: Vec<Event>,
+    digest: EventDigest,
+}
+
+impl Lines {
+    fn of(input: &Input) -> Self {
+        let (cause, timestamp) = (input.sequence, input.timestamp);
+        Self { cause, timestamp, events: Vec::new(), digest: EventDigest::default() }
+    }
+}
+
+impl Emit for Lines {
+    fn emit(&mut self, event: Event) {
+        self.emit_at_once(Outcome::Event(event));
+    }
+
+    fn emit_at_once(&mut self, outcome: Outcome) {
+        self.digest.add(self.cause, self.timestamp, &outcome);
+        outcome.each(|event| self.events.push(event));
+    }
+}
+
 /// Gives the commands of every profile to an engine, and to another one through `other`; their
-/// events and state hashes are equal.
-fn two_engines_agree(commands: u64, other: fn(&Engine, &mut Engine, &Input, &mut Vec<Event>)) {
+/// events and state hashes are equal, and so are their lines where `has_same_lines`.
+fn two_engines_agree(
+    commands: u64,
+    has_same_lines: bool,
+    other: fn(&Engine, &mut Engine, &Input, &mut Lines),
+) {
     let seeds = setting("DAMRAK_RESTORED_SEEDS", 4);
     for (name, profile) in agreement::profiles(commands) {
         for seed in 1..=seeds {
             let mut flow = CommandFlow::new(seed, profile.clone());
             let (mut first, mut second) = (Engine::new(), Engine::new());
-            let (mut events, mut others) = (Vec::new(), Vec::new());
             for number in 1..=commands {
                 let input = Input {
                     sequence: Sequence(number),
                     timestamp: Timestamp(number * 1_000_000),
                     command: flow.next_command(),
                 };
-                events.clear();
-                others.clear();
+                let (mut lines, mut others) = (Lines::of(&input), Lines::of(&input));
                 other(&first, &mut second, &input, &mut others);
-                first.apply(&input, &mut |event| events.push(event));
+                first.apply_to(&input, &mut lines);
                 let place = || format!("{name}, seed {seed}, {number}: {:?}", input.command);
-                assert_eq!(events, others, "{}", place());
+                assert_eq!(lines.events, others.events, "{}", place());
+                if has_same_lines {
+                    assert_eq!(lines.digest, others.digest, "{}", place());
+                }
                 assert_eq!(first.state_hash(), second.state_hash(), "{}", place());
             }
         }
@@ -74,19 +105,19 @@ fn two_engines_agree(commands: u64, other: fn(&Engine, &mut Engine, &Input, &mut
 /// The fast path gives the same events and the same state as the general path, whatever comes.
 #[test]
 fn fast_path_does_what_the_general_path_does() {
-    two_engines_agree(50_000, |_, general, input, events| {
-        general.apply_on_general_path(input, &mut |event| events.push(event));
+    two_engines_agree(50_000, false, |_, general, input, lines| {
+        general.apply_on_general_path(input, &mut |event| lines.events.push(event));
     });
 }
 
 /// An engine that was restored from a snapshot goes on as the one that the snapshot is of, whatever
-/// comes: nothing that matters later is missing in it.
+/// comes, line by line: nothing that matters later is missing in it, and the event digest goes on.
 #[test]
 fn restored_engine_goes_on_as_its_origin() {
-    two_engines_agree(4_000, |origin, restored, input, events| {
+    two_engines_agree(4_000, true, |origin, restored, input, lines| {
         if input.sequence.0.is_multiple_of(40) {
             *restored = proof::restored(origin).unwrap();
         }
-        restored.apply(input, &mut |event| events.push(event));
+        restored.apply_to(input, lines);
     });
 }

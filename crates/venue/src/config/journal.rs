@@ -29,9 +29,9 @@ pub struct JournalConfig {
     pub segment: Bytes,
     /// With less free space in the folder the venue does not start; `0B`: it always does. Default `256MiB`.
     pub free_min: Bytes,
-    /// Inputs between two state hashes in the journal, which a replay compares; 0: none.
+    /// Inputs between two event digests in the journal, which a replay compares; 0: none.
     /// Default 4096.
-    pub state_hash_every: u64,
+    pub digest_every: u64,
 }
 
 /// `[snapshots]`: files beside the segments of the journal.
@@ -129,7 +129,7 @@ impl Default for JournalConfig {
             slow: Span(Duration::from_secs(2)),
             segment: Bytes(256 << 20),
             free_min: Bytes(256 << 20),
-            state_hash_every: 4096,
+            digest_every: 4096,
         }
     }
 }

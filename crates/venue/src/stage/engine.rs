@@ -1,15 +1,18 @@
 //! The engine's stage: inputs in, events out, in turns.
 //!
-//! Invariant: events that find no room wait in the outbox, and no further input is taken until they are out.
+//! Invariants: events that find no room wait in the outbox, and no further input is taken until they are out.
+//! The digest has every line, in order, whether it found room or not.
 
 use std::sync::Arc;
 
 use engine::{Emit, Engine, PREFETCH_MAX};
-use market::{Command, Event, Input, Outcome, OutputLine, Sequence, Timestamp, VenueEvent};
+use market::{
+    Command, Event, EventDigest, Input, Outcome, OutputLine, Sequence, Timestamp, VenueEvent,
+};
 use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
 use super::{Perturbation, Perturbations, TURN_LIMIT};
-use crate::operator::Answered;
+use crate::{operator::Answered, snapshot::VenueState};
 
 /// Events the outbox holds before it must grow: more than all but the largest sweeps.
 const OUTBOX_CAPACITY: usize = 1 << 16;
@@ -25,6 +28,8 @@ const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
 pub struct EngineStage {
     inputs: Consumer<Input>,
     engine: Engine,
+    /// Of all lines so far.
+    digest: EventDigest,
     outputs: Producer<OutputLine>,
     outbox: Vec<OutputLine>,
     /// Events of the outbox that have gone out.
@@ -39,16 +44,17 @@ pub struct EngineStage {
     /// The results of operators' commands, for their desk.
     results: Option<Producer<Answered>>,
     /// A checkpoint is due after each multiple of it; 0 is none.
-    hash_every: u64,
-    hash_next: u64,
+    digest_every: u64,
+    digest_next: u64,
     perturbations: Perturbations,
 }
 
-/// The state of the core at a sequence, for monitoring and for comparing with a replay.
+/// Where the core is at a sequence, for monitoring and for comparing with a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub sequence: Sequence,
-    pub state_hash: u64,
+    /// Of all events up to it.
+    pub digest: EventDigest,
     /// Orders accepted so far, replacements included.
     pub orders: u64,
     pub trades: u64,
@@ -61,7 +67,7 @@ impl Words for Checkpoint {
     fn to_words(&self, words: &mut [u64]) {
         words.copy_from_slice(&[
             self.sequence.0,
-            self.state_hash,
+            self.digest.word(),
             self.orders,
             self.trades,
             self.live_orders,
@@ -69,18 +75,20 @@ impl Words for Checkpoint {
     }
 
     fn from_words(words: &[u64]) -> Self {
-        let [sequence, state_hash, orders, trades, live_orders] =
+        let [sequence, digest, orders, trades, live_orders] =
             *words.first_chunk().expect("a checkpoint has five words");
-        Self { sequence: Sequence(sequence), state_hash, orders, trades, live_orders }
+        let digest = EventDigest::from_word(digest);
+        Self { sequence: Sequence(sequence), digest, orders, trades, live_orders }
     }
 }
 
 impl Checkpoint {
-    pub fn of(engine: &Engine) -> Self {
+    /// That of an engine, and of the digest of all its lines.
+    pub fn of(engine: &Engine, digest: EventDigest) -> Self {
         let counters = engine.counters();
         Self {
             sequence: engine.sequence(),
-            state_hash: engine.state_hash(),
+            digest,
             orders: counters.orders_accepted + counters.orders_replaced,
             trades: counters.trades,
             live_orders: u64::from(counters.orders_live),
@@ -89,18 +97,20 @@ impl Checkpoint {
 }
 
 impl EngineStage {
-    /// A stage that continues from the state of `engine` and keeps `due` up to date.
+    /// A stage that continues from `state`, without its messages, and keeps `due` up to date.
     pub fn new(
         inputs: Consumer<Input>,
-        engine: Engine,
+        state: VenueState,
         outputs: Producer<OutputLine>,
         checkpoints: Producer<Checkpoint>,
         due: Arc<AtomicGauge>,
     ) -> Self {
+        let VenueState { engine, digest, archive: _ } = state;
         due.set(due_ns(&engine));
         Self {
             inputs,
             engine,
+            digest,
             outputs,
             outbox: Vec::with_capacity(OUTBOX_CAPACITY),
             sent: 0,
@@ -110,18 +120,18 @@ impl EngineStage {
             due,
             applied: None,
             results: None,
-            hash_every: 0,
-            hash_next: u64::MAX,
+            digest_every: 0,
+            digest_next: u64::MAX,
             perturbations: Perturbations::default(),
         }
     }
 
     /// Publishes a checkpoint after each input whose sequence is a multiple of `every`, for the
     /// journal; 0 is none.
-    pub fn hashing_every(mut self, every: u64) -> Self {
-        self.hash_every = every;
+    pub fn digesting_every(mut self, every: u64) -> Self {
+        self.digest_every = every;
         let passed = self.engine.sequence().0.checked_div(every);
-        self.hash_next = passed.map_or(u64::MAX, |passed| (passed + 1) * every);
+        self.digest_next = passed.map_or(u64::MAX, |passed| (passed + 1) * every);
         self
     }
 
@@ -175,7 +185,7 @@ impl EngineStage {
         {
             return;
         }
-        let checkpoint = Checkpoint::of(&self.engine);
+        let checkpoint = Checkpoint::of(&self.engine, self.digest);
         // The ring has only lossy readers, so it always has room.
         if self.checkpoints.try_publish(checkpoint).is_ok() {
             self.checkpointed = checkpoint.sequence;
@@ -184,10 +194,11 @@ impl EngineStage {
     }
 }
 
-/// Puts an input's events into the ring, and those without room into the outbox.
+/// Puts an input's events into the ring, and those without room into the outbox; each line into the digest.
 struct Outgoing<'a, 'b> {
     cause: Sequence,
     timestamp: Timestamp,
+    digest: &'a mut EventDigest,
     batch: &'a mut Batch<'b, OutputLine>,
     has_room: bool,
     outbox: &'a mut Vec<OutputLine>,
@@ -203,6 +214,7 @@ impl Emit for Outgoing<'_, '_> {
     #[inline(always)]
     fn emit_at_once(&mut self, outcome: Outcome) {
         let Self { cause, timestamp, .. } = *self;
+        self.digest.add(cause, timestamp, &outcome);
         let line = || OutputLine { cause, timestamp, outcome };
         if self.has_room && self.batch.push_with(line).is_some() {
             return;
@@ -253,8 +265,8 @@ impl Agent for EngineStage {
         if !Self::send(&mut self.outputs, &mut self.outbox, &mut self.sent) {
             return Ok(waiting - (self.outbox.len() - self.sent));
         }
-        let Self { inputs, engine, outputs, outbox, sent, checkpoints, results, .. } = self;
-        let (hash_every, hash_next) = (self.hash_every, &mut self.hash_next);
+        let Self { inputs, engine, digest, outputs, outbox, sent, checkpoints, results, .. } = self;
+        let (digest_every, digest_next) = (self.digest_every, &mut self.digest_next);
         let most = self.perturbations.at_most(Perturbation::ShortEngineTurn, TURN_LIMIT);
         let keeps = self.perturbations.happens(Perturbation::KeptEvents);
         let mut work = 0;
@@ -266,17 +278,17 @@ impl Agent for EngineStage {
             let done = inputs.poll(limit, |input, _| {
                 let (cause, timestamp) = (input.sequence, input.timestamp);
                 let has_room = !keeps;
-                let batch = &mut batch;
-                let mut outgoing = Outgoing { cause, timestamp, batch, has_room, outbox };
+                let (digest, batch) = (&mut *digest, &mut batch);
+                let mut outgoing = Outgoing { cause, timestamp, digest, batch, has_room, outbox };
                 if let Command::Operate(_) = input.command {
                     operate(engine, input, &mut outgoing, results.as_mut());
                 } else {
                     engine.apply_to(input, &mut outgoing);
                 }
-                if cause.0 >= *hash_next {
-                    *hash_next += hash_every;
+                if cause.0 >= *digest_next {
+                    *digest_next += digest_every;
                     // The ring has only lossy readers, so it always has room.
-                    let _ = checkpoints.try_publish(Checkpoint::of(engine));
+                    let _ = checkpoints.try_publish(Checkpoint::of(engine, *digest));
                 }
                 if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
             });

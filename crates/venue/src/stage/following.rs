@@ -1,7 +1,7 @@
 //! The follower's thread: reads the journal, and feeds snapshots, the ledger and the replies on disk.
 //!
 //! Invariant: it uses only records of the journal, and the venue never waits for it. A record
-//! that does not verify, or that does not lead to the state that the journal names, stops the venue.
+//! that does not verify, or that does not lead to the events that the journal names, stops the venue.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use market::Input;
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Flow, LossyConsumer};
 
 use super::{Checkpoint, Perturbation, Perturbations, load_shedding::LoadShedding};
-use crate::checkpoint::{self, StateHash};
+use crate::checkpoint::{self, DigestRecord};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
 const COMMIT_LIMIT: usize = 4096;
@@ -25,20 +25,20 @@ pub struct Journaler {
     unconditional: bool,
     /// Inputs up to here were given to the journal and are as durable as they will be for now.
     journaled: Option<Arc<AtomicGauge>>,
-    hashes: Option<Hashes>,
+    digests: Option<Digests>,
     load_shedding: Option<LoadShedding>,
     perturbations: Perturbations,
 }
 
-/// The state hashes to be recorded.
-struct Hashes {
+/// The event digests to be recorded.
+struct Digests {
     checkpoints: LossyConsumer<Checkpoint>,
     every: u64,
-    /// Hashes of inputs that are not in the journal yet: the core may be ahead of it.
+    /// Digests up to inputs that are not in the journal yet: the core may be ahead of it.
     waiting: VecDeque<Checkpoint>,
 }
 
-/// State hashes that may wait; beyond that the oldest are dropped.
+/// Digests that may wait; beyond that the oldest are dropped.
 const WAITING_MAX: usize = 64;
 
 impl Journaler {
@@ -57,7 +57,7 @@ impl Journaler {
             durable,
             unconditional,
             journaled: None,
-            hashes: None,
+            digests: None,
             load_shedding: None,
             perturbations,
         }
@@ -75,10 +75,10 @@ impl Journaler {
         self
     }
 
-    /// Records the state hash after each input whose sequence is a multiple of `every`; 0 is none.
+    /// Records the event digest after each input whose sequence is a multiple of `every`; 0 is none.
     pub fn noting(mut self, checkpoints: LossyConsumer<Checkpoint>, every: u64) -> Self {
         let waiting = VecDeque::with_capacity(WAITING_MAX);
-        self.hashes = (every > 0).then_some(Hashes { checkpoints, every, waiting });
+        self.digests = (every > 0).then_some(Digests { checkpoints, every, waiting });
         self
     }
 
@@ -88,9 +88,11 @@ impl Journaler {
         self
     }
 
-    /// Records the known state hashes of inputs that are in the journal.
-    fn record_hashes(&mut self) -> Result<(), AgentError> {
-        let Some(Hashes { checkpoints, every, waiting }) = &mut self.hashes else { return Ok(()) };
+    /// Records the known digests up to inputs that are in the journal.
+    fn record_digests(&mut self) -> Result<(), AgentError> {
+        let Some(Digests { checkpoints, every, waiting }) = &mut self.digests else {
+            return Ok(());
+        };
         checkpoints.poll(WAITING_MAX, |checkpoint| {
             if checkpoint.sequence.0.is_multiple_of(*every) {
                 if waiting.len() == WAITING_MAX {
@@ -102,9 +104,9 @@ impl Journaler {
         while let Some(checkpoint) = waiting.front()
             && checkpoint.sequence.0 <= self.writer.last_sequence()
         {
-            let note = StateHash {
+            let note = DigestRecord {
                 sequence: checkpoint.sequence.0,
-                state_hash: checkpoint.state_hash,
+                digest: checkpoint.digest,
                 every: *every,
                 fingerprint: checkpoint::fingerprint(),
             };
@@ -139,8 +141,8 @@ impl Agent for Journaler {
             return Err(error.into());
         }
         if taken > 0 {
-            if !self.perturbations.happens(Perturbation::LateStateHash) {
-                self.record_hashes()?;
+            if !self.perturbations.happens(Perturbation::LateDigest) {
+                self.record_digests()?;
             }
             if self.perturbations.happens(Perturbation::EarlyFlush) {
                 self.writer.flush()?;
@@ -164,9 +166,9 @@ impl Agent for Journaler {
     }
 
     fn close(&mut self) {
-        // The rings were drained before: a last hash may have come. Syncs everything and moves the watermark.
+        // The rings were drained before: a last digest may have come. Syncs everything and moves the watermark.
         // After a failure here no reply is withheld, and the next start reads the true end of the journal.
-        let _ = self.record_hashes();
+        let _ = self.record_digests();
         let _ = self.writer.sync();
     }
 }

@@ -15,8 +15,8 @@ pub enum Perturbation {
     ShortCommit,
     /// The journaler hands a batch on before the commit does.
     EarlyFlush,
-    /// The journaler records a state hash a turn later.
-    LateStateHash,
+    /// The journaler records an event digest a turn later.
+    LateDigest,
     /// The core takes fewer inputs than there are.
     ShortEngineTurn,
     /// The core finds no room for its events and keeps them.
@@ -35,7 +35,7 @@ impl Perturbation {
         Self::OtherSourceFirst,
         Self::ShortCommit,
         Self::EarlyFlush,
-        Self::LateStateHash,
+        Self::LateDigest,
         Self::ShortEngineTurn,
         Self::KeptEvents,
         Self::EarlyCheckpoint,
@@ -49,7 +49,7 @@ impl Perturbation {
             Self::OtherSourceFirst => "other-source-first",
             Self::ShortCommit => "short-commit",
             Self::EarlyFlush => "early-flush",
-            Self::LateStateHash => "late-state-hash",
+            Self::LateDigest => "late-digest",
             Self::ShortEngineTurn => "short-engine-turn",
             Self::KeptEvents => "kept-events",
             Self::EarlyCheckpoint => "early-checkpoint",

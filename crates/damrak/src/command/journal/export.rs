@@ -12,7 +12,7 @@ use crate::command::{
     output::{hex, print_json, print_line},
 };
 use venue::{
-    checkpoint::StateHash,
+    checkpoint::DigestRecord,
     failure::Failure,
     recovery::{decode, folder_with_archives, verify_failure},
 };
@@ -38,7 +38,7 @@ pub struct Export {
     /// The last sequence to print.
     #[arg(long, default_value_t = u64::MAX, value_name = "SEQUENCE", hide_default_value = true)]
     to: u64,
-    /// Also print checkpoints: the state hashes between the inputs.
+    /// Also print checkpoints: the event digests between the inputs.
     #[arg(long)]
     checkpoints: bool,
 }
@@ -66,7 +66,7 @@ pub fn run(arguments: &Export) -> Result<(), Failure> {
             }
             RecordKind::Checkpoint if !arguments.checkpoints => return Ok(()),
             RecordKind::Checkpoint => {
-                let checkpoint = StateHash::decode(record.payload);
+                let checkpoint = DigestRecord::decode(record.payload);
                 ("Checkpoint".to_owned(), json!(checkpoint))
             }
         };

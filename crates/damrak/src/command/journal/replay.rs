@@ -9,13 +9,13 @@ use crate::command::{
     journal_folder,
     output::{grouped, print_json, print_line},
 };
-use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
+use venue::{clock::SystemClock, failure::Failure, recovery};
 
 /// Replay a journal through the core and print every event.
 ///
 /// One JSON object a line: the sequence of the cause, its time in nanoseconds since 1970, and the
-/// event. The last line has the totals, the state hash and the speed. Exit code 4 if a record is
-/// corrupt or a state differs.
+/// event. The last line has the totals, the event digest, the state hash and the speed. Exit code 4
+/// if a record is corrupt or the events differ from those of the venue.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal replay damrak-data --from 100 --to 120\n  \
                         damrak journal replay damrak-data --quiet")]
@@ -53,16 +53,15 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
     })?;
     printed?;
     let seconds = clock.since_start().as_secs_f64();
-    let state = Checkpoint::of(&replay.engine);
+    let (digest, state_hash) = (replay.state.digest.word(), replay.state.engine.state_hash());
     let rate = replay.report.record_count as f64 / seconds;
     if arguments.quiet {
         return print_line(&format!(
-            "{} inputs, {} events, state hash {:016x}, {} checkpoints equal, {seconds:.3} s, {} \
-             inputs a second",
+            "{} inputs, {} events, event digest {digest:016x}, state hash {state_hash:016x}, {} \
+             event digests equal, {seconds:.3} s, {} inputs a second",
             grouped(replay.report.record_count),
             grouped(event_count),
-            state.state_hash,
-            grouped(replay.hashes.equal_count),
+            grouped(replay.digests.equal_count),
             grouped(rate as u64),
         ));
     }
@@ -71,9 +70,10 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
         "last_sequence": replay.report.last_sequence,
         "inputs": replay.report.record_count,
         "events": event_count,
-        "state_hash": format!("{:016x}", state.state_hash),
-        "hashes_equal": replay.hashes.equal_count,
-        "hashes_unknown": replay.hashes.unknown_count,
+        "digest": format!("{digest:016x}"),
+        "state_hash": format!("{state_hash:016x}"),
+        "digests_equal": replay.digests.equal_count,
+        "digests_unknown": replay.digests.unknown_count,
         "seconds": seconds,
         "inputs_per_second": rate,
     }))

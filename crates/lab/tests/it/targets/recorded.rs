@@ -30,7 +30,7 @@ pub fn recorded() -> &'static Recorded {
         let mut small = Small::new(|config| {
             config.snapshots.inputs = 40;
             config.journal.segment.0 = 4096;
-            config.journal.state_hash_every = 16;
+            config.journal.digest_every = 16;
         });
         let mut flow = CommandFlow::new(7, Profile { sessions: 3, ..Profile::default() });
         for _ in 0..90 {
@@ -42,7 +42,7 @@ pub fn recorded() -> &'static Recorded {
         }
         let mut disk = small.stop();
         let mut hashes = BTreeSet::from([Engine::new().state_hash()]);
-        let mut each = |_: &_, engine: &Engine| _ = hashes.insert(engine.state_hash());
+        let mut each = |_: &_, state: &VenueState| _ = hashes.insert(state.engine.state_hash());
         let replay = recovery::replay(&mut disk, &mut each, &mut |_| {}).expect("it is whole");
         let snapshots = journal::snapshots(&mut disk).expect("they can be listed");
         assert!(!snapshots.is_empty() && hashes.len() > 60, "{snapshots:?} {}", hashes.len());
@@ -52,7 +52,7 @@ pub fn recorded() -> &'static Recorded {
             journal_id: journal::identity(&mut disk).expect("it has one"),
             hashes,
             snapshots,
-            engine: replay.engine,
+            engine: replay.state.engine,
         }
     })
 }
@@ -97,14 +97,20 @@ pub fn journal(bytes: &[u8]) {
     };
     let (mut read, opened) = (disk.clone(), disk);
     if let Ok(replay) = recovery::replay(&mut read, &mut |_, _| {}, &mut |_| {}) {
-        assert!(recorded.hashes.contains(&replay.engine.state_hash()), "a state that never was");
+        assert!(
+            recorded.hashes.contains(&replay.state.engine.state_hash()),
+            "a state that never was"
+        );
     }
     let options =
         WriterOptions { segment_bytes: 1 << 16, ..WriterOptions::new(recorded.journal_id, 0) };
     let mut files = opened.second();
     let resumed = recovery::resume(Box::new(opened), &mut *files, &options, 1 << 20, &mut |_| {});
     if let Ok(recovery) = resumed {
-        assert!(recorded.hashes.contains(&recovery.engine.state_hash()), "a state that never was");
+        assert!(
+            recorded.hashes.contains(&recovery.state.engine.state_hash()),
+            "a state that never was"
+        );
     }
 }
 

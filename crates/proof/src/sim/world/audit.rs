@@ -44,7 +44,7 @@ impl World {
         }
         for instrument in &mut self.config.instruments {
             let symbol = instrument.symbol()?;
-            let known = replay.engine.instruments().find(|known| known.symbol == symbol);
+            let known = replay.state.engine.instruments().find(|known| known.symbol == symbol);
             if let Some(known) = known {
                 instrument.price_increment = Decimal(known.price_increment.0);
                 instrument.round_lot = known.round_lot.0 as u32;
@@ -52,7 +52,7 @@ impl World {
         }
         for participant in &mut self.config.participants {
             let username = participant.username()?;
-            let known = replay.engine.sessions().find(|known| *known.username() == username);
+            let known = replay.state.engine.sessions().find(|known| *known.username() == username);
             if let Some(known) = known {
                 participant.live_orders_max = known.live_orders_max();
             }
@@ -110,17 +110,15 @@ impl World {
                 return Err(format!("{} answers: the most allowed is {answers_max}", self.answers));
             }
         }
-        let engine = &replay.engine;
+        let (engine, digest) = (&replay.state.engine, replay.state.digest);
         agreement::compare(engine, &model).map_err(|why| format!("at the end: {why}"))?;
         engine_checks::check(engine, &ledger).map_err(|why| format!("at the end: {why}"))?;
         let venue = self.venue.as_mut().expect("the venue runs");
         let checkpoint = venue.gauges.checkpoint();
-        if (checkpoint.sequence, checkpoint.state_hash) != (engine.sequence(), engine.state_hash())
-        {
+        if (checkpoint.sequence, checkpoint.digest) != (engine.sequence(), digest) {
             return Err(format!(
-                "the venue is at {checkpoint:?}, the replay at sequence {} with hash {:016x}",
-                engine.sequence(),
-                engine.state_hash()
+                "the venue is at {checkpoint:?}, the replay at sequence {} with {digest:?}",
+                engine.sequence()
             ));
         }
         self.audit_streams(engine, &derived)?;
