@@ -21,7 +21,7 @@ use venue::failure::Failure;
 ///
 /// It begins in an open market with the instruments AAPL and MSFT and the sessions A, B and C. The
 /// language is explained in docs/scenarios.md. After each line the engine's invariants are checked,
-/// its state hash is computed from scratch, and the next line goes to an engine restored from a snapshot.
+/// and the next line goes to an engine restored from a snapshot, whose state hash must be the same.
 /// Exit code 4 if an event differs from the expected one, with file, line, expected and found; exit
 /// code 2 if a line cannot be parsed.
 ///

@@ -67,8 +67,8 @@ struct List {
 /// Read every snapshot of a folder whole, and compare each with the journal.
 ///
 /// Restores the state of each and compares its hash, and looks for its last record in the journal.
-/// With --replay, event digest and state hash are also compared with those of a replay from the first record. Exit code
-/// 4 if a snapshot cannot be used.
+/// With --replay, event digest and state hash are also compared with those of a replay from the first
+/// record. Exit code 4 if a snapshot cannot be used.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak snapshot verify damrak-data\n  \
                         damrak snapshot verify damrak-data --replay --json")]
