@@ -350,7 +350,7 @@ fn the_first_difference_stops_with_its_sequence() {
     write(note(1));
     let failure = follow().unwrap_err();
     assert_eq!(failure.exit_code, ExitCode::Verification);
-    assert!(failure.to_string().contains("after sequence 200"), "{failure}");
+    assert!(failure.to_string().contains("up to sequence 200"), "{failure}");
 }
 
 /// A venue over networks in memory, on this disk.

@@ -1,7 +1,7 @@
 //! The engine's stage: inputs in, events out, in turns.
 //!
 //! Invariants: events that find no room wait in the outbox, and no further input is taken until they are out.
-//! The digest has every line, in order, whether it found room or not.
+//! The digest has every event, in order, whether it found room or not.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
 pub struct EngineStage {
     inputs: Consumer<Input>,
     engine: Engine,
-    /// Of all lines so far.
+    /// Of all events so far.
     digest: EventDigest,
     outputs: Producer<OutputLine>,
     outbox: Vec<OutputLine>,
@@ -83,7 +83,7 @@ impl Words for Checkpoint {
 }
 
 impl Checkpoint {
-    /// That of an engine, and of the digest of all its lines.
+    /// That of an engine, and of the digest of all its events.
     pub fn of(engine: &Engine, digest: EventDigest) -> Self {
         let counters = engine.counters();
         Self {
@@ -194,7 +194,7 @@ impl EngineStage {
     }
 }
 
-/// Puts an input's events into the ring, and those without room into the outbox; each line into the digest.
+/// Puts an input's events into the ring, and those without room into the outbox; all into the digest.
 struct Outgoing<'a, 'b> {
     cause: Sequence,
     timestamp: Timestamp,
