@@ -61,7 +61,7 @@ use intake::{
 };
 use money::Money;
 use operator::{requests::Operators, trades::Trades};
-use state::hash::{self, StateHash};
+use state::hash;
 use trading::{iceberg::Icebergs, in_steps::HalfMatched, instrument_queue::InstrumentQueue};
 
 /// The state of the exchange; [`Engine::apply`] is the only way to change it.
@@ -89,7 +89,6 @@ pub struct Engine {
     trade_id_last: TradeId,
     orders_accepted: u64,
     money: Money,
-    hash: StateHash,
     /// Orders that the current command will cancel; empty between commands.
     found: Vec<Slot>,
     /// The next turns and numbers of a sweep; empty between commands.
@@ -157,7 +156,6 @@ impl Engine {
             trade_id_last: TradeId(0),
             orders_accepted: 0,
             money: Money::default(),
-            hash: StateHash::default(),
             found: Vec::new(),
             turns: Vec::new(),
             channels: Vec::new(),

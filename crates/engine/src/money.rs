@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 
 use market::{AccountId, AssetId, InstrumentId, SessionId, Side, Text, Timestamp};
 
-use crate::{intake::name_index::NameIndex, state::hash::StateHash};
+use crate::intake::name_index::NameIndex;
 use account::{Account, AssetLimits, HotAccount, TIER_COUNT};
 use balance::{Balance, Holding};
 use fees::Fees;
@@ -108,10 +108,9 @@ impl Money {
         self.terms.get(usize::from(instrument_id.0) - 1).filter(|terms| terms.is_paid())
     }
 
-    /// Updates the state hash after a change of an account.
-    pub(crate) fn note_account(&mut self, account_id: AccountId, hash: &mut StateHash) {
+    /// Copies what most orders read of an account, after a change.
+    pub(crate) fn note_account(&mut self, account_id: AccountId) {
         let account = &mut self.accounts[account_id.0 as usize];
-        account.rehash(account_id, hash);
         let hot = &mut self.hot[account_id.0 as usize];
         hot.fee_tier = account.fee_tier;
         hot.is_limited = account.is_limited();
@@ -119,20 +118,12 @@ impl Money {
 
     /// Counts an order of an account against its rate.
     #[inline]
-    pub(crate) fn count_asked(
-        &mut self,
-        session_id: SessionId,
-        timestamp: Timestamp,
-        hash: &mut StateHash,
-    ) {
+    pub(crate) fn count_asked(&mut self, session_id: SessionId, timestamp: Timestamp) {
         let account_id = self.account_id(session_id);
         if account_id == AccountId::VENUE {
             return;
         }
-        let account = &mut self.accounts[account_id.0 as usize];
-        if account.count(timestamp) {
-            account.rehash(account_id, hash);
-        }
+        self.accounts[account_id.0 as usize].count(timestamp);
     }
 
     /// Counts a new live order of a session.

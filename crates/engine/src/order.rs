@@ -34,8 +34,6 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 /// in nearly all orders, and a trade need not know of them: it changes the upper bits only.
 ///
 /// Invariant: leaves + executed + prevented <= quantity; the rest was canceled.
-///
-/// Fields that the state hash reads together are adjacent, so that they are loaded together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub(crate) struct Order {
@@ -125,22 +123,6 @@ impl ForAuction {
             Self::Close => Some(TimeInForce::AtTheClose),
             Self::Next | Self::AsMarket => Some(TimeInForce::GoodForAuction),
         }
-    }
-}
-
-/// The words of an [`Order`] that trading changes, each with its part of the prevented lots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Progress {
-    leaves: u64,
-    executed: u64,
-    /// Bits 32 to 47 of the prevented lots.
-    prevented_high: u16,
-}
-
-impl Progress {
-    /// Open lots.
-    pub(crate) fn leaves(self) -> Quantity {
-        Quantity(self.leaves >> LOTS_SHIFT)
     }
 }
 
@@ -464,12 +446,6 @@ impl Order {
         }
     }
 
-    #[inline]
-    pub(crate) fn progress(&self) -> Progress {
-        let Self { leaves, executed, quantity, .. } = *self;
-        Progress { leaves, executed, prevented_high: quantity as u16 }
-    }
-
     /// Its conditions as entered or kept; without a minimum, which a resting order never has.
     #[inline]
     pub(crate) fn conditions(&self) -> Conditions {
@@ -501,10 +477,10 @@ impl Order {
         if self.is_displayed() { self.leaves() } else { Quantity::ZERO }
     }
 
-    /// Lots that the feed showed of it in the book, at this progress, unless it is an iceberg.
+    /// Lots that the feed showed of it in the book while it had these open lots, unless it is an iceberg.
     #[inline(always)]
-    pub(crate) fn shown_before(&self, progress: Progress) -> Quantity {
-        if self.is_visible() { progress.leaves() } else { Quantity::ZERO }
+    pub(crate) fn shown_before(&self, leaves: Quantity) -> Quantity {
+        if self.is_visible() { leaves } else { Quantity::ZERO }
     }
 
     /// True if it is displayed where it rests in the book.
@@ -599,22 +575,9 @@ impl fmt::Debug for Order {
 }
 
 impl Order {
-    /// Its element of the state hash while it rests.
-    #[inline(always)]
+    /// Its element of the state hash: all its fields and marks that a snapshot has. The canceled lots
+    /// follow from the others.
     pub(crate) fn hash(&self) -> u64 {
-        self.hash_before(self.progress())
-    }
-
-    /// As [`hash`](Self::hash), at this progress.
-    #[inline(always)]
-    pub(crate) fn hash_before(&self, progress: Progress) -> u64 {
-        self.hash_identity().wrapping_add(self.hash_progress(progress))
-    }
-
-    /// The constant part of a resting order, but for a modify. It includes the quantity, so the
-    /// canceled lots follow from the open and the executed ones.
-    #[inline(always)]
-    fn hash_identity(&self) -> u64 {
         let key = &self.key;
         let time_in_force = self.id_and_marks >> marks::TIME_IN_FORCE_SHIFT & 7;
         let name = u64::from(key.user_ref_num)
@@ -627,20 +590,10 @@ impl Order {
             | u64::from(self.kinds) << 48;
         let owner =
             u64::from(self.price) | u64::from(u32::from_le_bytes(*self.firm.as_bytes())) << 32;
-        let id = self.order_id().0.wrapping_mul(hash::ORDER_IDENTITY);
-        let named = hash::fold_pair(id ^ kinds, name);
-        hash::fold_pair(named ^ self.quantity().0, owner)
-    }
-
-    /// The part that trades, prevention and cancels change; separate, so that a trade hashes
-    /// little.
-    #[inline]
-    pub(crate) fn hash_progress(&self, progress: Progress) -> u64 {
-        let Progress { leaves, executed, prevented_high } = progress;
-        let id = self.order_id().0.wrapping_mul(hash::ORDER_PROGRESS);
-        // The rest of the prevented lots is in the other words; a product keeps these bits apart.
-        let high = u64::from(prevented_high).wrapping_mul(hash::ORDER_IDENTITY);
-        hash::fold_pair(id ^ high ^ executed, leaves)
+        // The words of the lots have the prevented ones, too.
+        let Self { leaves, executed, quantity, .. } = *self;
+        let id = self.order_id().0;
+        hash::mix([hash::ORDER, id, name, kinds, owner, leaves, executed, quantity])
     }
 }
 

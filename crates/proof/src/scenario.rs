@@ -29,6 +29,9 @@ use super::{
     scenario_words::{Read, Words},
 };
 
+/// The states of both paths are compared after each of the first inputs, and then once in so many.
+const COMPARED_EACH: u64 = 1_000;
+
 /// The market in which a scenario begins.
 const OPEN_MARKET: &str = "
     instrument AAPL increment 1 lot 100     => instrument 1
@@ -205,6 +208,8 @@ impl World {
                     Step { line, command, input, events, state }
                 }));
             }
+            let hashes = [&self.engine, &self.general].map(Engine::state_hash);
+            assert_eq!(hashes[0], hashes[1], "after: {text}");
             self.engine = engine_checks::check(&self.engine, &self.balances)
                 .unwrap_or_else(|why| panic!("after: {text}: {why}"));
         }
@@ -227,7 +232,12 @@ impl World {
         let mut others = Vec::new();
         self.general.apply_on_general_path(&input, &mut |event| others.push(event));
         assert_eq!(events, others, "the fast path and the general path: {command:?}");
-        assert_eq!(self.engine.state_hash(), self.general.state_hash(), "{command:?}");
+        // A hash walks over the whole state. Of many commands not each is compared: two states that once
+        // differ stay different.
+        let nth = input.sequence.0;
+        if nth < COMPARED_EACH || nth.is_multiple_of(COMPARED_EACH) {
+            assert_eq!(self.engine.state_hash(), self.general.state_hash(), "{command:?}");
+        }
         self.inputs.push((input, events.clone()));
         events
     }

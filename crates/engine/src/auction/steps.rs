@@ -153,9 +153,9 @@ impl AuctionLine {
     }
 
     /// Adds the elements of the state hash.
-    pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
-        self.line.add_hashes(hash);
-        self.held.add_hashes(hash);
+    pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
+        self.line.add_hashes(sum);
+        self.held.add_hashes(sum);
     }
 }
 
@@ -170,7 +170,7 @@ impl Engine {
         self.forget_first_indication(instrument_id);
         let uncrossing =
             Uncrossing { instrument_id, step: *step, next: None, cross: None, reserved: 0 };
-        self.auction_line.line.push(uncrossing, &mut self.hash);
+        self.auction_line.line.push(uncrossing);
     }
 
     /// The phase that an instrument gets next, while it uncrosses.
@@ -186,10 +186,13 @@ impl Engine {
     /// A change of phase that follows when the auction of an instrument is over, or its half-matched
     /// order has traded.
     pub(crate) fn change_phase_later(&mut self, instrument_id: InstrumentId, step: &PhaseStep) {
-        let Self { auction_line, half_matched, hash, .. } = self;
-        let has_one = auction_line.line.change(instrument_id, hash, |it| it.next = Some(*step))
-            || half_matched.change(instrument_id, hash, |it| it.next = Some(*step));
-        assert!(has_one, "the instrument uncrosses");
+        let next = if let Some(uncrossing) = self.auction_line.line.find_mut(instrument_id) {
+            &mut uncrossing.next
+        } else {
+            let half = self.half_matched.find_mut(instrument_id);
+            &mut half.expect("the instrument uncrosses").next
+        };
+        *next = Some(*step);
     }
 
     /// True if the auction of an instrument began and its lots are still to be counted.
@@ -218,7 +221,7 @@ impl Engine {
                 self.pair(instrument_id, &mut cross, phase, emit);
             }
             if cross.missing == 0 {
-                self.auction_line.line.pop(&mut self.hash);
+                self.auction_line.line.pop();
                 self.auction_line.line.begin_anew_if_empty();
                 self.change_trading(instrument_id, |trading| trading.is_uncrossing = false);
                 self.end_auction(instrument_id, &cross, phase, emit);
@@ -227,8 +230,8 @@ impl Engine {
                     self.change_phase(instrument_id, &next, emit);
                 }
             } else {
-                let Self { auction_line, hash, .. } = self;
-                auction_line.line.change(instrument_id, hash, |it| it.cross = Some(cross));
+                let uncrossing = self.auction_line.line.find_mut(instrument_id);
+                uncrossing.expect("it is first in line").cross = Some(cross);
             }
         }
         self.plan_resumption();
@@ -335,7 +338,7 @@ impl Engine {
         }
         self.auction_line.line.restore_first(first)?;
         self.change_trading(instrument_id, |trading| trading.is_uncrossing = true);
-        self.auction_line.line.push(uncrossing, &mut self.hash);
+        self.auction_line.line.push(uncrossing);
         Ok(())
     }
 

@@ -223,9 +223,7 @@ impl Engine {
     ) -> R {
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
         let mut count = book.count.take().unwrap_or_default();
-        let before = count.counted.hash(instrument_id);
         let result = change(&mut count, book, &self.pool);
-        self.hash.change(before, count.counted.hash(instrument_id));
         book.is_counted = !count.counted.is_begin();
         book.count = Some(count);
         result
@@ -369,10 +367,10 @@ impl Engine {
             taker: fill(&taker),
             auction: Some(AuctionTrade { phase, taker_shown }),
         };
-        self.trades.add(&traded, &mut self.hash);
+        self.trades.add(&traded);
         emit(Event::Traded(traded));
         let met = Match {
-            maker_before: before[0].progress(),
+            maker_leaves_before: before[0].leaves(),
             maker: &maker,
             taker_leaves_before: before[1].leaves(),
             taker: &taker,
@@ -382,7 +380,7 @@ impl Engine {
             reserve: None,
             is_unseen: false,
         };
-        self.money.settle(&met, self.trade_id_last, &mut self.hash, emit);
+        self.money.settle(&met, self.trade_id_last, emit);
         for (slot, after) in slots.into_iter().zip([maker, taker]) {
             if after.is_iceberg() && !after.is_done() {
                 self.refresh_resting(slot, emit);
@@ -398,14 +396,13 @@ impl Engine {
         after.execute(quantity);
         let mut shown = before.shown_whole();
         if after.is_iceberg() {
-            shown = self.icebergs.execute(slot, &after, quantity, &mut self.hash).before;
+            shown = self.icebergs.execute(slot, quantity).before;
         }
         if after.is_contingent() {
             self.execute_contingent(slot, &after);
         } else if after.is_done() {
             self.remove(slot);
         } else {
-            self.hash.change(before.hash(), after.hash());
             self.pool[slot].order = after;
         }
         (after, shown)
@@ -416,17 +413,16 @@ impl Engine {
         if !self.offered(slot).is_zero() {
             return;
         }
-        let before = self.pool[slot].order;
-        let mut after = before;
+        let mut after = self.pool[slot].order;
+        let order_id_before = after.order_id();
         after.set_order_id(self.next_order_id());
-        self.hash.change(before.hash(), after.hash());
-        let shown = self.icebergs.refresh(slot, before.order_id(), &after, &mut self.hash);
+        let shown = self.icebergs.refresh(slot, &after);
         self.pool[slot].order = after;
         let book = &mut self.books[usize::from(after.instrument_id.0) - 1];
         book.move_last(&mut self.pool, slot);
         emit(Event::Restated(Restated {
             key: after.key,
-            order_id_before: before.order_id(),
+            order_id_before,
             order_id: after.order_id(),
             instrument_id: after.instrument_id,
             side: after.side(),

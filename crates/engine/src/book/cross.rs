@@ -10,15 +10,12 @@ use super::{
     ladder::{NO_RANK, Take},
     pool::{Pool, Slot},
 };
-use crate::{
-    order::{Order, Progress},
-    trading::iceberg::Rounds,
-};
+use crate::{order::Order, trading::iceberg::Rounds};
 
 /// A match of an incoming and a resting order, as the book sees it.
 pub(crate) struct Match<'a> {
-    /// The resting order's progress before the match.
-    pub(crate) maker_before: Progress,
+    /// Open lots of the resting order before the match.
+    pub(crate) maker_leaves_before: Quantity,
     /// The resting order after the match; if it is done it leaves the book.
     pub(crate) maker: &'a Order,
     /// Open lots of the incoming order before the match.
@@ -101,14 +98,14 @@ impl<S: OnMatch> Take<Order> for Crossing<'_, S> {
     #[inline]
     fn trade(&mut self, maker: &mut Order) -> bool {
         let Self { taker, effects, .. } = self;
-        let maker_before = maker.progress();
+        let maker_leaves_before = maker.leaves();
         let taker_leaves_before = taker.leaves();
         let quantity = maker.leaves().min(taker_leaves_before);
         maker.execute(quantity);
         taker.execute(quantity);
         let prevention = None;
         effects.matched_plain(&Match {
-            maker_before,
+            maker_leaves_before,
             maker,
             taker_leaves_before,
             taker,
@@ -291,7 +288,7 @@ impl BookSide {
         let maker = &mut pool[slot].order;
         let Crossing { taker, effects } = crossing;
         let prevention = effects.prevention(taker, maker);
-        let maker_before = maker.progress();
+        let maker_leaves_before = maker.leaves();
         let taker_leaves_before = taker.leaves();
         // Self-match prevention covers all lots of an order, shown or not.
         let offered = match prevention {
@@ -308,7 +305,7 @@ impl BookSide {
         }
         let reserve = maker.is_iceberg().then_some(slot);
         effects.matched(&Match {
-            maker_before,
+            maker_leaves_before,
             maker,
             taker_leaves_before,
             taker,
@@ -359,11 +356,11 @@ fn take_rounds(
             effects.pass();
             continue;
         }
-        let (maker_before, taker_leaves_before) = (maker.progress(), taker.leaves());
+        let (maker_leaves_before, taker_leaves_before) = (maker.leaves(), taker.leaves());
         maker.execute(quantity);
         taker.execute(quantity);
         effects.matched(&Match {
-            maker_before,
+            maker_leaves_before,
             maker,
             taker_leaves_before,
             taker,

@@ -13,7 +13,7 @@ use crate::{
     book::{paged_map::PagedMap, pool::Slot},
     contingent::{minimum_quantity::MinimumQuantityOrders, pegs::Pegs},
     order::Order,
-    state::hash::{self, StateHash},
+    state::hash,
 };
 
 /// The index of a contingent record.
@@ -201,7 +201,7 @@ impl Contingent {
     }
 
     /// Its element of the state hash; 0 without instructions.
-    fn hash(&self) -> u64 {
+    pub(crate) fn hash(&self) -> u64 {
         match self.state {
             State::Resting if !self.has_instructions() => 0,
             State::Resting
@@ -213,7 +213,7 @@ impl Contingent {
             | State::HalfMatched => self.element(),
             State::Triggered => {
                 let Turn { place, trigger } = self.turn;
-                self.element().wrapping_add(hash::fold_pair(place, trigger.into()))
+                hash::mix([hash::TURN, self.element(), place, trigger.into()])
             }
             State::Incoming | State::Done => 0,
         }
@@ -240,11 +240,6 @@ impl Contingent {
             u64::from(instructions.expires_s) << 32 | u64::from(instructions.shown_range),
             u64::from(instructions.parent) << 32 | u64::from(instructions.partner),
         ])
-    }
-
-    /// As [`hash`](Self::hash), for the hash calculated anew.
-    pub(crate) fn hash_slow(&self) -> u64 {
-        self.hash()
     }
 }
 
@@ -329,18 +324,10 @@ impl Contingents {
     }
 
     /// Puts the record's order into a slot.
-    pub(crate) fn place(
-        &mut self,
-        id: ContingentId,
-        slot: Slot,
-        state: State,
-        order: &Order,
-        hash: &mut StateHash,
-    ) {
+    pub(crate) fn place(&mut self, id: ContingentId, slot: Slot, state: State, order: &Order) {
         let contingent = &mut self[id];
         contingent.slot = slot;
         contingent.state = state;
-        hash.add(contingent.hash());
         self.by_slot.insert(slot.to_bits(), id);
         if self[id].follows_market() {
             self.add_peg(id, order);
@@ -348,28 +335,14 @@ impl Contingents {
     }
 
     /// Takes the record's order out of its slot.
-    pub(crate) fn lift(&mut self, id: ContingentId, hash: &mut StateHash) {
+    pub(crate) fn lift(&mut self, id: ContingentId) {
         if self[id].follows_market() {
             self.remove_peg(id);
         }
         let contingent = &mut self[id];
-        hash.remove(contingent.hash());
         contingent.state = State::Incoming;
         let slot = core::mem::replace(&mut contingent.slot, Slot::NONE);
         self.by_slot.remove(slot.to_bits());
-    }
-
-    /// Changes a record, and the state hash with it.
-    pub(crate) fn change(
-        &mut self,
-        id: ContingentId,
-        hash: &mut StateHash,
-        change: impl FnOnce(&mut Contingent),
-    ) {
-        let contingent = &mut self[id];
-        let before = contingent.hash();
-        change(contingent);
-        hash.change(before, contingent.hash());
     }
 
     /// Sets the owner's name and the expiry, in seconds since the epoch, of an order without a slot;
@@ -427,13 +400,12 @@ impl Contingents {
     }
 
     /// Puts an order behind the others in line.
-    pub(crate) fn line_up(&mut self, id: ContingentId, trigger: u32, hash: &mut StateHash) {
+    pub(crate) fn line_up(&mut self, id: ContingentId, trigger: u32) {
         let place = self.next_place;
         self.next_place += 1;
-        self.change(id, hash, |contingent| {
-            contingent.state = State::Triggered;
-            contingent.turn = Turn { place, trigger };
-        });
+        let contingent = &mut self[id];
+        contingent.state = State::Triggered;
+        contingent.turn = Turn { place, trigger };
         self.triggered.push_back((id, self[id].order_id));
     }
 

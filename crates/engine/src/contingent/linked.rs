@@ -157,10 +157,9 @@ impl Engine {
         if instructions.partner != 0 {
             let slot = self.find(key(instructions.partner)).expect("links were checked");
             let partner_id = self.contingent_of(slot);
-            self.contingents.change(partner_id, &mut self.hash, |partner| {
-                partner.partner_id = id;
-                partner.instructions.partner = order.key.user_ref_num;
-            });
+            let partner = &mut self.contingents[partner_id];
+            partner.partner_id = id;
+            partner.instructions.partner = order.key.user_ref_num;
             self.contingents[id].partner_id = partner_id;
         }
         self.begin(order, id, emit);
@@ -178,7 +177,7 @@ impl Engine {
         let contingent = Contingent::new(order, Instructions::NONE, OrderType::Limit, Lots::ZERO);
         let id = self.contingents.add(contingent);
         let order = &self.pool[slot].order;
-        self.contingents.place(id, slot, State::Resting, order, &mut self.hash);
+        self.contingents.place(id, slot, State::Resting, order);
         id
     }
 
@@ -198,7 +197,7 @@ impl Engine {
         match triggers.met(order.side(), contingent) {
             Some(trigger) => self.come_in_triggered(order, id, trigger, emit),
             None => {
-                triggers.add(&mut self.contingents, &mut self.hash, order.side(), id);
+                triggers.add(&mut self.contingents, order.side(), id);
                 self.hold(order, id, State::ForTrigger);
             }
         }
@@ -211,8 +210,7 @@ impl Engine {
         let slot = self.pool.add(|| order, Slot::NONE);
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
-        self.hash.add(order.hash());
-        self.contingents.place(id, slot, state, &order, &mut self.hash);
+        self.contingents.place(id, slot, state, &order);
     }
 
     /// An order whose condition is met trades and rests like any other, or waits until nothing trades in
@@ -294,7 +292,7 @@ impl Engine {
         let before = *order;
         order.set_price(price);
         emit(Event::Restated(order.restated_unseen(order.order_id(), RestateReason::Repriced)));
-        self.money.follow_price(&before, order, &mut self.hash, emit);
+        self.money.follow_price(&before, order, emit);
     }
 
     /// Triggers an order without a slot: the market traded at its trigger.
@@ -314,7 +312,7 @@ impl Engine {
                 .clamp(book.price_lowest().0 as i64, book.price_highest().0 as i64);
             let before = order;
             order.set_price(Price(price as u64));
-            self.money.follow_price(&before, &order, &mut self.hash, emit);
+            self.money.follow_price(&before, &order, emit);
         }
         let order_id_before = self.renumber(&mut order, id);
         self.contingents[id].instructions = Instructions {
@@ -350,7 +348,7 @@ impl Engine {
         let state = self.contingents[id].state;
         if state == State::ForTrigger {
             let triggers = &mut self.triggers[usize::from(order.instrument_id.0) - 1];
-            triggers.remove(&mut self.contingents, &mut self.hash, order.side(), id);
+            triggers.remove(&mut self.contingents, order.side(), id);
         }
         if state == State::ForQuantity {
             self.remove_waiting_for_quantity(order.instrument_id, id);
@@ -358,7 +356,7 @@ impl Engine {
         if state == State::ForAuction {
             self.remove_waiting(order);
         }
-        self.contingents.lift(id, &mut self.hash);
+        self.contingents.lift(id);
         state == State::Resting
     }
 
@@ -366,7 +364,6 @@ impl Engine {
     pub(crate) fn execute_contingent(&mut self, slot: Slot, after: &Order) {
         let id = self.contingents.of(slot);
         self.contingents.execute(id);
-        self.hash.change(self.pool[slot].order.hash(), after.hash());
         self.pool[slot].order = *after;
         if after.is_done() {
             self.remove(slot);
@@ -393,7 +390,7 @@ impl Engine {
     pub(crate) fn note_trades(&mut self, instrument_id: InstrumentId, first: Price, last: Price) {
         let triggers = &mut self.triggers[usize::from(instrument_id.0) - 1];
         let (first, last) = (first.0 as u32, last.0 as u32);
-        triggers.trade(&mut self.contingents, &mut self.hash, first, last);
+        triggers.trade(&mut self.contingents, first, last);
     }
 
     /// Carries out the effects of the last command on other orders. While triggered or pegged orders
@@ -558,10 +555,9 @@ impl Engine {
     fn untie_partner(&mut self, id: ContingentId) {
         let Some(partner_id) = self.contingents[id].partner_id.some() else { return };
         for id in [id, partner_id] {
-            self.contingents.change(id, &mut self.hash, |contingent| {
-                contingent.partner_id = ContingentId::NONE;
-                contingent.instructions.partner = 0;
-            });
+            let contingent = &mut self.contingents[id];
+            contingent.partner_id = ContingentId::NONE;
+            contingent.instructions.partner = 0;
         }
     }
 
@@ -570,10 +566,9 @@ impl Engine {
         let Some(parent_id) = self.contingents[id].parent_id.some() else { return };
         let children = self.contingents[parent_id].children;
         self.contingents[parent_id].children = self.contingents.unlink(List::Family, children, id);
-        self.contingents.change(id, &mut self.hash, |contingent| {
-            contingent.parent_id = ContingentId::NONE;
-            contingent.instructions.parent = 0;
-        });
+        let contingent = &mut self.contingents[id];
+        contingent.parent_id = ContingentId::NONE;
+        contingent.instructions.parent = 0;
     }
 
     /// The instructions of a replacement: those that the replace names, or those of the original.
@@ -612,15 +607,11 @@ impl Engine {
         contingent.minimum_quantity = terms.minimum_quantity;
         let number = replacement.key.user_ref_num;
         if let Some(partner_id) = contingent.partner_id.some() {
-            self.contingents.change(partner_id, &mut self.hash, |partner| {
-                partner.instructions.partner = number;
-            });
+            self.contingents[partner_id].instructions.partner = number;
         }
         let mut next = self.contingents[id].children.some();
         while let Some(child) = next {
-            self.contingents.change(child, &mut self.hash, |child| {
-                child.instructions.parent = number;
-            });
+            self.contingents[child].instructions.parent = number;
             next = self.contingents.next(List::Family, child);
         }
     }
@@ -662,6 +653,6 @@ impl Engine {
     pub(crate) fn rest_contingent(&mut self, mut order: Order, id: ContingentId) {
         let instructions = self.contingents[id].instructions;
         let (slot, _) = self.add(&mut order, &instructions);
-        self.contingents.place(id, slot, State::Resting, &order, &mut self.hash);
+        self.contingents.place(id, slot, State::Resting, &order);
     }
 }

@@ -392,7 +392,7 @@ impl Engine {
         let order_id_before = self.renumber(&mut order, id);
         order.set_price(price);
         emit(Event::Restated(order.restated_unseen(order_id_before, RestateReason::Repriced)));
-        self.money.follow_price(&before, &order, &mut self.hash, emit);
+        self.money.follow_price(&before, &order, emit);
         order
     }
 

@@ -19,9 +19,6 @@
 //! - moving a level in the sorted lists costs O(log n) for the trade that moves it; each triggered
 //!   order costs the same.
 //!
-//! The state hash has one product for each level, of its mark and its orders, so moving a level
-//! does not touch the hash of each order.
-//!
 //! Invariant: of each level exactly the nearest order is in the sorted lists.
 
 use alloc::{boxed::Box, vec::Vec};
@@ -40,8 +37,6 @@ pub(crate) struct Triggers {
     instrument_id: InstrumentId,
     /// Price of the last trade of continuous trading, in ticks; 0 before the first.
     last: u32,
-    /// Its element of the state hash, without the waiting orders.
-    hash: u64,
     /// A trade at a price strictly between these two changes nothing here.
     low: u32,
     high: u32,
@@ -75,8 +70,6 @@ struct TrailingLevel {
     root: ContingentId,
     /// The order with the least distance.
     nearest: ContingentId,
-    /// Sum of [`trailing_order_hash`] over its orders.
-    sum: u64,
 }
 
 impl Move {
@@ -138,7 +131,7 @@ impl Move {
 impl Triggers {
     /// A stop book before the first trade, without orders.
     pub(crate) fn new(instrument_id: InstrumentId) -> Self {
-        Self { instrument_id, last: 0, hash: 0, low: 0, high: u32::MAX, halves: None }
+        Self { instrument_id, last: 0, low: 0, high: u32::MAX, halves: None }
     }
 
     pub(crate) fn instrument_id(&self) -> InstrumentId {
@@ -148,11 +141,6 @@ impl Triggers {
     /// Price of the last trade, in ticks; 0 before the first.
     pub(crate) fn last(&self) -> u32 {
         self.last
-    }
-
-    /// Its element of the state hash, without the waiting orders.
-    pub(crate) fn hash(&self) -> u64 {
-        if self.last == 0 { 0 } else { last_trade_hash(self.instrument_id, self.last) }
     }
 
     /// The trigger of a new order, if the last trade already reached it.
@@ -178,19 +166,13 @@ impl Triggers {
     }
 
     /// Adds a waiting order.
-    pub(crate) fn add(
-        &mut self,
-        contingents: &mut Contingents,
-        hash: &mut StateHash,
-        side: Side,
-        id: ContingentId,
-    ) {
+    pub(crate) fn add(&mut self, contingents: &mut Contingents, side: Side, id: ContingentId) {
         let toward = Move::of(side, contingents[id].instructions.pricing);
         let trigger_key = self.first_trigger_key(toward, &contingents[id]);
         if contingents[id].instructions.pricing == Pricing::TrailingStop {
             let trigger = contingents[id].instructions.trigger.0;
             let mark_key = toward.mark_key_first(trigger, distance(&contingents[id]), self.last);
-            self.add_trailing(contingents, hash, toward, id, mark_key);
+            self.add_trailing(contingents, toward, id, mark_key);
         } else {
             self.side_mut(toward).list(contingents, trigger_key, id);
         }
@@ -201,35 +183,21 @@ impl Triggers {
     fn add_trailing(
         &mut self,
         contingents: &mut Contingents,
-        hash: &mut StateHash,
         toward: Move,
         id: ContingentId,
         mark_key: u32,
     ) {
         contingents[id].trail = Trail::ALONE;
-        let sum = trailing_order_hash(contingents[id].order_id);
-        let instrument_id = self.instrument_id;
         let half = self.side_mut(toward);
-        half.join(contingents, toward, mark_key, TrailingLevel { root: id, nearest: id, sum });
-        hash.add(trailing_level_hash(instrument_id, toward as u8, mark_key).wrapping_mul(sum));
+        half.join(contingents, toward, mark_key, TrailingLevel { root: id, nearest: id });
     }
 
     /// Removes a waiting order.
-    pub(crate) fn remove(
-        &mut self,
-        contingents: &mut Contingents,
-        hash: &mut StateHash,
-        side: Side,
-        id: ContingentId,
-    ) {
+    pub(crate) fn remove(&mut self, contingents: &mut Contingents, side: Side, id: ContingentId) {
         let toward = Move::of(side, contingents[id].instructions.pricing);
-        let instrument_id = self.instrument_id;
         let half = self.side_mut(toward);
         if contingents[id].instructions.pricing == Pricing::TrailingStop {
-            let mark_key = half.remove_trailing(contingents, toward, id);
-            let sum = trailing_order_hash(contingents[id].order_id);
-            let level = trailing_level_hash(instrument_id, toward as u8, mark_key);
-            hash.remove(level.wrapping_mul(sum));
+            half.remove_trailing(contingents, toward, id);
         } else {
             let trigger_key = toward.trigger_key(contingents[id].instructions.trigger.0);
             half.unlist(contingents, trigger_key, id);
@@ -241,37 +209,25 @@ impl Triggers {
     /// them, in order. Queues the triggered orders for entry: those for a fall first, nearest
     /// trigger first, then by order id.
     #[inline]
-    pub(crate) fn trade(
-        &mut self,
-        contingents: &mut Contingents,
-        hash: &mut StateHash,
-        first: u32,
-        last: u32,
-    ) {
+    pub(crate) fn trade(&mut self, contingents: &mut Contingents, first: u32, last: u32) {
         let is_quiet = |price| self.low < price && price < self.high;
         if !is_quiet(first) || !is_quiet(last) {
             // Prices between the two move in one direction. They trigger no order, and move no
             // mark, that the two ends do not.
-            self.pass(contingents, hash, first);
+            self.pass(contingents, first);
             if last != first {
-                self.pass(contingents, hash, last);
+                self.pass(contingents, last);
             }
         }
-        if last != self.last {
-            let before = self.hash;
-            self.last = last;
-            self.hash = self.hash();
-            hash.change(before, self.hash);
-        }
+        self.last = last;
     }
 
     #[cold]
-    fn pass(&mut self, contingents: &mut Contingents, hash: &mut StateHash, price: u32) {
-        let instrument_id = self.instrument_id;
+    fn pass(&mut self, contingents: &mut Contingents, price: u32) {
         for toward in [Move::Fall, Move::Rise] {
             let half = self.side_mut(toward);
-            half.move_levels(contingents, hash, instrument_id, toward, price);
-            half.trigger(contingents, hash, instrument_id, toward, price);
+            half.move_levels(contingents, toward, price);
+            half.trigger(contingents, toward, price);
         }
         self.narrow();
     }
@@ -316,26 +272,22 @@ impl Triggers {
     pub(crate) fn restore(
         &mut self,
         contingents: &mut Contingents,
-        hash: &mut StateHash,
         side: Side,
         id: ContingentId,
         mark: u32,
     ) {
         if contingents[id].instructions.pricing == Pricing::TrailingStop {
             let toward = Move::of(side, Pricing::TrailingStop);
-            self.add_trailing(contingents, hash, toward, id, mark);
+            self.add_trailing(contingents, toward, id, mark);
             self.narrow();
         } else {
-            self.add(contingents, hash, side, id);
+            self.add(contingents, side, id);
         }
     }
 
     /// Restores the price of the last trade.
-    pub(crate) fn restore_last(&mut self, hash: &mut StateHash, last: u32) {
-        let before = self.hash;
+    pub(crate) fn restore_last(&mut self, last: u32) {
         self.last = last;
-        self.hash = self.hash();
-        hash.change(before, self.hash);
     }
 
     /// The waiting orders: those for a fall before those for a rise, nearest trigger first, then by
@@ -365,25 +317,26 @@ impl Triggers {
         found.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Its part of the state hash.
-    pub(crate) fn hash_slow(&self, contingents: &Contingents) -> u64 {
-        let mut sum = self.hash();
+    /// Adds its elements to the state hash: the last trade, and the mark of each trailing stop.
+    pub(crate) fn add_hashes(&self, contingents: &Contingents, sum: &mut StateHash) {
+        let instrument = u64::from(self.instrument_id.0);
+        if self.last != 0 {
+            sum.add(hash::mix([hash::LAST_TRADE, instrument, self.last.into()]));
+        }
         let halves = self.halves.iter().flat_map(|halves| halves.iter());
         for (half, toward) in halves.zip([Move::Fall, Move::Rise]) {
             for (mark, level) in half.levels.iter() {
-                let element = trailing_level_hash(self.instrument_id, toward as u8, mark);
                 for id in level.orders(contingents) {
-                    let order = trailing_order_hash(contingents[id].order_id);
-                    sum = sum.wrapping_add(element.wrapping_mul(order));
+                    let OrderId(order) = contingents[id].order_id;
+                    let toward = toward as u64;
+                    sum.add(hash::mix([hash::TRAILING, instrument, toward, mark.into(), order]));
                 }
             }
         }
-        sum
     }
 
     /// Checks that lists, levels and trees are consistent; returns how many orders wait.
     pub(crate) fn check(&self, contingents: &Contingents) -> usize {
-        assert_eq!(self.hash, self.hash(), "the hash of the last price is kept");
         let Some(halves) = &self.halves else { return 0 };
         let mut count = 0;
         for (half, toward) in halves.iter().zip([Move::Fall, Move::Rise]) {
@@ -443,20 +396,14 @@ impl StopSide {
         contingents[joined.root].trail.mark = mark;
     }
 
-    /// Removes a trailing stop; returns its mark.
-    fn remove_trailing(
-        &mut self,
-        contingents: &mut Contingents,
-        toward: Move,
-        id: ContingentId,
-    ) -> u32 {
+    /// Removes a trailing stop.
+    fn remove_trailing(&mut self, contingents: &mut Contingents, toward: Move, id: ContingentId) {
         let mark = contingents[root_of(contingents, id)].trail.mark;
         let mut level = self.levels.get(mark).expect("a root knows the mark of its level");
         let rest = detach(contingents, id);
         if level.root == id {
             level.root = rest;
         }
-        level.sum = level.sum.wrapping_sub(trailing_order_hash(contingents[id].order_id));
         let was_nearest = level.nearest == id;
         if was_nearest {
             let key = key_at(contingents, toward, mark, id);
@@ -464,7 +411,7 @@ impl StopSide {
         }
         if level.root.is_none() {
             self.levels.remove(mark);
-            return mark;
+            return;
         }
         contingents[level.root].trail.mark = mark;
         if was_nearest {
@@ -473,18 +420,10 @@ impl StopSide {
             self.list(contingents, key, level.nearest);
         }
         *self.levels.get_mut(mark).expect("it was found above") = level;
-        mark
     }
 
     /// Moves the levels whose mark a price passes to that price.
-    fn move_levels(
-        &mut self,
-        contingents: &mut Contingents,
-        hash: &mut StateHash,
-        instrument_id: InstrumentId,
-        toward: Move,
-        price: u32,
-    ) {
+    fn move_levels(&mut self, contingents: &mut Contingents, toward: Move, price: u32) {
         let mark_to = toward.mark_key(price);
         let mut moved: Option<TrailingLevel> = None;
         while let Some((mark, level)) = self.levels.first()
@@ -493,11 +432,6 @@ impl StopSide {
             self.levels.remove(mark);
             let key = key_at(contingents, toward, mark, level.nearest);
             self.unlist(contingents, key, level.nearest);
-            let element = |mark| trailing_level_hash(instrument_id, toward as u8, mark);
-            hash.change(
-                element(mark).wrapping_mul(level.sum),
-                element(mark_to).wrapping_mul(level.sum),
-            );
             moved = Some(match moved {
                 None => level,
                 Some(other) => other.join(contingents, level),
@@ -509,23 +443,14 @@ impl StopSide {
     }
 
     /// Queues the orders that a price triggers.
-    fn trigger(
-        &mut self,
-        contingents: &mut Contingents,
-        hash: &mut StateHash,
-        instrument_id: InstrumentId,
-        toward: Move,
-        price: u32,
-    ) {
+    fn trigger(&mut self, contingents: &mut Contingents, toward: Move, price: u32) {
         let reached = toward.trigger_key(price);
         let mut found = core::mem::take(&mut contingents.reached);
         while let Some((trigger_key, id)) = self.nearest.first()
             && trigger_key <= reached
         {
             if contingents[id].instructions.pricing == Pricing::TrailingStop {
-                let mark = self.remove_trailing(contingents, toward, id);
-                let level = trailing_level_hash(instrument_id, toward as u8, mark);
-                hash.remove(level.wrapping_mul(trailing_order_hash(contingents[id].order_id)));
+                self.remove_trailing(contingents, toward, id);
             } else {
                 self.unlist(contingents, trigger_key, id);
             }
@@ -533,7 +458,7 @@ impl StopSide {
         }
         found.sort_unstable_by_key(|(trigger_key, order_id, _)| (*trigger_key, *order_id));
         for (trigger_key, _, id) in found.drain(..) {
-            contingents.line_up(id, toward.trigger(trigger_key), hash);
+            contingents.line_up(id, toward.trigger(trigger_key));
         }
         contingents.reached = found;
     }
@@ -568,11 +493,9 @@ impl StopSide {
             let root = &contingents[level.root].trail;
             assert!(root.parent.is_none() && root.mark == mark);
             assert_eq!(level.nearest, leftmost(contingents, level.root));
-            let mut sum = 0_u64;
             for id in level.orders(contingents) {
                 let contingent = &contingents[id];
                 assert_eq!(contingent.state, State::ForTrigger, "{contingent:?}");
-                sum = sum.wrapping_add(trailing_order_hash(contingent.order_id));
                 count += 1;
                 let Trail { left, right, .. } = contingent.trail;
                 for child in [left, right].into_iter().filter_map(ContingentId::some) {
@@ -582,7 +505,6 @@ impl StopSide {
                     assert_eq!(is_before, child == left, "a search tree");
                 }
             }
-            assert_eq!(sum, level.sum);
         }
         count
     }
@@ -619,7 +541,7 @@ impl TrailingLevel {
         };
         let root = union(contingents, self.root, other.root);
         contingents[root].trail.parent = ContingentId::NONE;
-        Self { root, nearest, sum: self.sum.wrapping_add(other.sum) }
+        Self { root, nearest }
     }
 }
 
@@ -736,25 +658,4 @@ fn detach(contingents: &mut Contingents, id: ContingentId) -> ContingentId {
         *side = rest;
     }
     rest
-}
-
-/// The price of an instrument's last trade.
-fn last_trade_hash(instrument_id: InstrumentId, price: u32) -> u64 {
-    hash::mix([hash::LAST_TRADE, u64::from(instrument_id.0), u64::from(price)])
-}
-
-/// The hash factor of a mark: the element of an order is the product of this and
-/// [`trailing_order_hash`], so a level costs one product of a sum.
-fn trailing_level_hash(instrument_id: InstrumentId, toward: u8, mark_key: u32) -> u64 {
-    hash::mix([
-        hash::TRAILING_LEVEL,
-        u64::from(instrument_id.0),
-        u64::from(toward),
-        u64::from(mark_key),
-    ]) | 1
-}
-
-/// A trailing stop without its mark; see [`trailing_level_hash`].
-fn trailing_order_hash(order_id: OrderId) -> u64 {
-    hash::mix([hash::TRAILING_LEVEL, order_id.0])
 }

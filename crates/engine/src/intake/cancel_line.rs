@@ -120,7 +120,7 @@ impl Pending {
                 let OrderKey { session_id, channel, user_ref_num } = *key;
                 let names = u64::from(session_id.0) << 48 | u64::from(channel) << 40;
                 let name = names | u64::from(reason.code()) << 32 | u64::from(user_ref_num);
-                hash::fold_pair(name.wrapping_mul(line), place)
+                hash::mix([hash::PENDING_CANCEL, line, place, name])
             }
             Self::Sweep(Sweep { session_id, channel, last, selection, reason, from }) => {
                 let names = u64::from(session_id.0) << 48 | u64::from(*channel) << 40;
@@ -161,8 +161,8 @@ type Place = (u64, u64);
 /// A line of what waits to be canceled, by round and then by arrival.
 #[derive(Debug)]
 pub(crate) struct PendingCancels {
-    /// The factor of its elements of the state hash.
-    factor: u64,
+    /// Names the line in its elements of the state hash.
+    name: u64,
     line: BTreeMap<Place, Pending>,
     /// The arrival of the next.
     next: u64,
@@ -173,8 +173,8 @@ pub(crate) struct PendingCancels {
 }
 
 impl PendingCancels {
-    pub(crate) const fn new(factor: u64) -> Self {
-        Self { factor, line: BTreeMap::new(), next: 0, order_count: 0, found_none: false }
+    pub(crate) const fn new(name: u64) -> Self {
+        Self { name, line: BTreeMap::new(), next: 0, order_count: 0, found_none: false }
     }
 
     /// How many orders are in line, but for those that are found at their turn.
@@ -218,23 +218,21 @@ impl PendingCancels {
     }
 
     /// Adds an order behind those of this round.
-    pub(crate) fn push_order(&mut self, order: PendingCancel, hash: &mut StateHash) {
-        self.push(self.round(), Pending::Order(order), hash);
+    pub(crate) fn push_order(&mut self, order: PendingCancel) {
+        self.push(self.round(), Pending::Order(order));
     }
 
     /// Adds one behind the others of its round.
-    pub(super) fn push(&mut self, round: u64, pending: Pending, hash: &mut StateHash) {
+    pub(super) fn push(&mut self, round: u64, pending: Pending) {
         let place = (round, self.next);
         self.next += 1;
-        hash.add(self.hash(place, &pending));
         self.order_count += usize::from(pending.order().is_some());
         self.line.insert(place, pending);
     }
 
     /// Takes the first.
-    pub(crate) fn pop(&mut self, hash: &mut StateHash) -> Option<Pending> {
-        let (place, pending) = self.line.pop_first()?;
-        hash.remove(self.hash(place, &pending));
+    pub(crate) fn pop(&mut self) -> Option<Pending> {
+        let (_, pending) = self.line.pop_first()?;
         self.order_count -= usize::from(pending.order().is_some());
         if self.line.is_empty() {
             self.next = 0;
@@ -243,20 +241,18 @@ impl PendingCancels {
     }
 
     /// The first in line goes on from elsewhere.
-    pub(super) fn go_on(&mut self, pending: Pending, hash: &mut StateHash) {
-        let (place, before) = self.line.first_key_value().expect("it is first in line");
-        hash.change(self.hash(*place, before), self.hash(*place, &pending));
+    pub(super) fn go_on(&mut self, pending: Pending) {
         self.line.first_entry().expect("it is first in line").insert(pending);
     }
 
     /// The element of the state hash of one in line.
     fn hash(&self, (round, arrival): Place, pending: &Pending) -> u64 {
-        pending.hash(self.factor, arrival.wrapping_add(round << 40))
+        pending.hash(self.name, arrival.wrapping_add(round << 40))
     }
 
     /// Adds the elements of the state hash.
-    pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
-        self.line.iter().for_each(|(place, pending)| hash.add(self.hash(*place, pending)));
+    pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
+        self.line.iter().for_each(|(place, pending)| sum.add(self.hash(*place, pending)));
     }
 
     /// The records of a snapshot: the arrival of the next, round, arrival, and what waits.
@@ -265,11 +261,7 @@ impl PendingCancels {
     }
 
     /// Restores one of the line; the error is the field that cannot be.
-    pub(crate) fn restore(
-        &mut self,
-        from: &mut ByteReader<'_>,
-        hash: &mut StateHash,
-    ) -> Result<(), DecodeError> {
+    pub(crate) fn restore(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let next: u64 = from.read("next place")?;
         let place: Place = (from.read("round")?, from.read("arrival")?);
         let pending = from.read("pending")?;
@@ -278,7 +270,7 @@ impl PendingCancels {
             return Err(DecodeError::Field("place"));
         }
         self.next = place.1;
-        self.push(place.0, pending, hash);
+        self.push(place.0, pending);
         self.next = next;
         Ok(())
     }

@@ -23,7 +23,7 @@ impl Engine {
         if !self.consume(order.key) {
             return;
         }
-        self.money.count_asked(order.key.session_id, self.timestamp, &mut self.hash);
+        self.money.count_asked(order.key.session_id, self.timestamp);
         let Admitted { asked, class, walked } = match self.admit(order) {
             Ok(admitted) => admitted,
             Err(reason) => {
@@ -46,8 +46,8 @@ impl Engine {
             conditions: order.conditions,
             instructions: order.instructions,
         }));
-        let Self { sessions, hash, .. } = self;
-        sessions.owner_mut(order.key).note_accepted(hash);
+        let Self { sessions, .. } = self;
+        sessions.owner_mut(order.key).note_accepted();
         let terms = asked.terms();
         if class.is_contingent {
             return self.enter_contingent(incoming, &terms, emit);
@@ -88,7 +88,7 @@ impl Engine {
         let Some((asked, class)) = self.propose_replacement(slot, replace) else {
             return self.cancel_all(slot, CancelReason::User, emit);
         };
-        self.money.count_asked(key.session_id, self.timestamp, &mut self.hash);
+        self.money.count_asked(key.session_id, self.timestamp);
         match self.check_money(&asked, &class) {
             Ok(walked) => self.give_way(replace, &asked, &class, walked, emit),
             Err(reason) => self.reject_replace(replace, reason, emit),
@@ -183,7 +183,7 @@ impl Engine {
     #[inline]
     pub(crate) fn consume(&mut self, key: OrderKey) -> bool {
         let session = self.sessions.get_mut(key.session_id);
-        session.is_some_and(|session| session.consume(key, &mut self.hash))
+        session.is_some_and(|session| session.consume(key))
     }
 
     /// Rejects an order or another request.

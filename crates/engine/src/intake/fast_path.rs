@@ -52,7 +52,7 @@ impl Engine {
         }
         let Some(number) = self.symbols.find(&order.symbol) else { return false };
         let instrument_id = InstrumentId(number);
-        let Self { sessions, books, pool, money, hash, .. } = self;
+        let Self { sessions, books, pool, money, .. } = self;
         let Some(session) = sessions.get_mut(key.session_id) else { return false };
         let book = &mut books[usize::from(number) - 1];
         if !session.takes_fast_path(key) || !book.takes_fast_path() {
@@ -66,13 +66,13 @@ impl Engine {
         if money.is_used() {
             let session_id = key.session_id;
             let claim = Claim { session_id, instrument_id, order_id, side, price };
-            match money.reserve_fast(&claim, quantity, hash) {
+            match money.reserve_fast(&claim, quantity) {
                 Some(movement) => reserved = movement,
                 None => return false,
             }
         }
 
-        session.consume_fast(key, hash);
+        session.consume_fast(key);
         self.order_id_last = order_id;
         self.orders_accepted += 1;
         // IOC, the only plain time in force that does not rest.
@@ -98,7 +98,6 @@ impl Engine {
         }
         let order = Order::entered(order, order_id, instrument_id, Display::Visible);
         let slot = book.side_mut(side).displayed.append(pool, ranks.own, || order);
-        hash.add(order.hash());
         session.add_live_fast(key, slot);
         if reserved != OwnMovement::NONE {
             money.add_live_of(reserved.account_id());
@@ -155,7 +154,7 @@ impl Engine {
         if !quantity.is_zero() || key.channel != 0 {
             return false;
         }
-        let Self { sessions, books, pool, money, hash, .. } = self;
+        let Self { sessions, books, pool, money, .. } = self;
         let Some(session) = sessions.get_mut(key.session_id) else { return false };
         let Some(slot) = session.find_fast(key) else { return false };
         let order = &pool[slot].order;
@@ -170,14 +169,13 @@ impl Engine {
         let (order_id, side, price, leaves) =
             (order.order_id(), order.side(), order.price(), order.leaves());
         let display = order.display();
-        hash.remove(order.hash());
         let rank = book.rank(side, price);
         book.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
         session.remove_live_fast(key);
         let session_id = key.session_id;
         money.remove_live(session_id);
         let claim = Claim { session_id, instrument_id, order_id, side, price };
-        let (released, wide) = money.release_fast(&claim, leaves, hash);
+        let (released, wide) = money.release_fast(&claim, leaves);
         emit.emit_at_once(Outcome::Withdrawn(OrderWithdrawn {
             key,
             order_id,

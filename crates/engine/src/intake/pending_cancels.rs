@@ -36,7 +36,6 @@ use crate::{
         session::Session,
     },
     order::Order,
-    state::hash::StateHash,
 };
 
 /// The most orders that a command cancels at once, and as many again before each later input.
@@ -105,7 +104,7 @@ impl Engine {
                 let order = &mut self.pool[slot].order;
                 order.set_leaving();
                 let pending = PendingCancel { key: order.key, reason };
-                self.pending_cancels.push_order(pending, &mut self.hash);
+                self.pending_cancels.push_order(pending);
             }
         }
         self.found = found;
@@ -186,7 +185,7 @@ impl Engine {
         }
         for (session_id, channel, last) in channels.drain(..) {
             let sweep = Sweep { session_id, channel, last, selection, reason, from: 0 };
-            self.pending_cancels.push(round, Pending::Sweep(sweep), &mut self.hash);
+            self.pending_cancels.push(round, Pending::Sweep(sweep));
             self.sessions.get_mut(session_id).expect("it is one of all").begin_sweep(round);
         }
         self.channels = channels;
@@ -205,8 +204,8 @@ impl Engine {
         let end = AuctionEnd { instrument_id, phase, last, queue: 0, rank: 0 };
         if self.first_ended(&mut end.clone()).is_some() {
             let was_empty = !self.has_cancels_left();
-            let Self { pending_cancels, hash, .. } = self;
-            pending_cancels.push(pending_cancels.round(), Pending::AuctionEnd(end), hash);
+            let Self { pending_cancels, .. } = self;
+            pending_cancels.push(pending_cancels.round(), Pending::AuctionEnd(end));
             self.begin_cancels(was_empty, emit);
         }
     }
@@ -263,14 +262,12 @@ impl Engine {
     }
 
     /// The same, to change it.
-    fn line_mut(&mut self, is_held: bool) -> (&mut PendingCancels, &mut StateHash) {
-        let Self { auction_line, pending_cancels, hash, .. } = self;
-        (if is_held { &mut auction_line.held } else { pending_cancels }, hash)
+    fn line_mut(&mut self, is_held: bool) -> &mut PendingCancels {
+        if is_held { &mut self.auction_line.held } else { &mut self.pending_cancels }
     }
 
     fn pop_pending(&mut self, is_held: bool) {
-        let (line, hash) = self.line_mut(is_held);
-        line.pop(hash);
+        self.line_mut(is_held).pop();
     }
 
     /// Cancels the next order of the end of an auction that is first in line, looks at the next
@@ -284,8 +281,7 @@ impl Engine {
     ) {
         if self.trading(end.instrument_id).is_uncrossing {
             self.pop_pending(is_held);
-            let Self { auction_line, hash, .. } = self;
-            auction_line.held.push(0, Pending::AuctionEnd(end), hash);
+            self.auction_line.held.push(0, Pending::AuctionEnd(end));
             left.cancels -= 1;
             return;
         }
@@ -297,8 +293,7 @@ impl Engine {
         left.looks -= 1;
         let is_over = self.pool[oldest].order.order_id() <= end.last;
         end.rank = if is_over { rank } else { rank + 1 };
-        let (line, hash) = self.line_mut(is_held);
-        line.go_on(Pending::AuctionEnd(end), hash);
+        self.line_mut(is_held).go_on(Pending::AuctionEnd(end));
         if is_over {
             self.cancel_all(oldest, CancelReason::Expired, emit);
             left.cancels -= 1;
@@ -366,10 +361,10 @@ impl Engine {
         match from <= u64::from(u32::MAX) {
             true => {
                 let sweep = Pending::Sweep(Sweep { from, ..sweep });
-                self.pending_cancels.go_on(sweep, &mut self.hash);
+                self.pending_cancels.go_on(sweep);
             }
             false => {
-                self.pending_cancels.pop(&mut self.hash);
+                self.pending_cancels.pop();
                 self.sessions.get_mut(session_id).expect("a sweep is of a session").end_sweep();
             }
         }
@@ -390,7 +385,7 @@ impl Engine {
         if let Some(id) = self.contingents.find(slot) {
             Expiries::remove(&mut self.contingents, id);
         }
-        self.auction_line.held.push_order(pending, &mut self.hash);
+        self.auction_line.held.push_order(pending);
     }
 
     /// True if an auction holds back the cancel of an order whose time is over.

@@ -8,11 +8,7 @@ use core::{iter, ops::RangeInclusive};
 use market::{AddSession, Firm, OrderKey, SelfMatchPrevention, SessionId, Text};
 
 use super::client_order_index::ClientOrderIndex;
-use crate::{
-    book::pool::Slot,
-    intake::name_index::NameIndex,
-    state::hash::{self, StateHash},
-};
+use crate::{book::pool::Slot, intake::name_index::NameIndex, state::hash};
 
 /// The most firms with disabled order entry in a session.
 pub const FIRMS_DISABLED_MAX: usize = 256;
@@ -43,7 +39,7 @@ impl Sessions {
         let session_id = u16::try_from(self.sessions.len() + 1).ok()?;
         self.usernames.add(&add.username, session_id);
         self.sessions.push(Session {
-            own: Channel::new(SessionId(session_id), 0),
+            own: ClientOrderIndex::default(),
             details: Box::new(SessionDetails {
                 username: add.username,
                 firm: add.firm,
@@ -99,8 +95,8 @@ impl Sessions {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Session {
-    /// Channel 0, the session's own; most sessions use no other.
-    own: Channel,
+    /// The numbers of channel 0, the session's own; most sessions use no other.
+    own: ClientOrderIndex,
     details: Box<SessionDetails>,
     /// How many more live orders it may have without a further check: until its maximum, or the end
     /// of its size class. Below 0 after its maximum was lowered.
@@ -114,11 +110,8 @@ pub struct Session {
 
 market::assert_layout! {
     Session, 64 {
-        own: 0, details: 48, room: 56, session_id: 60, self_match_prevention: 62, is_restricted: 63,
+        own: 0, details: 32, room: 40, session_id: 44, self_match_prevention: 46, is_restricted: 47,
     }
-}
-market::assert_layout! {
-    Channel, 48 { hash_key: 0, hash: 8, live: 16 }
 }
 
 /// The maximum of live orders in effect: the pool cannot hold more than 2³¹ − 1.
@@ -132,8 +125,8 @@ struct SessionDetails {
     username: Text<6>,
     firm: Firm,
     live_orders_max: u32,
-    /// Used channels other than 0, by number.
-    others: Vec<(u8, Channel)>,
+    /// The numbers of other used channels, which rise independently of each other; by channel.
+    others: Vec<(u8, ClientOrderIndex)>,
     /// Firms with disabled order entry, sorted; never blank unless the session's own firm is.
     firms_disabled: Vec<Firm>,
     /// Tells how many live orders it ever had at once, and so how long its tables can be: it rises
@@ -142,38 +135,6 @@ struct SessionDetails {
     /// How many sweeps of its orders wait, and the last round of those.
     sweeps: u32,
     round: u64,
-}
-
-/// A channel: its numbers rise independently of the others.
-#[derive(Debug)]
-#[repr(C)]
-struct Channel {
-    /// [`channel_hash`] of session and channel.
-    hash_key: u64,
-    /// The hash of the last number.
-    hash: u64,
-    live: ClientOrderIndex,
-}
-
-impl Channel {
-    fn new(session_id: SessionId, channel: u8) -> Self {
-        Self {
-            hash_key: channel_key(session_id, channel),
-            hash: 0,
-            live: ClientOrderIndex::default(),
-        }
-    }
-}
-
-impl Channel {
-    /// Uses up a number, which is above the last.
-    #[inline(always)]
-    fn consume(&mut self, user_ref_num: u32, hash: &mut StateHash) {
-        self.live.last = user_ref_num;
-        let after = channel_hash(self.hash_key, user_ref_num);
-        hash.change(self.hash, after);
-        self.hash = after;
-    }
 }
 
 impl Session {
@@ -225,32 +186,31 @@ impl Session {
     }
 
     /// Sets the size class, while it is created or as it accepts an order.
-    pub(crate) fn set_size_class(&mut self, size_class: u8, hash: &mut StateHash) {
-        let (before, live) = (self.hash(), self.live_orders());
+    pub(crate) fn set_size_class(&mut self, size_class: u8) {
+        let live = self.live_orders();
         self.details.size_class = size_class;
         self.room = self.class_bound() - live as i32;
-        hash.change(before, self.hash());
     }
 
     /// A new order was accepted, which does not rest yet: a full size class rises.
     #[inline]
-    pub(crate) fn note_accepted(&mut self, hash: &mut StateHash) {
+    pub(crate) fn note_accepted(&mut self) {
         let SessionDetails { size_class, .. } = *self.details;
         if class_live_max(size_class) as u32 <= self.live_orders() && size_class < CLASS_MAX {
-            self.set_size_class(size_class + 1, hash);
+            self.set_size_class(size_class + 1);
         }
     }
 
     /// The last number used on each channel, by channel.
     pub fn user_ref_nums_last(&self) -> impl Iterator<Item = (u8, u32)> {
-        self.channels().map(|(number, channel)| (number, channel.live.last))
+        self.channels().map(|(number, channel)| (number, channel.last))
     }
 
     /// The last number used on a channel; 0 before the first.
     #[must_use]
     #[inline]
     pub fn user_ref_num_last(&self, channel: u8) -> u32 {
-        self.channel(channel).map_or(0, |channel| channel.live.last)
+        self.channel(channel).map_or(0, |channel| channel.last)
     }
 
     /// The firms with disabled order entry, sorted.
@@ -310,7 +270,7 @@ impl Session {
 
     /// Uses up a number. Returns false, with no effect, if it is not above the last.
     #[inline]
-    pub(crate) fn consume(&mut self, key: OrderKey, hash: &mut StateHash) -> bool {
+    pub(crate) fn consume(&mut self, key: OrderKey) -> bool {
         if key.user_ref_num == 0 {
             return false;
         }
@@ -318,55 +278,55 @@ impl Session {
             0 => &mut self.own,
             _ => self.open_channel(key.channel),
         };
-        if key.user_ref_num <= channel.live.last {
+        if key.user_ref_num <= channel.last {
             return false;
         }
-        channel.consume(key.user_ref_num, hash);
+        channel.last = key.user_ref_num;
         true
     }
 
     /// True if this number on channel 0 may enter an order of any firm.
     #[inline]
     pub(crate) fn takes_fast_path(&self, key: OrderKey) -> bool {
-        self.own.live.last < key.user_ref_num && !self.is_restricted && 0 < self.room
+        self.own.last < key.user_ref_num && !self.is_restricted && 0 < self.room
     }
 
     /// Uses up a number that [`takes_fast_path`](Self::takes_fast_path) accepted.
     #[inline(always)]
-    pub(crate) fn consume_fast(&mut self, key: OrderKey, hash: &mut StateHash) {
-        self.own.consume(key.user_ref_num, hash);
+    pub(crate) fn consume_fast(&mut self, key: OrderKey) {
+        self.own.last = key.user_ref_num;
     }
 
     /// Adds a resting order of channel 0.
     #[inline(always)]
     pub(crate) fn add_live_fast(&mut self, key: OrderKey, slot: Slot) {
-        self.own.live.append(key.user_ref_num, slot);
+        self.own.append(key.user_ref_num, slot);
         self.room -= 1;
     }
 
     /// Prefetches the place of a number of channel 0.
     #[inline]
     pub(crate) fn fetch(&self, key: OrderKey, fetch: impl Fn(*const u8)) {
-        self.own.live.fetch(key.user_ref_num, fetch);
+        self.own.fetch(key.user_ref_num, fetch);
     }
 
     /// The slot of a live order.
     #[inline]
     pub(crate) fn find(&self, key: OrderKey) -> Option<Slot> {
-        self.channel(key.channel)?.live.find(key.user_ref_num)
+        self.channel(key.channel)?.find(key.user_ref_num)
     }
 
     /// Adds a resting order of this session.
     #[inline]
     pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
-        self.channel_mut(key.channel).live.append(key.user_ref_num, slot);
+        self.channel_mut(key.channel).append(key.user_ref_num, slot);
         self.room -= 1;
     }
 
     /// Removes an order of this session that is done.
     #[inline]
     pub(crate) fn remove_live(&mut self, key: OrderKey) {
-        self.channel_mut(key.channel).live.remove(key.user_ref_num);
+        self.channel_mut(key.channel).remove(key.user_ref_num);
         self.room += 1;
     }
 
@@ -378,21 +338,21 @@ impl Session {
     /// As [`find`](Self::find), for channel 0.
     #[inline(always)]
     pub(crate) fn find_fast(&self, key: OrderKey) -> Option<Slot> {
-        self.own.live.find(key.user_ref_num)
+        self.own.find(key.user_ref_num)
     }
 
     /// As [`remove_live`](Self::remove_live), for channel 0.
     #[inline(always)]
     pub(crate) fn remove_live_fast(&mut self, key: OrderKey) {
-        self.own.live.remove(key.user_ref_num);
+        self.own.remove(key.user_ref_num);
         self.room += 1;
     }
 
     /// The live orders, in no particular order.
     pub(crate) fn iter_live(&self) -> impl Iterator<Item = (OrderKey, Slot)> {
-        let live = self.channels().filter(|(_, it)| it.live.len() != 0);
+        let live = self.channels().filter(|(_, it)| it.len() != 0);
         live.flat_map(move |(channel, it)| {
-            it.live.iter().map(move |(user_ref_num, slot)| {
+            it.iter().map(move |(user_ref_num, slot)| {
                 let key = OrderKey { session_id: self.session_id, channel, user_ref_num };
                 (key, slot)
             })
@@ -401,8 +361,8 @@ impl Session {
 
     /// The channels that have live orders, each with the last number used on it.
     pub(crate) fn live_channels(&self) -> impl Iterator<Item = (u8, u32)> {
-        let live = self.channels().filter(|(_, channel)| channel.live.len() != 0);
-        live.map(|(number, channel)| (number, channel.live.last))
+        let live = self.channels().filter(|(_, channel)| channel.len() != 0);
+        live.map(|(number, channel)| (number, channel.last))
     }
 
     /// As [`ClientOrderIndex::find_turns`], of a channel.
@@ -415,25 +375,22 @@ impl Session {
     ) {
         found.clear();
         if let Some(channel) = self.channel(channel) {
-            channel.live.find_turns(turns, max, found);
+            channel.find_turns(turns, max, found);
         }
     }
 
     /// Disables or enables order entry for a firm. Returns false, with no effect, if the maximum
     /// number of firms is disabled already.
-    pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool, hash: &mut StateHash) -> bool {
+    pub(crate) fn switch_entry(&mut self, firm: Firm, enabled: bool) -> bool {
         let firm = self.resolve(firm);
-        let element = firm_disabled_hash(self.session_id, firm);
         let firms_disabled = &mut self.details.firms_disabled;
         match (firms_disabled.binary_search(&firm), enabled) {
             (Ok(place), true) => {
                 firms_disabled.remove(place);
-                hash.remove(element);
             }
             (Err(_), false) if firms_disabled.len() == FIRMS_DISABLED_MAX => return false,
             (Err(place), false) => {
                 firms_disabled.insert(place, firm);
-                hash.add(element);
             }
             (Ok(_), false) | (Err(_), true) => {}
         }
@@ -462,29 +419,24 @@ impl Session {
         assert!(firms_disabled.is_sorted_by(|one, other| one < other));
         assert_eq!(self.is_restricted, !firms_disabled.is_empty());
         for (_, channel) in self.channels() {
-            channel.live.check();
-            assert_eq!(
-                channel.hash,
-                channel_hash(channel.hash_key, channel.live.last),
-                "the hash of the last number is kept"
-            );
-            let above = channel.live.iter().find(|(it, _)| channel.live.last < *it);
+            channel.check();
+            let above = channel.iter().find(|(it, _)| channel.last < *it);
             assert_eq!(above, None, "a live order's number was used");
         }
         assert!(self.room <= bound(*live_orders_max));
         assert!(self.live_orders() <= class_live_max(self.size_class()) as u32);
-        assert!(self.channels().all(|(_, it)| it.live.place_count() <= self.places_max()));
+        assert!(self.channels().all(|(_, it)| it.place_count() <= self.places_max()));
         assert_eq!(self.iter_live().count(), self.live_orders() as usize);
     }
 
     /// Used channels other than 0, by number.
-    fn channels(&self) -> impl Iterator<Item = (u8, &Channel)> {
+    fn channels(&self) -> impl Iterator<Item = (u8, &ClientOrderIndex)> {
         let others = self.details.others.iter().map(|(number, channel)| (*number, channel));
-        iter::once((0, &self.own)).chain(others).filter(|(_, channel)| 0 < channel.live.last)
+        iter::once((0, &self.own)).chain(others).filter(|(_, channel)| 0 < channel.last)
     }
 
     #[inline]
-    fn channel(&self, channel: u8) -> Option<&Channel> {
+    fn channel(&self, channel: u8) -> Option<&ClientOrderIndex> {
         if channel == 0 {
             return Some(&self.own);
         }
@@ -494,7 +446,7 @@ impl Session {
     }
 
     #[inline]
-    fn channel_mut(&mut self, channel: u8) -> &mut Channel {
+    fn channel_mut(&mut self, channel: u8) -> &mut ClientOrderIndex {
         if channel == 0 {
             return &mut self.own;
         }
@@ -504,12 +456,12 @@ impl Session {
     }
 
     /// A channel other than 0, which is now in use.
-    fn open_channel(&mut self, channel: u8) -> &mut Channel {
+    fn open_channel(&mut self, channel: u8) -> &mut ClientOrderIndex {
         let others = &mut self.details.others;
         let place = match others.binary_search_by_key(&channel, |(number, _)| *number) {
             Ok(place) => place,
             Err(place) => {
-                others.insert(place, (channel, Channel::new(self.session_id, channel)));
+                others.insert(place, (channel, ClientOrderIndex::default()));
                 place
             }
         };
@@ -517,15 +469,10 @@ impl Session {
     }
 }
 
-/// A channel of a session: the constant part of its element.
-pub(crate) fn channel_key(session_id: SessionId, channel: u8) -> u64 {
-    hash::mix([hash::CHANNEL, u64::from(session_id.0), u64::from(channel)])
-}
-
-/// The last number used on a channel; an unused channel has no element.
-#[inline]
-pub(crate) fn channel_hash(key: u64, user_ref_num_last: u32) -> u64 {
-    if user_ref_num_last == 0 { 0 } else { hash::fold_pair(key, u64::from(user_ref_num_last)) }
+/// The last number used on a channel.
+pub(crate) fn channel_hash(session_id: SessionId, channel: u8, user_ref_num_last: u32) -> u64 {
+    let (session, channel) = (u64::from(session_id.0), u64::from(channel));
+    hash::mix([hash::CHANNEL, session, channel, u64::from(user_ref_num_last)])
 }
 
 /// A firm with disabled order entry on a session.

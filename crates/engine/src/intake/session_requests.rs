@@ -17,7 +17,7 @@ impl Engine {
         if !self.consume(key) {
             return;
         }
-        if self.sessions.owner_mut(key).switch_entry(firm, enabled, &mut self.hash) {
+        if self.sessions.owner_mut(key).switch_entry(firm, enabled) {
             emit(Event::EntrySwitched(EntrySwitched { key, firm, enabled }));
         } else {
             self.reject(key, RejectReason::NotSupported, ClientOrderId::BLANK, emit);

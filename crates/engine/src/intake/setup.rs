@@ -9,8 +9,7 @@ use market::{
 
 use crate::{
     Engine,
-    auction::trading_status::TradingStatus,
-    book::{Book, instrument_hash},
+    book::Book,
     contingent::stop_book::Triggers,
     order::{PRICE_MAX, QUANTITY_MAX},
 };
@@ -47,15 +46,12 @@ impl Engine {
         self.symbols.add(&add.symbol, instrument_id);
         self.books.push(Book::new(instrument));
         self.triggers.push(Triggers::new(instrument.instrument_id));
-        self.hash.add(instrument_hash(&instrument));
-        self.hash.add(TradingStatus::NEW.hash(instrument.instrument_id));
         emit(Event::InstrumentAdded(instrument));
     }
 
     #[inline(never)]
     pub(crate) fn add_session(&mut self, add: &AddSession, emit: &mut dyn FnMut(Event)) {
         let Some(session) = self.sessions.add(add) else { return };
-        self.hash.add(session.hash());
         emit(Event::SessionAdded(SessionAdded {
             session_id: session.session_id(),
             username: add.username,

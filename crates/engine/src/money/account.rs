@@ -1,10 +1,8 @@
-//! An account: its limits, and what it used of them. Invariant: its hash element is up to date
-//! after each change.
+//! An account: its limits, and what it used of them.
 
 use market::{AccountId, AccountSetting, RejectReason, Text, Timestamp, encoded};
 
 use super::hash;
-use crate::state::hash::StateHash;
 
 /// Nanoseconds in a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -28,15 +26,12 @@ pub(crate) struct Account {
     asked: u32,
     /// In seconds since the Unix epoch.
     second: u64,
-    /// Its element of the state hash.
-    hash: u64,
 }
 
 encoded! {
     Account {
         name, fee_tier, stopped, order_quantity_max, live_orders_max, orders_per_second_max,
-        price_away_max, asked, second;
-        hash = 0
+        price_away_max, asked, second
     }
 }
 
@@ -71,7 +66,6 @@ impl Account {
             price_away_max: 0,
             asked: 0,
             second: 0,
-            hash: 0,
         }
     }
 
@@ -126,18 +120,6 @@ impl Account {
     pub(crate) fn is_limited(&self) -> bool {
         let limits = self.live_orders_max | self.orders_per_second_max | self.price_away_max;
         self.stopped || self.order_quantity_max != 0 || limits != 0
-    }
-
-    /// Updates its element of the state hash.
-    pub(crate) fn rehash(&mut self, account_id: AccountId, hash: &mut StateHash) {
-        let after = self.element(account_id);
-        hash.change(self.hash, after);
-        self.hash = after;
-    }
-
-    /// Takes over the fields of a snapshot record; the element of the state hash stays as it was.
-    pub(crate) fn restore(&mut self, record: Self) {
-        *self = Self { hash: self.hash, ..record };
     }
 
     /// Its element of the state hash. The number of live orders is left out, because it follows

@@ -1,8 +1,7 @@
 //! Balances of one asset, and the one way to change them.
 //!
 //! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry.
-//! [`Holding::close`] ends the movements of a step: it updates the state hash and checks that the
-//! asset is conserved.
+//! [`Holding::check_conserved`] ends the movements of a step.
 //!
 //! Invariant: the sum of all balances, counted from each balance's gains and losses, equals what
 //! was issued, counted from deposits and withdrawals. Each step that moves money compares the two.
@@ -36,41 +35,16 @@ pub(crate) struct Balance {
     pub(crate) buying: u128,
     /// Version: the number of movements.
     pub(crate) version: u64,
-    /// Its element of the state hash.
-    hash: u64,
 }
 
 market::assert_layout! {
-    Balance, 64 { available: 0, reserved: 16, buying: 32, version: 48, hash: 56 }
+    Balance, 64 { available: 0, reserved: 16, buying: 32, version: 48 }
 }
 
 impl Balance {
     /// Available and reserved; below 0 for a short position.
     pub(crate) fn position(&self) -> i128 {
         self.available + self.reserved.cast_signed()
-    }
-
-    /// Updates its element of the state hash.
-    #[inline(always)]
-    fn rehash(&mut self, asset_id: AssetId, account_id: AccountId, hash: &mut StateHash) {
-        let after = hash::balance(asset_id, account_id, self.available, self.version);
-        hash.change(self.hash, after);
-        self.hash = after;
-    }
-
-    /// Counts movements, and updates its element of the state hash; a balance without any has none.
-    #[inline(always)]
-    fn advance(
-        &mut self,
-        movements: u64,
-        asset_id: AssetId,
-        account_id: AccountId,
-        hash: &mut StateHash,
-    ) {
-        self.version += movements;
-        if self.version != 0 {
-            self.rehash(asset_id, account_id, hash);
-        }
     }
 
     /// Takes an amount out of a bucket.
@@ -240,8 +214,8 @@ impl Holding {
         *buying = others + after;
     }
 
-    /// Applies a movement to both of its ends; returns the ledger entry. [`close`](Self::close)
-    /// must end the step.
+    /// Applies a movement to both of its ends; returns the ledger entry.
+    /// [`check_conserved`](Self::check_conserved) must end the step.
     #[inline(always)]
     pub(crate) fn post(&mut self, movement: &Movement) -> LedgerEntry {
         let Movement { from, to, amount, .. } = *movement;
@@ -258,21 +232,21 @@ impl Holding {
         movement.entry(self.asset.asset_id, [from_version, to_version])
     }
 
-    /// Applies a movement between the two buckets of one balance: as [`post`](Self::post) and [`close`](Self::close).
+    /// Applies a movement between the two buckets of one balance: as [`post`](Self::post), and ends the step.
     #[inline(always)]
-    pub(super) fn post_within(&mut self, movement: &Movement, hash: &mut StateHash) -> LedgerEntry {
+    pub(super) fn post_within(&mut self, movement: &Movement) -> LedgerEntry {
         let Movement { from, to, amount, .. } = *movement;
         assert!(from.0 == to.0, "a movement within one balance");
         let account_id = from.0;
         let balance = &mut self.balances[account_id.0 as usize];
         let gained = balance.shift(from.1, to.1, amount);
-        balance.advance(1, self.asset.asset_id, account_id, hash);
+        balance.version += 1;
         let version = balance.version;
         self.gain(gained);
         movement.entry(self.asset.asset_id, [version; 2])
     }
 
-    /// Applies the movements of a trade in this asset: as [`post`](Self::post) of each and [`close`](Self::close). The giver's
+    /// Applies the movements of a trade in this asset: as [`post`](Self::post) of each, and the end of the step. The giver's
     /// order pays an amount, and what it reserved beyond it is freed; the receiver pays a fee to the venue, and the giver gets
     /// a rebate from it. Gives the versions of giver, receiver and venue before; without charges the venue's is 0.
     ///
@@ -284,11 +258,9 @@ impl Holding {
         [giver_id, receiver_id]: [AccountId; 2],
         [amount, freed]: [u128; 2],
         [fee, rebate]: [u128; 2],
-        hash: &mut StateHash,
     ) -> [u64; 3] {
         let [amount_got, fee_got, rebate_got] =
             [amount, fee, rebate].map(|amount| self.received(amount));
-        let asset_id = self.asset.asset_id;
         let [of_giver, of_receiver] = [giver_id, receiver_id].map(|it| it.0 as usize);
         let accounts = "a trade has two accounts, and neither is the venue's";
         let (giver, receiver, venue) = if IS_CHARGED {
@@ -308,37 +280,22 @@ impl Holding {
             it.debit(Bucket::Reserved, amount + freed);
             it.credit(Bucket::Available, freed + rebate_got);
         });
-        giver.advance(is_paid + is_freed + has_rebate, asset_id, giver_id, hash);
+        giver.version += is_paid + is_freed + has_rebate;
         gained = gained.wrapping_add(receiver.change(|it| {
             it.credit(Bucket::Available, amount_got);
             it.debit(Bucket::Available, fee);
         }));
-        receiver.advance(is_paid + has_fee, asset_id, receiver_id, hash);
+        receiver.version += is_paid + has_fee;
         if let Some(venue) = venue {
             versions[Settlement::VENUE] = venue.version;
             gained = gained.wrapping_add(venue.change(|it| {
                 it.credit(Bucket::Available, fee_got);
                 it.debit(Bucket::Available, rebate);
             }));
-            venue.advance(has_fee + has_rebate, asset_id, AccountId::VENUE, hash);
+            venue.version += has_fee + has_rebate;
         }
         self.gain(gained);
         versions
-    }
-
-    /// Ends the movements of a step for these accounts: updates the state hash, and checks that the
-    /// asset is conserved.
-    ///
-    /// # Panics
-    /// The sum of the balances differs from what was issued.
-    #[inline(always)]
-    pub(crate) fn close<const N: usize>(&mut self, touched: [AccountId; N], hash: &mut StateHash) {
-        let asset_id = self.asset.asset_id;
-        for account_id in touched {
-            // A movement of 0 leaves one end untouched.
-            self.balances[account_id.0 as usize].advance(0, asset_id, account_id, hash);
-        }
-        self.check_conserved();
     }
 
     /// Counts what the balances of a step gained in all, and checks that the asset is conserved.
@@ -359,8 +316,12 @@ impl Holding {
         amount
     }
 
+    /// Checks that the asset is conserved, at the end of a step.
+    ///
+    /// # Panics
+    /// The sum of the balances differs from what was issued.
     #[inline(always)]
-    fn check_conserved(&self) {
+    pub(crate) fn check_conserved(&self) {
         assert!(
             self.held == self.issued.cast_signed(),
             "{:?}: accounts hold {}, {} were issued",
@@ -412,16 +373,12 @@ impl Holding {
         account_id: AccountId,
         available: i128,
         version: u64,
-        hash: &mut StateHash,
     ) -> Option<()> {
-        let asset_id = self.asset.asset_id;
         let balance = self.balances.get_mut(account_id.0 as usize)?;
         if balance.version != 0 || version == 0 || 2 * ISSUED_MAX < available.unsigned_abs() {
             return None;
         }
         (balance.available, balance.version) = (available, version);
-        balance.hash = element(balance, asset_id, account_id);
-        hash.add(balance.hash);
         self.held = self.held.checked_add(available)?;
         Some(())
     }
@@ -446,7 +403,7 @@ impl Holding {
         assert_eq!(held, self.issued.cast_signed(), "{:?}", self.asset);
     }
 
-    /// Adds the elements of all balances to the state hash, computed anew.
+    /// Adds the elements of all balances to the state hash.
     pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
         for (balance, account_id) in self.balances.iter().zip(0..) {
             sum.add(element(balance, self.asset.asset_id, AccountId(account_id)));
@@ -456,7 +413,6 @@ impl Holding {
 
 /// The state hash element of a balance; 0 before its first movement. The reserved part is left out,
 /// because it follows from the live orders.
-#[inline(always)]
 fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
     if balance.version == 0 {
         return 0;
@@ -487,7 +443,7 @@ mod tests {
             trade_id: NO_TRADE,
         });
         let reserve = Movement::reserve(AccountId(1), 500, NO_ORDER);
-        holding.post_within(&reserve, &mut StateHash::default());
+        holding.post_within(&reserve);
         holding.held += 1;
         holding
     }
@@ -496,20 +452,20 @@ mod tests {
     #[should_panic = "accounts hold 1001, 1000 were issued"]
     fn a_reservation_compares() {
         let reserve = Movement::reserve(AccountId(1), 1, NO_ORDER);
-        miscounted().post_within(&reserve, &mut StateHash::default());
+        miscounted().post_within(&reserve);
     }
 
     #[test]
     #[should_panic = "accounts hold 1001, 1000 were issued"]
     fn a_payment_compares() {
         let accounts = [1, 2].map(AccountId);
-        miscounted().settle::<false>(accounts, [10, 0], [0; 2], &mut StateHash::default());
+        miscounted().settle::<false>(accounts, [10, 0], [0; 2]);
     }
 
     #[test]
     #[should_panic = "accounts hold 1001, 1000 were issued"]
     fn a_payment_with_a_fee_compares() {
         let accounts = [1, 2].map(AccountId);
-        miscounted().settle::<true>(accounts, [10, 0], [1, 0], &mut StateHash::default());
+        miscounted().settle::<true>(accounts, [10, 0], [1, 0]);
     }
 }

@@ -14,7 +14,6 @@ use super::{
     account::{Account, AssetLimits, HotAccount, TIER_COUNT},
     balance::{Holding, ISSUED_MAX, Movement, NO_ORDER, NO_TRADE},
     fees::Fees,
-    hash,
     terms::{NO_TERMS, Terms},
     undo::Was,
 };
@@ -67,7 +66,6 @@ impl Engine {
         money.asset_names.add(&add.name, number);
         money.holdings.push(Holding::new(asset, money.accounts.len()));
         money.limits.push(alloc::vec::Vec::new());
-        self.hash.add(hash::asset(&asset, 0));
         emit(Event::Money(MoneyEvent::AssetAdded(asset)));
         Ok(())
     }
@@ -90,7 +88,7 @@ impl Engine {
         money.account_names.add(&add.name, number);
         money.accounts.push(Account::new(add.name));
         money.hot.push(HotAccount::default());
-        money.note_account(account_id, &mut self.hash);
+        money.note_account(account_id);
         for holding in &mut money.holdings {
             holding.add_account();
         }
@@ -115,8 +113,6 @@ impl Engine {
             account_ids.resize(index + 1, AccountId::VENUE);
         }
         let before = mem::replace(&mut account_ids[index], account_id);
-        self.hash
-            .change(hash::assignment(session_id, before), hash::assignment(session_id, account_id));
         if before != account_id {
             self.note_changed(Was::Owner(session_id, before));
         }
@@ -152,7 +148,6 @@ impl Engine {
             all.resize(index + 1, Terms(NO_TERMS));
         }
         let before = mem::replace(&mut all[index], Terms(terms)).0;
-        self.hash.change(hash::terms(instrument_id, &before), hash::terms(instrument_id, &terms));
         if before != (MoneyTerms { quantity_max: before.quantity_max, ..terms }) {
             self.note_changed(Was::Terms(instrument_id, before));
         }
@@ -179,7 +174,6 @@ impl Engine {
             return Err(DeclineReason::InvalidFees);
         }
         let before = self.money.replace_fees(all)[tier];
-        self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
         if before != fees {
             self.note_changed(Was::Fees(set.tier, before));
         }
@@ -207,12 +201,7 @@ impl Engine {
                 limits.resize(index + 1, AssetLimits::default());
             }
             self.money.has_asset_limits = true;
-            let before = limits[index];
             limits[index].set(setting, value.get());
-            self.hash.change(
-                hash::asset_limits(asset_id, account_id, &before),
-                hash::asset_limits(asset_id, account_id, &limits[index]),
-            );
         } else {
             let account = &mut self.money.accounts[index];
             let tier = account.fee_tier;
@@ -220,7 +209,7 @@ impl Engine {
                 return Err(DeclineReason::InvalidValue);
             }
             let is_other = account.fee_tier != tier;
-            self.money.note_account(account_id, &mut self.hash);
+            self.money.note_account(account_id);
             if is_other {
                 self.note_changed(Was::Tier(account_id, tier));
             }
@@ -241,7 +230,7 @@ impl Engine {
             return Err(DeclineReason::UnknownAccount);
         }
         self.money.accounts[index].stopped = stopped;
-        self.money.note_account(account_id, &mut self.hash);
+        self.money.note_account(account_id);
         emit(Event::Money(MoneyEvent::AccountStopped(*stop)));
         if stopped {
             let whose = Whose { account_id, ..Whose::ANY };
@@ -307,10 +296,8 @@ impl Engine {
     ) {
         let movement = Movement { kind, from, to, amount, order_id: NO_ORDER, trade_id: NO_TRADE };
         let holding = self.money.holding_mut(asset_id);
-        let before = hash::asset(holding.asset(), holding.version());
         let entry = holding.post(&movement);
-        holding.close([from.0, to.0], &mut self.hash);
-        self.hash.change(before, hash::asset(holding.asset(), holding.version()));
+        holding.check_conserved();
         emit(Event::Ledger(entry));
     }
 }

@@ -12,7 +12,7 @@ use super::{
     undo::{Changed, Was},
 };
 use crate::state::hash::{
-    ACCOUNT, ASSET, ASSET_LIMITS, ASSIGNMENT, BALANCE, CHANGED, FEES, TERMS, fold_pair, mix, word,
+    ACCOUNT, ASSET, ASSET_LIMITS, ASSIGNMENT, BALANCE, CHANGED, FEES, TERMS, mix, word,
 };
 
 /// An asset, and its number of deposits and withdrawals.
@@ -21,9 +21,7 @@ pub(crate) fn asset(asset: &Asset, version: u64) -> u64 {
     mix([ASSET, id, word(&asset.name), version])
 }
 
-/// A balance and its version. The reserved part follows from the orders. A trade changes four
-/// balances, so this is a single round.
-#[inline(always)]
+/// A balance and its version. The reserved part follows from the orders.
 pub(crate) fn balance(
     asset_id: AssetId,
     account_id: AccountId,
@@ -33,7 +31,7 @@ pub(crate) fn balance(
     let place = u64::from(asset_id.0) << 32 | u64::from(account_id.0);
     let low = available as u64;
     let high = (available >> 64) as u64;
-    fold_pair(place.wrapping_mul(BALANCE) ^ low, version ^ high.rotate_left(40))
+    mix([BALANCE, place, low, high, version])
 }
 
 /// An account: its limits, and its orders of the present second.

@@ -52,7 +52,7 @@ impl Money {
         !self.limits[usize::from(asset_id.0) - 1].is_empty()
     }
 
-    /// Adds all elements of money to the state hash, computed anew.
+    /// Adds all elements of money to the state hash.
     pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
         for (account, number) in self.accounts.iter().zip(0..).skip(1) {
             sum.add(account.element(AccountId(number)));

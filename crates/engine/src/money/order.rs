@@ -56,7 +56,7 @@ impl Engine {
     ) {
         let is_walked = terms.order_type.is_priceless() && !order.is_contingent();
         let walked = if is_walked { walked } else { 0 };
-        self.money.reserve(order, walked, &mut self.hash, emit);
+        self.money.reserve(order, walked, emit);
     }
 
     /// Reserves the cost of a contingent order without a limit as it enters the book; false if too
@@ -72,7 +72,7 @@ impl Engine {
             return true;
         }
         let walked = self.walk(order, rests(order_type, order.time_in_force()), terms);
-        self.money.reserve_market(order, walked, &mut self.hash, emit)
+        self.money.reserve_market(order, walked, emit)
     }
 
     /// Releases what fewer open lots no longer need.
@@ -84,7 +84,7 @@ impl Engine {
         after: Quantity,
         emit: &mut dyn FnMut(Event),
     ) {
-        self.money.release(&Claim::from(order), before, after, &mut self.hash, emit);
+        self.money.release(&Claim::from(order), before, after, emit);
     }
 
     /// The cost of a buy order without a limit if it entered the book now, including its rest at

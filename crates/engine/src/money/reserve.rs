@@ -15,7 +15,7 @@ use market::{
 };
 
 use super::{Money, balance::Movement, terms::Terms};
-use crate::{Emit, order::Order, state::hash::StateHash};
+use crate::{Emit, order::Order};
 
 /// The fields of an order, besides its open lots, that decide what it holds.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +53,7 @@ impl Money {
     /// Fast path: reserves for a new order. Returns `None`, with no effect, if the account has limits or too little available, or the
     /// order needs the full checks or more than 64 bits.
     #[inline(always)]
-    pub(crate) fn reserve_fast(
-        &mut self,
-        claim: &Claim,
-        leaves: Quantity,
-        hash: &mut StateHash,
-    ) -> Option<OwnMovement> {
+    pub(crate) fn reserve_fast(&mut self, claim: &Claim, leaves: Quantity) -> Option<OwnMovement> {
         let account_id = self.account_id(claim.session_id);
         let terms = self.terms.get(usize::from(claim.instrument_id.0) - 1)?;
         if account_id == AccountId::VENUE
@@ -76,28 +71,22 @@ impl Money {
             return None;
         }
         let movement = Movement::reserve(account_id, amount, claim.order_id);
-        OwnMovement::of(&self.holding_mut(asset_id).post_within(&movement, hash))
+        OwnMovement::of(&self.holding_mut(asset_id).post_within(&movement))
     }
 
     /// Reserves the possible cost or delivery of an accepted order; for a buy order without a
     /// limit, the cost that a walk over the book finds.
-    pub(crate) fn reserve(
-        &mut self,
-        order: &Order,
-        walk: u128,
-        hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
-    ) {
+    pub(crate) fn reserve(&mut self, order: &Order, walk: u128, emit: &mut dyn FnMut(Event)) {
         let Some(&terms) = self.terms(order.instrument_id) else { return };
         let claim = Claim::from(order);
         self.count_buying(&terms, &claim, Quantity::ZERO, order.leaves());
         if claim.is_market_buy() {
-            return self.reserve_walk(&terms, &claim, walk, hash, emit);
+            return self.reserve_walk(&terms, &claim, walk, emit);
         }
         let amount = terms.reservation(order.side(), order.price(), order.leaves());
         let account_id = self.account_id(claim.session_id);
         let movement = Movement::reserve(account_id, amount, order.order_id());
-        self.hold(terms.reserved_asset(order.side()), &movement, hash, emit);
+        self.hold(terms.reserved_asset(order.side()), &movement, emit);
     }
 
     /// Reserves the cost of a contingent buy order without a limit as it enters the book; false,
@@ -106,7 +95,6 @@ impl Money {
         &mut self,
         order: &Order,
         walk: u128,
-        hash: &mut StateHash,
         emit: &mut dyn FnMut(Event),
     ) -> bool {
         let Some(&terms) = self.terms(order.instrument_id) else { return true };
@@ -114,7 +102,7 @@ impl Money {
         if self.balance(terms.0.quote, account_id).available < walk.cast_signed() {
             return false;
         }
-        self.reserve_walk(&terms, &Claim::from(order), walk, hash, emit);
+        self.reserve_walk(&terms, &Claim::from(order), walk, emit);
         true
     }
 
@@ -123,14 +111,13 @@ impl Money {
         terms: &Terms,
         claim: &Claim,
         walk: u128,
-        hash: &mut StateHash,
         emit: &mut dyn FnMut(Event),
     ) {
         assert!(self.market_reserved == 0, "one order comes in at a time");
         self.market_reserved = walk;
         let account_id = self.account_id(claim.session_id);
         let movement = Movement::reserve(account_id, walk, claim.order_id);
-        self.hold(terms.0.quote, &movement, hash, emit);
+        self.hold(terms.0.quote, &movement, emit);
     }
 
     /// Takes away what an order without a limit still holds, which trades on in a later step.
@@ -150,7 +137,6 @@ impl Money {
         &mut self,
         before: &Order,
         after: &Order,
-        hash: &mut StateHash,
         emit: &mut dyn FnMut(Event),
     ) {
         let Some(&terms) = self.terms(after.instrument_id) else { return };
@@ -161,7 +147,7 @@ impl Money {
             true => Movement::reserve(account_id, needed - before, after.order_id()),
             false => Movement::release(account_id, before - needed, after.order_id()),
         };
-        self.hold(terms.reserved_asset(after.side()), &movement, hash, emit);
+        self.hold(terms.reserved_asset(after.side()), &movement, emit);
     }
 
     /// Releases what fewer open lots no longer need.
@@ -171,10 +157,9 @@ impl Money {
         claim: &Claim,
         before: Quantity,
         after: Quantity,
-        hash: &mut StateHash,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        if let Some(entry) = self.released(claim, before, after, hash) {
+        if let Some(entry) = self.released(claim, before, after) {
             emit.emit(Event::Ledger(entry));
         }
     }
@@ -185,9 +170,8 @@ impl Money {
         &mut self,
         claim: &Claim,
         leaves: Quantity,
-        hash: &mut StateHash,
     ) -> (OwnMovement, Option<LedgerEntry>) {
-        match self.released(claim, leaves, Quantity::ZERO, hash) {
+        match self.released(claim, leaves, Quantity::ZERO) {
             None => (OwnMovement::NONE, None),
             Some(entry) => match OwnMovement::of(&entry) {
                 Some(movement) => (movement, None),
@@ -203,7 +187,6 @@ impl Money {
         claim: &Claim,
         before: Quantity,
         after: Quantity,
-        hash: &mut StateHash,
     ) -> Option<LedgerEntry> {
         let terms = *self.terms(claim.instrument_id)?;
         self.count_buying(&terms, claim, before, after);
@@ -218,50 +201,34 @@ impl Money {
         let account_id = self.account_id(claim.session_id);
         let movement = Movement::release(account_id, amount, claim.order_id);
         let asset_id = terms.reserved_asset(claim.side);
-        (amount != 0).then(|| self.holding_mut(asset_id).post_within(&movement, hash))
+        (amount != 0).then(|| self.holding_mut(asset_id).post_within(&movement))
     }
 
     /// Releases the rounding rest of the walk when an order without a limit is filled.
-    pub(crate) fn finish_market(
-        &mut self,
-        order: &Order,
-        hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
-    ) {
+    pub(crate) fn finish_market(&mut self, order: &Order, emit: &mut dyn FnMut(Event)) {
         if self.market_reserved != 0 {
-            self.release_walk(order, 0, hash, emit);
+            self.release_walk(order, 0, emit);
         }
     }
 
     /// Releases what an order without a limit no longer needs when it gets one and rests.
-    pub(crate) fn rest_market(
-        &mut self,
-        order: &Order,
-        hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
-    ) {
+    pub(crate) fn rest_market(&mut self, order: &Order, emit: &mut dyn FnMut(Event)) {
         if let Some(terms) = self.terms(order.instrument_id)
             && order.side().is_buy()
         {
             let needed = terms.0.quote_amount(order.price(), order.leaves());
-            self.release_walk(order, needed, hash, emit);
+            self.release_walk(order, needed, emit);
         }
     }
 
     /// Releases the rest of a walk, except what is still needed.
-    fn release_walk(
-        &mut self,
-        order: &Order,
-        needed: u128,
-        hash: &mut StateHash,
-        emit: &mut dyn FnMut(Event),
-    ) {
+    fn release_walk(&mut self, order: &Order, needed: u128, emit: &mut dyn FnMut(Event)) {
         let left = mem::take(&mut self.market_reserved).checked_sub(needed);
         let amount = left.expect("the walk counted what would rest");
         let Some(&terms) = self.terms(order.instrument_id) else { return };
         let account_id = self.account_id(order.key.session_id);
         let movement = Movement::release(account_id, amount, order.order_id());
-        self.hold(terms.0.quote, &movement, hash, emit);
+        self.hold(terms.0.quote, &movement, emit);
     }
 
     /// Updates what live orders could bring in of an asset with a position limit.
@@ -282,15 +249,9 @@ impl Money {
 
     /// Posts a movement within one account and emits it; a movement of 0 is skipped.
     #[inline(always)]
-    fn hold(
-        &mut self,
-        asset_id: AssetId,
-        movement: &Movement,
-        hash: &mut StateHash,
-        emit: &mut (impl Emit + ?Sized),
-    ) {
+    fn hold(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut (impl Emit + ?Sized)) {
         if movement.amount != 0 {
-            emit.emit(Event::Ledger(self.holding_mut(asset_id).post_within(movement, hash)));
+            emit.emit(Event::Ledger(self.holding_mut(asset_id).post_within(movement)));
         }
     }
 }

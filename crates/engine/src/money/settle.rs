@@ -16,7 +16,7 @@ use super::{
     reserve::Claim,
     terms::Terms,
 };
-use crate::{Emit, book::cross::Match, order::Order, state::hash::StateHash};
+use crate::{Emit, book::cross::Match, order::Order};
 
 /// What a trade moves, in units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,12 +61,11 @@ fn post<const IS_CHARGED: bool>(
     settlement: Settlement,
     quote: &mut Holding,
     base: &mut Holding,
-    hash: &mut StateHash,
     emit: &mut (impl Emit + ?Sized),
 ) {
     let Settlement { accounts: [buyer, seller], paid, freed, delivered, .. } = settlement;
     if buyer == seller || buyer == AccountId::VENUE || seller == AccountId::VENUE {
-        return post_one_by_one(settlement, quote, base, hash, emit);
+        return post_one_by_one(settlement, quote, base, emit);
     }
     // Each party pays its fee out of what it receives; the rebate of the maker is in what it gives.
     let Settlement { taker_is_buy, taker_fee, rebate, maker_fee, .. } = settlement;
@@ -76,9 +75,9 @@ fn post<const IS_CHARGED: bool>(
         (true, false) => [[taker_fee, rebate], [maker_fee, 0]],
     };
     let [buyer_in_quote, seller_in_quote, venue_in_quote] =
-        quote.settle::<IS_CHARGED>([buyer, seller], [paid, freed], in_quote, hash);
+        quote.settle::<IS_CHARGED>([buyer, seller], [paid, freed], in_quote);
     let [seller_in_base, buyer_in_base, venue_in_base] =
-        base.settle::<IS_CHARGED>([seller, buyer], [delivered, 0], in_base, hash);
+        base.settle::<IS_CHARGED>([seller, buyer], [delivered, 0], in_base);
     let versions = [
         [buyer_in_quote, seller_in_quote, venue_in_quote],
         [buyer_in_base, seller_in_base, venue_in_base],
@@ -101,7 +100,6 @@ fn post_one_by_one(
     settlement: Settlement,
     quote: &mut Holding,
     base: &mut Holding,
-    hash: &mut StateHash,
     emit: &mut (impl Emit + ?Sized),
 ) {
     settlement.each_entry(&mut |entry| {
@@ -118,9 +116,8 @@ fn post_one_by_one(
         });
         emit.emit(Event::Ledger(entry));
     });
-    let [buyer, seller] = settlement.accounts;
-    quote.close([buyer, seller, AccountId::VENUE], hash);
-    base.close([buyer, seller, AccountId::VENUE], hash);
+    quote.check_conserved();
+    base.check_conserved();
 }
 
 impl Money {
@@ -130,14 +127,13 @@ impl Money {
         &mut self,
         met: &Match<'_>,
         trade_id: TradeId,
-        hash: &mut StateHash,
         emit: &mut (impl Emit + ?Sized),
     ) {
         let Some(&terms) = self.terms(met.taker.instrument_id) else { return };
         if self.has_fees && !terms.is_position() {
-            self.settle_paid::<true>(&terms, met, trade_id, hash, emit);
+            self.settle_paid::<true>(&terms, met, trade_id, emit);
         } else {
-            self.settle_paid::<false>(&terms, met, trade_id, hash, emit);
+            self.settle_paid::<false>(&terms, met, trade_id, emit);
         }
     }
 
@@ -146,7 +142,6 @@ impl Money {
         terms: &Terms,
         met: &Match<'_>,
         trade_id: TradeId,
-        hash: &mut StateHash,
         emit: &mut (impl Emit + ?Sized),
     ) {
         let Match { taker, maker, price, quantity, .. } = *met;
@@ -180,7 +175,7 @@ impl Money {
         let [quote, base] = settlement.assets.map(|it| usize::from(it.0) - 1);
         let holdings = self.holdings.get_disjoint_mut([quote, base]);
         let [quote, base] = holdings.expect("terms name two assets");
-        post::<IS_CHARGED>(settlement, quote, base, hash, emit);
+        post::<IS_CHARGED>(settlement, quote, base, emit);
     }
 
     /// Takes lots from the buyer's order. Returns what it held for them beyond their cost, in
@@ -258,8 +253,7 @@ mod tests {
             let seed = random.next_u64();
             let settled = |at_once: bool| {
                 let mut random = SplitMix64::new(seed);
-                let mut hash = StateHash::default();
-                let mut holding = |number| {
+                let holding = |number| {
                     let name = Text::new("ASSET").expect("five letters");
                     let asset = market::Asset { asset_id: AssetId(number), name, decimals: 0 };
                     let mut holding = Holding::new(asset, 3);
@@ -275,7 +269,7 @@ mod tests {
                             holding.post(&movement);
                         }
                     }
-                    holding.close([0, 1, 2].map(AccountId), &mut hash);
+                    holding.check_conserved();
                     holding
                 };
                 let (mut quote, mut base) = (holding(1), holding(2));
@@ -303,36 +297,30 @@ mod tests {
                 let (quote_mut, base_mut) = (&mut quote, &mut base);
                 match (at_once, is_charged) {
                     (false, _) => {
-                        post_one_by_one(settlement, quote_mut, base_mut, &mut hash, &mut seen);
+                        post_one_by_one(settlement, quote_mut, base_mut, &mut seen);
                     }
                     (true, true) => {
-                        post::<true>(settlement, quote_mut, base_mut, &mut hash, &mut seen);
+                        post::<true>(settlement, quote_mut, base_mut, &mut seen);
                     }
                     (true, false) => {
-                        post::<false>(settlement, quote_mut, base_mut, &mut hash, &mut seen);
+                        post::<false>(settlement, quote_mut, base_mut, &mut seen);
                     }
                 }
                 assert_eq!(seen.lines, usize::from(at_once));
-                let mut computed = StateHash::default();
-                for holding in [&quote, &base] {
-                    holding.check();
-                    holding.add_hashes(&mut computed);
-                }
-                assert_eq!(hash, computed);
+                [&quote, &base].into_iter().for_each(Holding::check);
                 (seen.events, [quote, base].map(|it| it.balances().to_vec()))
             };
             assert_eq!(settled(true), settled(false));
         }
     }
 
-    /// A movement within a balance gives the same entry, balance and hash in both ways.
+    /// A movement within a balance gives the same entry and balance in both ways.
     #[test]
     fn both_ways_move_alike_within_a_balance() {
         let name = Text::new("ASSET").expect("five letters");
         let asset = market::Asset { asset_id: AssetId(1), name, decimals: 0 };
         let (account_id, order_id) = (AccountId(1), OrderId(7));
         let [mut one, mut other] = [(); 2].map(|()| Holding::new(asset, 2));
-        let mut hashes = [StateHash::default(); 2];
         for holding in [&mut one, &mut other] {
             let (from, to) = ((account_id, Bucket::Outside), (account_id, Bucket::Available));
             let (kind, amount, trade_id) = (LedgerKind::Deposit, 1_000, TradeId(0));
@@ -344,9 +332,9 @@ mod tests {
             Movement::reserve(account_id, 1, order_id),
         ] {
             let entry = one.post(&movement);
-            one.close([account_id], &mut hashes[0]);
-            assert_eq!(other.post_within(&movement, &mut hashes[1]), entry);
-            assert_eq!((one.balances(), hashes[0]), (other.balances(), hashes[1]));
+            one.check_conserved();
+            assert_eq!(other.post_within(&movement), entry);
+            assert_eq!(one.balances(), other.balances());
         }
         one.check();
         other.check();

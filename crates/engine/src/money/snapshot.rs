@@ -10,7 +10,6 @@ use super::{
     Money,
     account::{Account, AssetLimits, TIER_COUNT},
     fees::Fees,
-    hash,
     reserve::Claim,
     terms::NO_TERMS,
     undo::{Changed, Was},
@@ -145,9 +144,7 @@ impl Engine {
             Record::Asset(add, version) => {
                 self.restore_by(MoneyCommand::AddAsset(add)).ok_or(DecodeError::Field("asset"))?;
                 let holding = self.money.holdings.last_mut().expect("it was added");
-                let before = hash::asset(holding.asset(), 0);
                 holding.restore_version(version);
-                self.hash.change(before, hash::asset(holding.asset(), version));
                 return Ok(());
             }
             Record::Account(account) => self.restore_account(account).ok_or("account"),
@@ -165,9 +162,8 @@ impl Engine {
             Record::Balance(asset_id, account_id, available, version) => {
                 let index = usize::from(asset_id.0).checked_sub(1);
                 let holding = index.and_then(|index| self.money.holdings.get_mut(index));
-                let restored = holding.and_then(|holding| {
-                    holding.restore_balance(account_id, available, version, &mut self.hash)
-                });
+                let restored = holding
+                    .and_then(|holding| holding.restore_balance(account_id, available, version));
                 restored.ok_or("balance")
             }
             Record::Changed(changed) => self.restore_changed(changed).ok_or("what was changed"),
@@ -181,8 +177,8 @@ impl Engine {
         }
         self.restore_by(MoneyCommand::AddAccount(AddAccount { name: account.name }))?;
         let account_id = AccountId(self.money.accounts.len() as u32 - 1);
-        self.money.accounts.last_mut()?.restore(account);
-        self.money.note_account(account_id, &mut self.hash);
+        *self.money.accounts.last_mut()? = account;
+        self.money.note_account(account_id);
         Some(())
     }
 
@@ -190,8 +186,7 @@ impl Engine {
         let mut all = self.money.fees;
         let tier = usize::from(tier);
         *all.get_mut(tier).filter(|_| fees.are_parts())? = fees;
-        let before = self.money.replace_fees(all)[tier];
-        self.hash.change(hash::fees(tier, &before), hash::fees(tier, &fees));
+        self.money.replace_fees(all);
         Some(())
     }
 
@@ -227,7 +222,6 @@ impl Engine {
             return None;
         }
         undo.changed.push(changed);
-        self.hash.add(hash::changed(&changed));
         Some(())
     }
 
@@ -246,11 +240,7 @@ impl Engine {
             of_asset.resize(index + 1, AssetLimits::default());
         }
         self.money.has_asset_limits = true;
-        let before = core::mem::replace(&mut of_asset[index], limits);
-        self.hash.change(
-            hash::asset_limits(asset_id, account_id, &before),
-            hash::asset_limits(asset_id, account_id, &limits),
-        );
+        of_asset[index] = limits;
         Some(())
     }
 }

@@ -16,8 +16,8 @@ use market::{
     Price, Quantity, SessionId, Settlement, TradeId, VenueDeclineReason,
 };
 
-use super::{Money, balance::Movement, fees::Fees, hash, settle::TradeAmounts};
-use crate::{Engine, operator::trades::Trades, state::hash::StateHash};
+use super::{Money, balance::Movement, fees::Fees, settle::TradeAmounts};
+use crate::{Engine, operator::trades::Trades};
 
 /// The values needed to undo trades.
 #[derive(Debug, Default)]
@@ -68,20 +68,13 @@ impl Undo {
 
     /// Records a change: keeps the old value if a trade was settled with it, and drops values that
     /// only trades no longer kept needed.
-    fn note(&mut self, was: Was, trades: &Trades, hash: &mut StateHash) {
+    fn note(&mut self, was: Was, trades: &Trades) {
         let Some((oldest, _)) = trades.iter().next() else { return };
         let (oldest, until) = (oldest.trade_id, trades.last_id());
-        self.changed.retain(|changed| {
-            let is_needed = oldest <= changed.until;
-            if !is_needed {
-                hash.remove(hash::changed(changed));
-            }
-            is_needed
-        });
+        self.changed.retain(|changed| oldest <= changed.until);
         let is_known = |it: &Changed| it.until == until && it.was.is_of(&was);
         if !self.changed.iter().any(is_known) {
             self.changed.push(Changed { until, was });
-            hash.add(hash::changed(&Changed { until, was }));
         }
     }
 
@@ -206,7 +199,6 @@ impl Money {
         planned: &Return,
         kind: LedgerKind,
         trade: &PastTrade,
-        hash: &mut StateHash,
         emit: &mut dyn FnMut(Event),
     ) {
         let Return { basis, accounts, mut net } = *planned;
@@ -236,7 +228,7 @@ impl Money {
                 }
             }
             assert!(*left == [0; 3], "what is given is got: {planned:?}");
-            holding.close(accounts, hash);
+            holding.check_conserved();
         }
     }
 
@@ -286,6 +278,6 @@ impl Money {
 impl Engine {
     /// Records a change of a setting that affects settlement.
     pub(super) fn note_changed(&mut self, was: Was) {
-        self.money.undo.note(was, &self.trades, &mut self.hash);
+        self.money.undo.note(was, &self.trades);
     }
 }

@@ -129,14 +129,8 @@ impl Engine {
             let outcome = self.carry_out(&action, emit);
             let last = LastCommand { operator, number, fingerprint, sequence, outcome };
             match place {
-                Ok(place) => {
-                    let before = core::mem::replace(&mut self.operators.last[place], last);
-                    self.hash.change(before.hash(), last.hash());
-                }
-                Err(place) => {
-                    self.operators.last.insert(place, last);
-                    self.hash.add(last.hash());
-                }
+                Ok(place) => self.operators.last[place] = last,
+                Err(place) => self.operators.last.insert(place, last),
             }
             (sequence, false, outcome)
         });
@@ -199,7 +193,6 @@ impl Engine {
     pub(crate) fn hold_setting(&mut self, setting: HeldSetting) {
         if let Err(place) = self.operators.held.binary_search(&setting) {
             self.operators.held.insert(place, setting);
-            self.hash.add(setting.hash());
         }
     }
 
@@ -207,7 +200,6 @@ impl Engine {
     pub(crate) fn let_go_of(&mut self, setting: HeldSetting) {
         if let Ok(place) = self.operators.held.binary_search(&setting) {
             self.operators.held.remove(place);
-            self.hash.remove(setting.hash());
         }
     }
 }

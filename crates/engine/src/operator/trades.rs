@@ -24,7 +24,7 @@ pub(crate) struct Trades {
 
 /// A trade in one cache line.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 struct Kept {
     trade_id: TradeId,
     maker: OrderKey,
@@ -36,14 +36,12 @@ struct Kept {
     instrument_id: InstrumentId,
     taker_is_buy: bool,
     is_busted: bool,
-    /// Its element of the state hash.
-    hash: u64,
 }
 
 market::assert_layout! {
     Kept, 64 {
         trade_id: 0, maker: 8, taker: 16, maker_order_id: 24, taker_order_id: 32, price: 40, quantity: 44,
-        instrument_id: 50, taker_is_buy: 52, is_busted: 53, hash: 56,
+        instrument_id: 50, taker_is_buy: 52, is_busted: 53,
     }
 }
 
@@ -62,56 +60,41 @@ impl Trades {
 
     /// Keeps a trade, in place of the oldest if the buffer is full.
     #[inline(always)]
-    pub(crate) fn add(&mut self, traded: &Traded, hash: &mut StateHash) {
-        self.keep(
-            Kept {
-                trade_id: traded.trade_id,
-                maker: traded.maker.key,
-                taker: traded.taker.key,
-                maker_order_id: traded.maker.order_id,
-                taker_order_id: traded.taker.order_id,
-                price: traded.price.0 as u32,
-                quantity: traded.quantity.lots(),
-                instrument_id: traded.instrument_id,
-                taker_is_buy: traded.taker_side.is_buy(),
-                is_busted: false,
-                hash: 0,
-            },
-            hash,
-        );
+    pub(crate) fn add(&mut self, traded: &Traded) {
+        self.keep(Kept {
+            trade_id: traded.trade_id,
+            maker: traded.maker.key,
+            taker: traded.taker.key,
+            maker_order_id: traded.maker.order_id,
+            taker_order_id: traded.taker.order_id,
+            price: traded.price.0 as u32,
+            quantity: traded.quantity.lots(),
+            instrument_id: traded.instrument_id,
+            taker_is_buy: traded.taker_side.is_buy(),
+            is_busted: false,
+        });
     }
 
     /// Restores a kept trade, or keeps one in place of a trade that was undone.
-    pub(crate) fn add_past(&mut self, trade: &PastTrade, is_busted: bool, hash: &mut StateHash) {
-        self.keep(
-            Kept {
-                trade_id: trade.trade_id,
-                maker: trade.maker.key,
-                taker: trade.taker.key,
-                maker_order_id: trade.maker.order_id,
-                taker_order_id: trade.taker.order_id,
-                price: trade.price.0 as u32,
-                quantity: trade.quantity.lots(),
-                instrument_id: trade.instrument_id,
-                taker_is_buy: trade.taker_is_buy,
-                is_busted,
-                hash: 0,
-            },
-            hash,
-        );
+    pub(crate) fn add_past(&mut self, trade: &PastTrade, is_busted: bool) {
+        self.keep(Kept {
+            trade_id: trade.trade_id,
+            maker: trade.maker.key,
+            taker: trade.taker.key,
+            maker_order_id: trade.maker.order_id,
+            taker_order_id: trade.taker.order_id,
+            price: trade.price.0 as u32,
+            quantity: trade.quantity.lots(),
+            instrument_id: trade.instrument_id,
+            taker_is_buy: trade.taker_is_buy,
+            is_busted,
+        });
     }
 
     /// Marks a trade as undone and returns it; `None` if it is not kept or was undone already.
-    pub(crate) fn bust_trade(
-        &mut self,
-        trade_id: TradeId,
-        hash: &mut StateHash,
-    ) -> Option<PastTrade> {
+    pub(crate) fn bust_trade(&mut self, trade_id: TradeId) -> Option<PastTrade> {
         let kept = self.find_mut(trade_id).filter(|kept| !kept.is_busted)?;
         kept.is_busted = true;
-        let before = kept.hash;
-        kept.hash = kept.element();
-        hash.change(before, kept.hash);
         Some(kept.past())
     }
 
@@ -155,8 +138,8 @@ impl Trades {
     }
 
     /// The elements of all kept trades in the state hash.
-    pub(crate) fn hash_slow(&self, hash: &mut StateHash) {
-        self.kept.iter().for_each(|kept| hash.add(kept.element()));
+    pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
+        self.kept.iter().for_each(|kept| sum.add(kept.element()));
     }
 
     /// Checks that trade ids ascend.
@@ -170,15 +153,12 @@ impl Trades {
     }
 
     #[inline(always)]
-    fn keep(&mut self, mut trade: Kept, hash: &mut StateHash) {
-        trade.hash = trade.element();
+    fn keep(&mut self, trade: Kept) {
         if self.kept.len() < TRADES_KEPT {
-            hash.add(trade.hash);
             self.kept.push(trade);
             return;
         }
         let oldest = &mut self.kept[self.oldest];
-        hash.change(oldest.hash, trade.hash);
         *oldest = trade;
         self.oldest = (self.oldest + 1) % TRADES_KEPT;
     }
@@ -207,10 +187,9 @@ impl Kept {
         instrument_id: InstrumentId(0),
         taker_is_buy: false,
         is_busted: false,
-        hash: 0,
     };
 
-    #[inline(always)]
+    /// Its element of the state hash.
     fn element(&self) -> u64 {
         let key = |key: &OrderKey| {
             u64::from(key.session_id.0) << 48
@@ -218,13 +197,17 @@ impl Kept {
                 | u64::from(key.user_ref_num)
         };
         let flags = u64::from(self.taker_is_buy) << 62 | u64::from(self.is_busted) << 63;
-        let words = [
-            self.trade_id.0 | u64::from(self.instrument_id.0) << 46 | flags,
-            u64::from(self.price).wrapping_mul(hash::ORDER_PROGRESS) ^ self.quantity.get(),
-            key(&self.maker) ^ self.maker_order_id.0.rotate_left(20),
-            key(&self.taker) ^ self.taker_order_id.0.rotate_left(20),
-        ];
-        hash::fold_pair(hash::fold_pair(words[0], words[1]), hash::fold_pair(words[2], words[3]))
+        hash::mix([
+            hash::TRADE,
+            self.trade_id.0,
+            u64::from(self.instrument_id.0) | flags,
+            u64::from(self.price),
+            self.quantity.get(),
+            key(&self.maker),
+            self.maker_order_id.0,
+            key(&self.taker),
+            self.taker_order_id.0,
+        ])
     }
 
     fn past(&self) -> PastTrade {

@@ -12,7 +12,7 @@ use market::{
 use crate::{
     Engine, HeldSetting,
     auction::{phases, trading_status::TradingStatus},
-    book::{Book, instrument_hash},
+    book::Book,
     intake::{cancel_line::Selection, pending_cancels::Whose},
     order::{PRICE_MAX, QUANTITY_MAX},
     state::hash,
@@ -217,7 +217,6 @@ impl Engine {
             }
         }
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
-        self.hash.change(instrument_hash(book.instrument()), instrument_hash(&instrument));
         book.set_instrument(instrument);
         book.sharing = trading.sharing();
         self.touch(instrument_id);
@@ -288,12 +287,10 @@ impl Engine {
             (true, Err(place)) if self.blocks.len() < BLOCKS_MAX => {
                 self.check_scope(&block.scope)?;
                 self.blocks.insert(place, block.scope);
-                self.hash.add(block_hash(&block.scope));
             }
             (true, _) => return Err(VenueDeclineReason::TooManyBlocks),
             (false, Ok(place)) => {
                 self.blocks.remove(place);
-                self.hash.remove(block_hash(&block.scope));
             }
             (false, Err(_)) => return Err(VenueDeclineReason::UnknownBlock),
         }
@@ -308,11 +305,11 @@ impl Engine {
     ) -> Result<(), VenueDeclineReason> {
         let trade = self.find_past(busted.trade_id)?;
         let planned = self.money.plan_return(&trade, None)?;
-        self.trades.bust_trade(busted.trade_id, &mut self.hash);
+        self.trades.bust_trade(busted.trade_id);
         let reason = busted.reason;
         emit(Event::Venue(VenueEvent::TradeBusted(TradeBusted { trade, reason })));
         if let Some(planned) = planned {
-            self.money.carry_out(&planned, LedgerKind::Undo, &trade, &mut self.hash, emit);
+            self.money.carry_out(&planned, LedgerKind::Undo, &trade, emit);
         }
         Ok(())
     }
@@ -329,14 +326,14 @@ impl Engine {
             return Err(VenueDeclineReason::InvalidValue);
         }
         let planned = self.money.plan_return(&before, Some((price, quantity)))?;
-        self.trades.bust_trade(trade_id, &mut self.hash);
+        self.trades.bust_trade(trade_id);
         self.trade_id_last.0 += 1;
         let trade = PastTrade { trade_id: self.trade_id_last, price, quantity, ..before };
-        self.trades.add_past(&trade, false, &mut self.hash);
+        self.trades.add_past(&trade, false);
         let corrected = TradeCorrected { busted: trade_id, trade, reason };
         emit(Event::Venue(VenueEvent::TradeCorrected(corrected)));
         if let Some(planned) = planned {
-            self.money.carry_out(&planned, LedgerKind::Correct, &trade, &mut self.hash, emit);
+            self.money.carry_out(&planned, LedgerKind::Correct, &trade, emit);
         }
         Ok(())
     }
@@ -368,9 +365,7 @@ impl Engine {
         let LiveOrdersMax { session_id, live_orders_max } = *set;
         let session =
             self.sessions.get_mut(session_id).ok_or(VenueDeclineReason::UnknownSession)?;
-        let before = session.hash();
         session.set_live_orders_max(live_orders_max);
-        self.hash.change(before, session.hash());
         self.let_go_of(HeldSetting::LiveOrdersMax(session_id));
         emit(Event::Venue(VenueEvent::LiveOrdersMaxSet(*set)));
         Ok(())
@@ -447,12 +442,10 @@ impl Engine {
         change: impl FnOnce(&mut TradingStatus),
     ) {
         let trading = &mut self.books[usize::from(instrument_id.0) - 1].trading;
-        let before = trading.hash(instrument_id);
         let due_before = trading.auction_due_ns();
         change(trading);
         trading.settle();
         let due_ns = trading.auction_due_ns();
-        self.hash.change(before, trading.hash(instrument_id));
         let is_uncrossing = trading.is_uncrossing;
         if due_before != due_ns {
             if let Some(due_ns) = due_before {
@@ -467,10 +460,6 @@ impl Engine {
     /// The number of a whole auction, from the series of trade ids.
     pub(crate) fn next_cross_id(&mut self) -> TradeId {
         self.trade_id_last.0 += 1;
-        self.hash.change(
-            auctions_held_hash(self.auctions_held),
-            auctions_held_hash(self.auctions_held + 1),
-        );
         self.auctions_held += 1;
         self.trade_id_last
     }
@@ -500,8 +489,4 @@ pub(crate) fn block_hash(scope: &Scope) -> u64 {
         AccountId::VENUE => hash::mix([hash::BLOCK, entered, firm, symbol]),
         AccountId(id) => hash::mix([hash::BLOCK, entered, firm, symbol, u64::from(id)]),
     }
-}
-
-pub(crate) fn auctions_held_hash(count: u64) -> u64 {
-    if count == 0 { 0 } else { hash::mix([hash::AUCTIONS_HELD, count]) }
 }

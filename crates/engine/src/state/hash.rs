@@ -1,9 +1,9 @@
-//! The state hash: equal where states are equal, kept up to date in O(1) per change.
+//! The state hash: equal where states are equal, however they were reached.
 //!
 //! The state is a set of elements (an instrument, a trading status, a trade, a session, the last
-//! number of a channel, an order, a balance). Each type computes a 64-bit hash of all its fields.
-//! The sum of these is independent of their order, and a change costs one subtraction and one
-//! addition. Sequence, time and counters, which change with each input, are mixed in on request.
+//! number of a channel, an order, a balance). Each type computes a 64-bit hash of all its fields,
+//! and their sum does not depend on an order. A walk over the whole state computes it, so the core
+//! keeps nothing for it while it trades.
 //!
 //! Invariant: this module depends on no type of the engine, so that every type can use it.
 //!
@@ -16,27 +16,14 @@ use market::Text;
 pub(crate) struct StateHash(u64);
 
 impl StateHash {
-    #[inline]
     pub(crate) fn add(&mut self, element: u64) {
         self.0 = self.0.wrapping_add(element);
     }
 
-    #[inline]
-    pub(crate) fn remove(&mut self, element: u64) {
-        self.0 = self.0.wrapping_sub(element);
-    }
-
-    /// Changes an element.
-    #[inline]
-    pub(crate) fn change(&mut self, before: u64, after: u64) {
-        self.remove(before);
-        self.add(after);
-    }
-
-    /// The hash of the state, with the words that change with each input.
-    pub(crate) fn finish(self, words: [u64; 6]) -> u64 {
-        let [a, b, c, d, e, f] = words;
-        mix([WHOLE, self.0, a, b, c, d, e, f])
+    /// The hash of the state, with sequence, time and counters.
+    pub(crate) fn finish(self, words: [u64; 7]) -> u64 {
+        let [a, b, c, d, e, f, g] = words;
+        mix([WHOLE, self.0, a, b, c, d, e, f, g])
     }
 }
 
@@ -48,9 +35,12 @@ pub(crate) const SESSION: u64 = 2;
 pub(crate) const CHANNEL: u64 = 3;
 pub(crate) const FIRM_DISABLED: u64 = 4;
 pub(crate) const ICEBERG: u64 = 5;
+pub(crate) const ORDER: u64 = 6;
+pub(crate) const TRADE: u64 = 7;
+pub(crate) const PENDING_CANCEL: u64 = 8;
+pub(crate) const HELD_CANCEL: u64 = 9;
 pub(crate) const TRADING: u64 = 20;
 pub(crate) const BLOCK: u64 = 21;
-pub(crate) const AUCTIONS_HELD: u64 = 22;
 pub(crate) const OPERATOR: u64 = 23;
 pub(crate) const HELD_SETTING: u64 = 24;
 pub(crate) const UNCROSSING: u64 = 25;
@@ -60,7 +50,8 @@ pub(crate) const COUNTED: u64 = 28;
 pub(crate) const AUCTION_END: u64 = 29;
 pub(crate) const CONTINGENT: u64 = 40;
 pub(crate) const LAST_TRADE: u64 = 41;
-pub(crate) const TRAILING_LEVEL: u64 = 42;
+pub(crate) const TRAILING: u64 = 42;
+pub(crate) const TURN: u64 = 45;
 pub(crate) const NOTED_FOR_QUANTITY: u64 = 43;
 pub(crate) const CHECK_FOR_QUANTITY: u64 = 44;
 pub(crate) const ASSET: u64 = 60;
@@ -69,15 +60,8 @@ pub(crate) const ASSIGNMENT: u64 = 62;
 pub(crate) const TERMS: u64 = 63;
 pub(crate) const FEES: u64 = 64;
 pub(crate) const ASSET_LIMITS: u64 = 65;
+pub(crate) const BALANCE: u64 = 66;
 pub(crate) const CHANGED: u64 = 68;
-// Elements of a single round multiply their first word by one of these instead: odd and otherwise
-// random, so that fields of different elements cannot cancel.
-pub(crate) const BALANCE: u64 = 0x9E6C_63D0_76CC_4765;
-pub(crate) const PENDING_CANCEL: u64 = 0xA24B_AED4_963E_E407;
-pub(crate) const HELD_CANCEL: u64 = 0xC2B2_AE3D_27D4_EB4F;
-pub(crate) const ORDER_IDENTITY: u64 = 0x5851_F42D_4C95_7F2D;
-pub(crate) const ORDER_PROGRESS: u64 = 0xE703_7ED1_A0B4_28DB;
-
 /// Up to eight characters as a number.
 #[inline]
 pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
@@ -114,14 +98,6 @@ pub(crate) fn fold(word: u64) -> u64 {
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// One round for two words; each keeps the other from being 0.
-#[inline]
-pub(crate) fn fold_pair(one: u64, other: u64) -> u64 {
-    let product =
-        u128::from(one ^ 0x9FB2_1C65_1E98_DF25) * u128::from(other ^ 0xD6E8_FEB8_6659_FD93);
-    (product as u64) ^ (product >> 64) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,16 +116,16 @@ mod tests {
         }
     }
 
-    /// An element that joins and leaves again has no effect.
+    /// The sum of the same elements is equal in any order, and differs with one more of them.
     #[test]
-    fn sum_forgets_what_left() {
-        let mut hash = StateHash::default();
-        hash.add(mix([1]));
-        let before = hash;
-        hash.add(mix([2]));
-        hash.change(mix([2]), mix([3]));
-        assert_ne!(hash, before);
-        hash.remove(mix([3]));
-        assert_eq!(hash, before);
+    fn sum_has_no_order() {
+        let [mut one, mut other] = [StateHash::default(); 2];
+        for element in 1..=9 {
+            one.add(mix([element]));
+            other.add(mix([10 - element]));
+        }
+        assert_eq!(one, other);
+        other.add(mix([9]));
+        assert_ne!(one, other);
     }
 }

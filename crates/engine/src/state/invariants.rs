@@ -1,5 +1,5 @@
-//! The invariants of the whole state, checked by a walk over all of it: for tests and the
-//! simulator.
+//! The state hash and the invariants of the whole state. Each walks over all of it: for snapshots, tools
+//! and tests, where no order waits.
 
 use alloc::vec::Vec;
 
@@ -9,19 +9,18 @@ use crate::{
     BookView, Engine,
     book::instrument_hash,
     contingent::instructions::{ContingentId, State},
-    intake::session::{channel_hash, channel_key, firm_disabled_hash},
-    operator::{
-        requests::Operators,
-        venue_commands::{auctions_held_hash, block_hash},
-    },
+    intake::session::{channel_hash, firm_disabled_hash},
+    operator::{requests::Operators, venue_commands::block_hash},
     order::{ForAuction, Order},
     state::{hash::StateHash, view::queue},
 };
 
 impl Engine {
-    /// The value that [`state_hash`](Self::state_hash) must have, computed from every element.
+    /// The state hash: equal for engines with equal states, however reached. Different states
+    /// collide with a probability of about 2⁻⁶⁴. A walk over the whole state: it costs some
+    /// nanoseconds for each live order, balance and kept trade.
     #[must_use]
-    pub fn state_hash_slow(&self) -> u64 {
+    pub fn state_hash(&self) -> u64 {
         let mut sum = StateHash::default();
         for book in &self.books {
             sum.add(instrument_hash(book.instrument()));
@@ -30,8 +29,7 @@ impl Engine {
         for session in self.sessions.iter() {
             sum.add(session.hash());
             for (channel, last) in session.user_ref_nums_last() {
-                let key = channel_key(session.session_id(), channel);
-                sum.add(channel_hash(key, last));
+                sum.add(channel_hash(session.session_id(), channel, last));
             }
             for &firm in session.firms_disabled() {
                 sum.add(firm_disabled_hash(session.session_id(), firm));
@@ -40,8 +38,7 @@ impl Engine {
         self.blocks.iter().for_each(|block| sum.add(block_hash(block)));
         self.operators.last.iter().for_each(|last| sum.add(last.hash()));
         self.operators.held.iter().for_each(|setting| sum.add(setting.hash()));
-        sum.add(auctions_held_hash(self.auctions_held));
-        self.trades.hash_slow(&mut sum);
+        self.trades.add_hashes(&mut sum);
         for book in &self.books {
             let view = BookView { engine: self, book };
             for side in [Side::Buy, Side::Sell] {
@@ -66,15 +63,24 @@ impl Engine {
         self.half_matched.add_hashes(&mut sum);
         for id in self.contingents.iter() {
             let contingent = &self.contingents[id];
-            sum.add(contingent.hash_slow());
+            sum.add(contingent.hash());
             if !contingent.is_resting() {
                 sum.add(self.pool[contingent.slot].order.hash());
             }
         }
         for triggers in &self.triggers {
-            sum.add(triggers.hash_slow(&self.contingents));
+            triggers.add_hashes(&self.contingents, &mut sum);
         }
-        self.hash_with(sum)
+        self.contingents.minimum_quantity_orders.add_hashes(&mut sum);
+        sum.finish([
+            self.sequence.0,
+            self.timestamp.0,
+            self.day.last().map_or(0, |event| u64::from(event.code())),
+            self.order_id_last.0,
+            self.trade_id_last.0,
+            self.orders_accepted,
+            self.auctions_held,
+        ])
     }
 
     /// Checks the state after a command: books, queues, indexes and counts agree.

@@ -13,7 +13,6 @@ use crate::{
     Engine, Session,
     book::{Book, pool::Slot},
     contingent::instructions::State,
-    state::hash::StateHash,
 };
 
 /// Counters since the first input.
@@ -199,26 +198,6 @@ impl Engine {
     #[must_use]
     pub fn order(&self, key: OrderKey) -> Option<RestingOrder> {
         self.find(key).map(|slot| self.resting(slot))
-    }
-
-    /// The state hash: equal for engines with equal states, however reached. Different states
-    /// collide with a probability of about 2⁻⁶⁴. Costs O(1).
-    #[must_use]
-    pub fn state_hash(&self) -> u64 {
-        self.hash_with(self.hash)
-    }
-
-    /// The state hash, given the sum of the elements.
-    pub(crate) fn hash_with(&self, mut sum: StateHash) -> u64 {
-        self.contingents.minimum_quantity_orders.add_hashes(&mut sum);
-        sum.finish([
-            self.sequence.0,
-            self.timestamp.0,
-            self.day.last().map_or(0, |event| u64::from(event.code())),
-            self.order_id_last.0,
-            self.trade_id_last.0,
-            self.orders_accepted,
-        ])
     }
 
     fn resting(&self, slot: Slot) -> RestingOrder {

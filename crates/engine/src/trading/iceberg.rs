@@ -11,7 +11,7 @@ use market::{Instructions, Lots, OrderId, Price, Quantity, Shown};
 use crate::{
     book::{paged_map::PagedMap, pool::Slot, sharing::Shares},
     order::Order,
-    state::hash::{self, StateHash},
+    state::hash,
 };
 
 /// The shown part of an iceberg.
@@ -174,74 +174,44 @@ impl Icebergs {
         slot: Slot,
         order: &Order,
         instructions: &Instructions,
-        hash: &mut StateHash,
     ) -> Quantity {
         let shown = instructions.shown_quantity.min(leaves(order));
         let Instructions { shown_quantity, shown_range, .. } = *instructions;
-        self.insert(slot, order, Iceberg { shown, shown_quantity, shown_range }, hash);
+        self.insert(slot, Iceberg { shown, shown_quantity, shown_range });
         shown.quantity()
     }
 
     /// Adds an iceberg with this many lots shown.
-    pub(crate) fn insert(
-        &mut self,
-        slot: Slot,
-        order: &Order,
-        reserve: Iceberg,
-        hash: &mut StateHash,
-    ) {
-        hash.add(reserve.hash(order.order_id()));
+    pub(crate) fn insert(&mut self, slot: Slot, reserve: Iceberg) {
         self.by_slot.insert(slot.to_bits(), reserve);
     }
 
     /// Removes an order that no longer rests.
-    pub(crate) fn remove(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) {
-        let reserve = self.by_slot.remove(slot.to_bits());
-        hash.remove(reserve.hash(order.order_id()));
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        self.by_slot.remove(slot.to_bits());
     }
 
     /// Takes lots from an order, first from its reserve.
-    pub(crate) fn reduce(&mut self, slot: Slot, order: &Order, hash: &mut StateHash) -> Shown {
+    pub(crate) fn reduce(&mut self, slot: Slot, order: &Order) -> Shown {
         let before = self.get(slot).shown;
         let after = before.min(leaves(order));
-        self.show(slot, order.order_id(), after, hash);
+        self.get_mut(slot).shown = after;
         Shown { before: before.quantity(), after: after.quantity() }
     }
 
     /// Takes traded lots from the shown part.
-    pub(crate) fn execute(
-        &mut self,
-        slot: Slot,
-        order: &Order,
-        quantity: Quantity,
-        hash: &mut StateHash,
-    ) -> Shown {
+    pub(crate) fn execute(&mut self, slot: Slot, quantity: Quantity) -> Shown {
         let before = self.get(slot).shown;
         let after = before.quantity().checked_sub(quantity).expect("no more than is shown trades");
-        self.show(slot, order.order_id(), after.lots(), hash);
+        self.get_mut(slot).shown = after.lots();
         Shown { before: before.quantity(), after }
     }
 
     /// Shows the next part of an order under its new order id; returns the lots shown.
-    pub(crate) fn refresh(
-        &mut self,
-        slot: Slot,
-        order_id_before: OrderId,
-        order: &Order,
-        hash: &mut StateHash,
-    ) -> Quantity {
+    pub(crate) fn refresh(&mut self, slot: Slot, order: &Order) -> Quantity {
         let reserve = self.get_mut(slot);
-        hash.remove(reserve.hash(order_id_before));
         reserve.shown = reserve.instructions().next_shown(order.order_id(), leaves(order));
-        hash.add(reserve.hash(order.order_id()));
         reserve.shown.quantity()
-    }
-
-    fn show(&mut self, slot: Slot, order_id: OrderId, shown: Lots, hash: &mut StateHash) {
-        let reserve = self.get_mut(slot);
-        hash.remove(reserve.hash(order_id));
-        reserve.shown = shown;
-        hash.add(reserve.hash(order_id));
     }
 
     fn get_mut(&mut self, slot: Slot) -> &mut Iceberg {

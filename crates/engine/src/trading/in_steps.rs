@@ -140,7 +140,7 @@ impl Engine {
     }
 
     fn line_up_half_matched(&mut self, half: HalfMatched) {
-        self.half_matched.push(half, &mut self.hash);
+        self.half_matched.push(half);
     }
 
     fn taken(&self, rounds: &Rounds) -> TakenRounds {
@@ -151,7 +151,7 @@ impl Engine {
 
     /// The half-matched order whose turn it is trades on.
     pub(crate) fn trade_on(&mut self, emit: &mut dyn FnMut(Event)) {
-        let Some(mut half) = self.half_matched.pop(&mut self.hash) else { return };
+        let Some(mut half) = self.half_matched.pop() else { return };
         let slot = self.find(half.key).expect("a half-matched order is live");
         let id = self.contingents.of(slot);
         let before = self.pool[slot].order;
@@ -164,7 +164,6 @@ impl Engine {
         if before.executed() < order.executed() {
             self.contingents.execute(id);
         }
-        self.hash.change(before.hash(), order.hash());
         self.pool[slot].order = order;
         if self.trades_on(&order, half.limit) {
             half.rounds = self.icebergs.rounds.clone();
@@ -201,7 +200,7 @@ impl Engine {
     ) {
         match came_in {
             CameIn::Rests(slot) => {
-                self.contingents.place(id, slot, State::Resting, &order, &mut self.hash);
+                self.contingents.place(id, slot, State::Resting, &order);
             }
             CameIn::TradesOn(cut) => self.trade_on_later(order, id, &cut),
             CameIn::IsOver if self.waits_for_reference(&order, id) => {

@@ -109,7 +109,7 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) -> CameIn {
         if order.is_done() {
-            self.money.finish_market(order, &mut self.hash, emit);
+            self.money.finish_market(order, emit);
             return CameIn::IsOver;
         }
         let limit = terms.limit_of(order);
@@ -137,7 +137,7 @@ impl Engine {
         {
             if order.price() != limit {
                 order.set_price(limit);
-                self.money.rest_market(order, &mut self.hash, emit);
+                self.money.rest_market(order, emit);
             }
             CameIn::Rests(self.rest_and_tell(order, &terms.instructions, emit))
         } else {
@@ -211,7 +211,6 @@ impl Engine {
             order_id_last,
             trade_id_last,
             trades,
-            hash,
             ..
         } = self;
         let book = &mut books[usize::from(order.instrument_id.0) - 1];
@@ -226,7 +225,6 @@ impl Engine {
             order_id_last,
             trade_id_last,
             trades,
-            hash,
             emit,
             trade_id_end: TradeId(trade_id_before.0 + MEETINGS_MAX),
             price_last: Price::ZERO,

@@ -60,7 +60,7 @@ impl<T: Queued> InstrumentQueue<T> {
         Some(&self.items[self.index(instrument_id)?])
     }
 
-    /// The same, to change what has no part in the state hash.
+    /// The same, to change it.
     pub(crate) fn find_mut(&mut self, instrument_id: InstrumentId) -> Option<&mut T> {
         let index = self.index(instrument_id)?;
         Some(&mut self.items[index])
@@ -76,7 +76,7 @@ impl<T: Queued> InstrumentQueue<T> {
     }
 
     /// Adds an item of an instrument that has none.
-    pub(crate) fn push(&mut self, item: T, hash: &mut StateHash) {
+    pub(crate) fn push(&mut self, item: T) {
         let number = Self::number(item.instrument_id());
         if self.places.len() <= number {
             self.places.resize(number + 1, NONE);
@@ -84,14 +84,12 @@ impl<T: Queued> InstrumentQueue<T> {
         assert_eq!(self.places[number], NONE, "an instrument has one item at most");
         let place = self.first + self.items.len() as u64;
         self.places[number] = place;
-        hash.add(item.hash(place));
         self.items.push_back(item);
     }
 
     /// Takes the first item. Without [`begin_anew_if_empty`](Self::begin_anew_if_empty) after it, places go on.
-    pub(crate) fn pop(&mut self, hash: &mut StateHash) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         let item = self.items.pop_front()?;
-        hash.remove(item.hash(self.first));
         self.places[Self::number(item.instrument_id())] = NONE;
         self.first += 1;
         Some(item)
@@ -102,21 +100,6 @@ impl<T: Queued> InstrumentQueue<T> {
         if self.items.is_empty() {
             self.first = 0;
         }
-    }
-
-    /// Changes the item of an instrument; false if it has none.
-    pub(crate) fn change(
-        &mut self,
-        instrument_id: InstrumentId,
-        hash: &mut StateHash,
-        change: impl FnOnce(&mut T),
-    ) -> bool {
-        let Some(index) = self.index(instrument_id) else { return false };
-        let (place, item) = (self.first + index as u64, &mut self.items[index]);
-        let before = item.hash(place);
-        change(item);
-        hash.change(before, item.hash(place));
-        true
     }
 
     /// Restores the place of the first item, as each item of a snapshot has it; the error is the field that is invalid.
@@ -130,9 +113,9 @@ impl<T: Queued> InstrumentQueue<T> {
     }
 
     /// Adds the elements of the state hash.
-    pub(crate) fn add_hashes(&self, hash: &mut StateHash) {
+    pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
         for (item, place) in self.items.iter().zip(self.first..) {
-            hash.add(item.hash(place));
+            sum.add(item.hash(place));
         }
     }
 
@@ -162,11 +145,10 @@ mod tests {
         }
     }
 
-    /// A queue and a plain list with the same items have the same answers, and the hash is that of the items.
+    /// A queue and a plain list with the same items have the same answers, and the same hash, however they came about.
     #[test]
     fn a_queue_is_a_list_with_an_index() {
         let (mut queue, mut list) = (InstrumentQueue::default(), Vec::<Item>::new());
-        let mut hash = StateHash::default();
         let mut random = 0x9e37_79b9_u64;
         for step in 0..20_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -174,16 +156,16 @@ mod tests {
             let in_list = list.iter().position(|it| it.0 == instrument_id);
             match random >> 61 {
                 0..=2 if in_list.is_none() => {
-                    queue.push(Item(instrument_id, step), &mut hash);
+                    queue.push(Item(instrument_id, step));
                     list.push(Item(instrument_id, step));
                 }
                 3 | 4 => {
-                    let changed = queue.change(instrument_id, &mut hash, |it| it.1 = step);
-                    assert_eq!(changed, in_list.is_some());
+                    let found = queue.find_mut(instrument_id).map(|it| it.1 = step);
+                    assert_eq!(found.is_some(), in_list.is_some());
                     in_list.into_iter().for_each(|index| list[index].1 = step);
                 }
                 5 | 6 => {
-                    assert_eq!(queue.pop(&mut hash), (!list.is_empty()).then(|| list.remove(0)));
+                    assert_eq!(queue.pop(), (!list.is_empty()).then(|| list.remove(0)));
                     queue.begin_anew_if_empty();
                 }
                 _ => assert_eq!(queue.find(instrument_id), in_list.map(|index| &list[index])),
@@ -191,12 +173,13 @@ mod tests {
             queue.check();
             assert_eq!(queue.front(), list.first());
             assert!(queue.iter().map(|(_, item)| item).eq(&list));
-            let mut sum = StateHash::default();
-            queue.add_hashes(&mut sum);
-            assert_eq!(sum.finish([0; 6]), hash.finish([0; 6]));
+            let mut sums = [StateHash::default(); 2];
+            queue.add_hashes(&mut sums[0]);
+            for (item, place) in list.iter().zip(queue.first..) {
+                sums[1].add(item.hash(place));
+            }
+            assert_eq!(sums[0], sums[1]);
         }
-        while queue.pop(&mut hash).is_some() {}
-        assert_eq!(hash.finish([0; 6]), StateHash::default().finish([0; 6]));
     }
 
     /// All items of a snapshot agree about the place of the first.
@@ -204,7 +187,7 @@ mod tests {
     fn a_snapshot_has_one_first_place() {
         let mut queue = InstrumentQueue::default();
         queue.restore_first(7).unwrap();
-        queue.push(Item(InstrumentId(3), 0), &mut StateHash::default());
+        queue.push(Item(InstrumentId(3), 0));
         assert_eq!(queue.restore_first(8), Err("place"));
         assert_eq!(InstrumentQueue::<Item>::default().restore_first(u64::MAX), Err("place"));
     }

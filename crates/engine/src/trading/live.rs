@@ -1,6 +1,6 @@
 //! Live orders: adding, changing and removing one, with everything that refers to it.
 //!
-//! Invariant: book, session, money, iceberg and state hash agree on which orders are live.
+//! Invariant: book, session, money and iceberg agree on which orders are live.
 
 use market::{Display, Firm, Instructions, OrderId, Phase, Quantity, Shown};
 
@@ -24,7 +24,7 @@ impl Engine {
         self.sessions.owner_mut(order.key).add_live(order.key, slot);
         self.money.add_live(order.key.session_id);
         let shown = match order.is_iceberg() {
-            true => self.icebergs.add(slot, order, instructions, &mut self.hash),
+            true => self.icebergs.add(slot, order, instructions),
             false => order.shown_whole(),
         };
         (slot, shown)
@@ -41,7 +41,6 @@ impl Engine {
         if book.trading.phase == Phase::Continuous {
             book.check_not_crossed();
         }
-        self.hash.add(order.hash());
         self.touch(order.instrument_id);
         self.note_minimum_quantity(order.instrument_id);
         slot
@@ -74,9 +73,8 @@ impl Engine {
         }
         self.sessions.owner_mut(order.key).remove_live(order.key);
         self.money.remove_live(order.key.session_id);
-        self.hash.remove(order.hash());
         if order.is_iceberg() {
-            self.icebergs.remove(slot, &order, &mut self.hash);
+            self.icebergs.remove(slot);
         }
         order
     }
@@ -87,7 +85,7 @@ impl Engine {
     pub(crate) fn change(&mut self, slot: Slot, after: Order) -> Shown {
         let before = &self.pool[slot].order;
         let shown = match before.is_iceberg() {
-            true => self.icebergs.reduce(slot, &after, &mut self.hash),
+            true => self.icebergs.reduce(slot, &after),
             false if !self.is_booked(slot) => Shown::NONE,
             false => after.shown_since(before.leaves()),
         };
@@ -100,7 +98,6 @@ impl Engine {
             self.books[usize::from(after.instrument_id.0) - 1].count_reduced(&after, lots);
         }
         let order = &mut self.pool[slot].order;
-        self.hash.change(order.hash(), after.hash());
         *order = after;
         shown
     }

@@ -1,7 +1,7 @@
 //! The book's match callback: what happens outside the book when two orders meet in it.
 //!
 //! The book calls [`MatchEffects`] once for each match, which updates sessions, icebergs,
-//! contingent orders, kept trades, money and the state hash. `money::settle` settles the trade.
+//! contingent orders, kept trades and money. `money::settle` settles the trade.
 //!
 //! Invariant: all of these agree with the book after each match.
 
@@ -21,7 +21,6 @@ use crate::{
     money::{Claim, Money},
     operator::trades::Trades,
     order::Order,
-    state::hash::StateHash,
     trading::{
         iceberg::{Icebergs, Rounds},
         live::attribution,
@@ -44,7 +43,6 @@ pub(crate) struct MatchEffects<'a, E: ?Sized> {
     pub(crate) order_id_last: &'a mut OrderId,
     pub(crate) trade_id_last: &'a mut TradeId,
     pub(crate) trades: &'a mut Trades,
-    pub(crate) hash: &'a mut StateHash,
     pub(crate) emit: &'a mut E,
     /// The trade id with which the step is over; what counts more than a trade's one lowers it.
     pub(crate) trade_id_end: TradeId,
@@ -82,7 +80,7 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
             None => {
                 let shown = match met.reserve {
                     Some(_) => shown.before,
-                    None => maker.shown_before(met.maker_before),
+                    None => maker.shown_before(met.maker_leaves_before),
                 };
                 self.report_traded(met, shown);
             }
@@ -92,7 +90,7 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
     #[inline(always)]
     fn matched_plain(&mut self, met: &Match<'_>) {
         self.progress(met);
-        self.report_traded(met, met.maker.shown_before(met.maker_before));
+        self.report_traded(met, met.maker.shown_before(met.maker_leaves_before));
     }
 
     fn shown(&self, slot: Slot) -> Quantity {
@@ -120,11 +118,9 @@ impl<E: Emit + ?Sized> OnMatch for MatchEffects<'_, E> {
             return None;
         }
         self.order_id_last.0 += 1;
-        let before = *maker;
-        let order_id_before = before.order_id();
+        let order_id_before = maker.order_id();
         maker.set_order_id(*self.order_id_last);
-        self.hash.change(before.hash(), maker.hash());
-        let shown = self.icebergs.refresh(slot, order_id_before, maker, self.hash);
+        let shown = self.icebergs.refresh(slot, maker);
         let reserve = maker.leaves().saturating_sub(shown);
         let part = self.part(slot);
         self.icebergs.rounds_of(taker.order_id()).count_in(maker.price(), reserve, part);
@@ -149,16 +145,12 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
     /// Updates a resting order that traded or lost lots, or is done.
     #[inline(always)]
     fn progress(&mut self, met: &Match<'_>) {
-        let Match { maker_before, maker, .. } = met;
+        let maker = met.maker;
         if maker.is_done() {
             self.sessions.owner_mut(maker.key).remove_live(maker.key);
             if let Some(money) = &mut self.money {
                 money.remove_live(maker.key.session_id);
             }
-            self.hash.remove(maker.hash_before(*maker_before));
-        } else {
-            self.hash
-                .change(maker.hash_progress(*maker_before), maker.hash_progress(maker.progress()));
         }
     }
 
@@ -179,12 +171,12 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
             taker: fill(taker),
             auction: None,
         };
-        self.trades.add(&traded, self.hash);
+        self.trades.add(&traded);
         self.emit.emit(Event::Traded(traded));
         if let Some(money) = &mut self.money {
             // Built again here, so that trades without payment need none in memory.
             let met = Match { ..*met };
-            money.settle(&met, *self.trade_id_last, self.hash, self.emit);
+            money.settle(&met, *self.trade_id_last, self.emit);
         }
     }
 
@@ -197,7 +189,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
             self.contingents.execute(id);
         }
         if maker.is_done() {
-            self.contingents.lift(id, self.hash);
+            self.contingents.lift(id);
             self.contingents.finish(id, maker.executed());
         }
     }
@@ -205,11 +197,11 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
     /// Updates the shown part of an iceberg after a match.
     fn execute_iceberg(&mut self, slot: Slot, met: &Match<'_>) -> Shown {
         let shown = match met.prevention {
-            None => self.icebergs.execute(slot, met.maker, met.quantity, self.hash),
-            Some(_) => self.icebergs.reduce(slot, met.maker, self.hash),
+            None => self.icebergs.execute(slot, met.quantity),
+            Some(_) => self.icebergs.reduce(slot, met.maker),
         };
         if met.maker.is_done() {
-            self.icebergs.remove(slot, met.maker, self.hash);
+            self.icebergs.remove(slot);
         }
         shown
     }
@@ -224,7 +216,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         prevention: SelfMatchPrevention,
     ) {
         let orders = [
-            (met.maker, met.maker_before.leaves(), true),
+            (met.maker, met.maker_leaves_before, true),
             (met.taker, met.taker_leaves_before, false),
         ];
         for (order, leaves_before, booked) in orders {
@@ -251,7 +243,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
             let emit = &mut |event| self.emit.emit(event);
             if let Some(money) = &mut self.money {
                 let claim = Claim::from(order);
-                money.release(&claim, leaves_before, order.leaves(), self.hash, emit);
+                money.release(&claim, leaves_before, order.leaves(), emit);
             }
         }
     }

@@ -17,8 +17,7 @@ use crate::{
     auction::trading_status::TradingStatus, book::pool::Slot, contingent::instructions::Contingent,
     contingent::instructions::State, contingent::instructions::Turn, contingent::pegs::PEGS_LIMIT,
     intake::session::CLASS_MAX, operator::requests::LastCommand,
-    operator::venue_commands::BLOCKS_MAX, operator::venue_commands::auctions_held_hash,
-    operator::venue_commands::block_hash, order::ForAuction, order::Order, order::OrderTerms,
+    operator::venue_commands::BLOCKS_MAX, order::ForAuction, order::Order, order::OrderTerms,
     order::PRICE_MAX,
 };
 
@@ -91,8 +90,7 @@ impl Restoration {
                 Section::Waiting => self.order(&mut reader, false)?,
                 Section::Triggered => self.triggered(&mut reader)?,
                 Section::PendingCancels => {
-                    let Engine { pending_cancels, hash, .. } = &mut self.engine;
-                    pending_cancels.restore(&mut reader, hash)?;
+                    self.engine.pending_cancels.restore(&mut reader)?;
                 }
                 Section::Auctions => {
                     let (first, uncrossing) = (reader.read("place")?, reader.read("auction")?);
@@ -110,8 +108,7 @@ impl Restoration {
                     self.engine.restore_half_matched(first, half).map_err(DecodeError::Field)?;
                 }
                 Section::HeldCancels => {
-                    let Engine { auction_line, hash, .. } = &mut self.engine;
-                    auction_line.held.restore(&mut reader, hash)?;
+                    self.engine.auction_line.held.restore(&mut reader)?;
                 }
                 Section::NotedForQuantity => {
                     let instrument_id: InstrumentId = reader.read("instrument")?;
@@ -181,7 +178,6 @@ impl Restoration {
         engine.trade_id_last = from.read("trade id")?;
         engine.orders_accepted = from.read("orders accepted")?;
         engine.auctions_held = from.read("auctions")?;
-        engine.hash.add(auctions_held_hash(engine.auctions_held));
         if engine.trade_id_last.0 < engine.auctions_held {
             return Err(DecodeError::Field("auctions"));
         }
@@ -223,7 +219,7 @@ impl Restoration {
         if PRICE_MAX < trade.price || QUANTITY_LIMIT < trade.quantity {
             return Err(DecodeError::Field("price and quantity"));
         }
-        engine.trades.add_past(&trade, is_busted, &mut engine.hash);
+        engine.trades.add_past(&trade, is_busted);
         Ok(())
     }
 
@@ -236,7 +232,6 @@ impl Restoration {
             return Err(DecodeError::Field("block"));
         }
         engine.blocks.push(scope);
-        engine.hash.add(block_hash(&scope));
         Ok(())
     }
 
@@ -257,7 +252,6 @@ impl Restoration {
             return Err(DecodeError::Field("operator"));
         }
         operators.push(last);
-        engine.hash.add(last.hash());
         Ok(())
     }
 
@@ -268,7 +262,6 @@ impl Restoration {
             return Err(DecodeError::Field("setting"));
         }
         engine.operators.held.push(setting);
-        engine.hash.add(setting.hash());
         Ok(())
     }
 
@@ -281,9 +274,8 @@ impl Restoration {
         if CLASS_MAX < size_class {
             return Err(DecodeError::Field("size class"));
         }
-        let Engine { sessions, hash, .. } = &mut self.engine;
-        let session = sessions.get_mut(session_id).expect("it was added above");
-        session.set_size_class(size_class, hash);
+        let session = self.engine.sessions.get_mut(session_id).expect("it was added above");
+        session.set_size_class(size_class);
         for _ in 0..from.read::<u16>("channels")? {
             let (channel, user_ref_num) = (from.read("channel")?, from.read("last number")?);
             let key = OrderKey { session_id, channel, user_ref_num };
@@ -293,9 +285,8 @@ impl Restoration {
         }
         for _ in 0..from.read::<u16>("firms")? {
             let firm = from.read("firm that may not enter")?;
-            let Engine { sessions, hash, .. } = &mut self.engine;
-            let session = sessions.get_mut(session_id).expect("it was added above");
-            if !session.switch_entry(firm, false, hash) {
+            let session = self.engine.sessions.get_mut(session_id).expect("it was added above");
+            if !session.switch_entry(firm, false) {
                 return Err(DecodeError::Field("firm that may not enter"));
             }
         }
@@ -306,7 +297,7 @@ impl Restoration {
     fn triggered(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let (next_place, key, turn): (u64, OrderKey, Turn) =
             (from.read("next place")?, from.read("key")?, from.read("turn")?);
-        let Engine { contingents, triggers, pool, hash, .. } = &mut self.engine;
+        let Engine { contingents, triggers, pool, .. } = &mut self.engine;
         let id = contingents.iter().find(|id| contingents[*id].key == key);
         let id = id.filter(|id| contingents[*id].state == State::ForTrigger);
         let id = id.ok_or(DecodeError::Field("key"))?;
@@ -315,9 +306,9 @@ impl Restoration {
         }
         let Contingent { slot, instrument_id, .. } = contingents[id];
         let triggers = &mut triggers[usize::from(instrument_id.0) - 1];
-        triggers.remove(contingents, hash, pool[slot].order.side(), id);
+        triggers.remove(contingents, pool[slot].order.side(), id);
         contingents.next_place = turn.place;
-        contingents.line_up(id, turn.trigger, hash);
+        contingents.line_up(id, turn.trigger);
         contingents.has_triggered_left = true;
         self.next_place = next_place;
         Ok(())
@@ -326,14 +317,13 @@ impl Restoration {
     fn last_trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let (instrument_id, last): (InstrumentId, _) =
             (from.read("instrument")?, from.read("last")?);
-        let Engine { triggers, hash, .. } = &mut self.engine;
-        let triggers =
-            usize::from(instrument_id.0).checked_sub(1).and_then(|it| triggers.get_mut(it));
+        let index = usize::from(instrument_id.0).checked_sub(1);
+        let triggers = index.and_then(|index| self.engine.triggers.get_mut(index));
         let triggers = triggers.ok_or(DecodeError::Field("instrument"))?;
         if last == 0 || triggers.last() != 0 {
             return Err(DecodeError::Field("last trade"));
         }
-        triggers.restore_last(hash, last);
+        triggers.restore_last(last);
         Ok(())
     }
 
@@ -418,7 +408,6 @@ impl Restoration {
         if !is_resting {
             engine.money.restore_order(&order)?;
             let slot = engine.pool.add(|| order, Slot::NONE);
-            engine.hash.add(order.hash());
             self.live.push((key, slot));
             return self
                 .restore_contingent(slot, contingent, is_resting)
@@ -437,7 +426,7 @@ impl Restoration {
         engine.money.restore_order(&order)?;
         let slot = engine.rest(&order);
         if let Some(iceberg) = iceberg {
-            engine.icebergs.insert(slot, &order, iceberg, &mut engine.hash);
+            engine.icebergs.insert(slot, iceberg);
         }
         self.elder = Some(slot);
         self.live.push((key, slot));
@@ -500,13 +489,13 @@ impl Restoration {
         }
         let mut contingent = Contingent::new(&order, instructions, order_type, minimum_quantity);
         contingent.limit = limit;
-        let Engine { contingents, triggers, hash, .. } = engine;
+        let Engine { contingents, triggers, .. } = engine;
         let id = contingents.add(contingent);
         if state == State::ForTrigger {
             let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
-            triggers.restore(contingents, hash, order.side(), id, mark);
+            triggers.restore(contingents, order.side(), id, mark);
         }
-        contingents.place(id, slot, state, &order, hash);
+        contingents.place(id, slot, state, &order);
         if state == State::ForAuction {
             engine.add_waiting(&order);
         }
