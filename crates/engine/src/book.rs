@@ -11,7 +11,7 @@ pub(crate) mod sharing;
 use alloc::boxed::Box;
 use core::hint::select_unpredictable;
 
-use market::{Display, Instrument, Phase, Price, Quantity, Side};
+use market::{Display, Instrument, Phase, Price, Quantity, RejectReason, Side};
 
 use crate::{
     auction::{count::Count, trading_status::TradingStatus, uncross::AuctionSide},
@@ -128,10 +128,10 @@ impl Book {
         self.quantity_max = quantity_max;
     }
 
-    /// True if the book takes the fast path: continuous trading without bounds, and no order waits
+    /// True if the book takes plain orders as such: continuous trading without bounds, and no order waits
     /// for it.
     #[inline]
-    pub(crate) fn takes_fast_path(&self) -> bool {
+    pub(crate) fn takes_plain(&self) -> bool {
         self.trading.is_unrestricted & !self.is_pegged & !self.has_waiting_for_quantity
     }
 
@@ -325,21 +325,29 @@ impl Book {
         select_unpredictable(side.is_buy(), self.number_max - number, number)
     }
 
-    /// The ranks of an order; `None` if its quantity or price is not allowed here.
+    /// The ranks of an order with a limit.
+    ///
+    /// # Errors
+    /// Its quantity or its price is not allowed here.
     #[inline(always)]
-    pub(crate) fn ranks(&self, side: Side, quantity: Quantity, price: Price) -> Option<Ranks> {
+    pub(crate) fn ranks(
+        &self,
+        side: Side,
+        quantity: Quantity,
+        price: Price,
+    ) -> Result<Ranks, RejectReason> {
         if self.quantity_max.0 <= quantity.0.wrapping_sub(1) {
-            return None;
+            return Err(RejectReason::InvalidQuantity);
         }
         if PRICE_MAX.0 <= price.0.wrapping_sub(1) {
-            return None;
+            return Err(RejectReason::InvalidPrice);
         }
         let number = self.number(price);
         if number.wrapping_mul(self.increment) != price.0 as u32 {
-            return None;
+            return Err(RejectReason::InvalidPrice);
         }
         let flipped = self.number_max - number;
-        Some(match side.is_buy() {
+        Ok(match side.is_buy() {
             true => Ranks { own: flipped, worst: number },
             false => Ranks { own: number, worst: flipped },
         })

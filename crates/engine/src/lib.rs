@@ -27,8 +27,8 @@ pub mod matcher;
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use market::{
-    Command, CommandKind, Event, Input, InstrumentId, OrderId, Outcome, Scope, Sequence, SessionId,
-    Timestamp, TradeId,
+    Command, CommandKind, EnterOrder, Event, Input, InstrumentId, OrderId, Outcome, Scope,
+    Sequence, SessionId, Timestamp, TradeId,
 };
 
 pub use intake::{
@@ -195,26 +195,35 @@ impl Engine {
     /// As [`apply`](Self::apply).
     pub fn apply_to(&mut self, input: &Input, emit: &mut impl Emit) {
         self.take_up(input, emit);
-        // The fast path has no effects on other orders.
-        let is_done = match &input.command {
-            Command::Enter(order) => self.enter_fast(order, emit),
-            Command::Cancel(cancel) => self.cancel_fast(cancel, emit),
-            _ => false,
-        };
-        if !is_done {
-            self.apply_any(&input.command, &mut |event| emit.emit(event));
+        match &input.command {
+            Command::Enter(order) => match self.plain(order) {
+                Some(plain) => self.enter(order, Some(plain), emit),
+                None => self.enter_any(order, &mut |event| emit.emit(event)),
+            },
+            Command::Cancel(cancel) => self.cancel(cancel, emit),
+            command => self.apply_other(command, &mut |event| emit.emit(event)),
         }
     }
 
-    /// As [`apply`](Self::apply), without the [fast path](mod@intake::fast_path). Tests use it to
-    /// show that both paths give the same events and the same state.
+    /// As [`apply`](Self::apply), without the mark of plain orders. Tests use it to show that the mark
+    /// changes neither events nor state.
     ///
     /// # Panics
     /// As [`apply`](Self::apply).
     #[doc(hidden)]
-    pub fn apply_on_general_path(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
+    pub fn apply_unmarked(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
         self.take_up(input, emit);
-        self.apply_any(&input.command, emit);
+        match &input.command {
+            Command::Enter(order) => self.enter_any(order, emit),
+            Command::Cancel(cancel) => self.cancel(cancel, emit),
+            command => self.apply_other(command, emit),
+        }
+    }
+
+    /// Enters an order without the mark of a plain one.
+    #[inline(never)]
+    fn enter_any(&mut self, order: &EnterOrder, emit: &mut dyn FnMut(Event)) {
+        self.enter(order, None, emit);
     }
 
     /// Accepts the sequence and time of the next input.
@@ -227,21 +236,19 @@ impl Engine {
         if self.is_due() {
             self.pass_time(&mut |event| emit.emit(event));
         }
+        self.cause = input.command.kind();
+        self.looks = Looks::NEW;
     }
 
-    /// Applies a command that the [fast path](mod@intake::fast_path) did not take, and its effects
-    /// on other orders.
+    /// Applies a command that is neither a new order nor a cancel, and its effects on other orders.
     #[inline(never)]
-    fn apply_any(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
-        self.cause = command.kind();
-        self.looks = Looks::NEW;
+    fn apply_other(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
         match command {
             Command::System(event) => self.advance(*event, emit),
             Command::AddInstrument(add) => self.add_instrument(add, emit),
             Command::AddSession(add) => self.add_session(add, emit),
-            Command::Enter(order) => self.enter(order, emit),
+            Command::Enter(_) | Command::Cancel(_) => unreachable!("they have an arm of their own"),
             Command::Replace(replace) => self.replace(replace, emit),
-            Command::Cancel(cancel) => self.cancel(cancel, emit),
             Command::Modify(modify) => self.modify(modify, emit),
             Command::MassCancel(mass) => self.mass_cancel(mass, emit),
             Command::SwitchEntry(switch) => self.switch_entry(switch, emit),

@@ -384,12 +384,6 @@ impl Order {
         self.kinds = others | u16::from(waits as u8) << kinds::AUCTION_SHIFT;
     }
 
-    /// True for a live order that is an iceberg or has a contingent record.
-    #[inline]
-    pub(crate) fn has_more_state(&self) -> bool {
-        self.id_and_marks & (marks::ICEBERG | marks::CONTINGENT) != 0
-    }
-
     /// Limit, in ticks; [`Price::ZERO`] for a market order, which never rests.
     #[inline]
     pub(crate) fn price(&self) -> Price {

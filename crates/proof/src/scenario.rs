@@ -13,7 +13,7 @@
 //!
 //! Beside what a scenario says, each event must fit those before it (`scenario_events`). After each
 //! line the engine passes `engine_checks`, and the next line goes to the engine that was restored from
-//! its snapshot. Every command goes to a second engine on the general path, which must agree.
+//! its snapshot. Every command goes to a second engine that marks no order as plain, which must agree.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -122,8 +122,8 @@ pub fn check_from_nothing(scenario: &str) {
 #[derive(Default)]
 pub struct World {
     pub(super) engine: Engine,
-    /// Takes every command on the general path, and must agree.
-    general: Engine,
+    /// Marks no order as plain, and must agree.
+    unmarked: Engine,
     pub(super) sessions: BTreeMap<String, SessionId>,
     /// Every order that an event reported, done or not.
     pub(super) orders: BTreeMap<OrderKey, ReportedOrder>,
@@ -208,7 +208,7 @@ impl World {
                     Step { line, command, input, events, state }
                 }));
             }
-            let hashes = [&self.engine, &self.general].map(Engine::state_hash);
+            let hashes = [&self.engine, &self.unmarked].map(Engine::state_hash);
             assert_eq!(hashes[0], hashes[1], "after: {text}");
             self.engine = engine_checks::check(&self.engine, &self.balances)
                 .unwrap_or_else(|why| panic!("after: {text}: {why}"));
@@ -230,13 +230,13 @@ impl World {
         let mut events = Vec::new();
         self.engine.apply(&input, &mut |event| events.push(event));
         let mut others = Vec::new();
-        self.general.apply_on_general_path(&input, &mut |event| others.push(event));
-        assert_eq!(events, others, "the fast path and the general path: {command:?}");
+        self.unmarked.apply_unmarked(&input, &mut |event| others.push(event));
+        assert_eq!(events, others, "with and without the mark of plain orders: {command:?}");
         // A hash walks over the whole state. Of many commands not each is compared: two states that once
         // differ stay different.
         let nth = input.sequence.0;
         if nth < COMPARED_EACH || nth.is_multiple_of(COMPARED_EACH) {
-            assert_eq!(self.engine.state_hash(), self.general.state_hash(), "{command:?}");
+            assert_eq!(self.engine.state_hash(), self.unmarked.state_hash(), "{command:?}");
         }
         self.inputs.push((input, events.clone()));
         events

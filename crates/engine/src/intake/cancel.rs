@@ -3,19 +3,22 @@
 //! Invariant: an order that loses lots releases their reservation at once.
 
 use market::{
-    CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Event, InstrumentId, MassCancel,
-    MassCanceled, Modified, ModifyOrder, OrderKey, Quantity, Shown,
+    CancelOnDisconnect, CancelOrder, CancelReason, Canceled, CommandKind, Event, InstrumentId,
+    MassCancel, MassCanceled, Modified, ModifyOrder, OrderKey, OrderWithdrawn, Outcome,
+    OwnMovement, Quantity, Shown,
 };
 
 use crate::{
-    Engine,
+    Emit, Engine,
     book::pool::Slot,
     intake::{cancel_line::Selection, check, pending_cancels::Whose},
+    money::Claim,
     order::Order,
 };
 
 impl Engine {
-    pub(crate) fn cancel(&mut self, cancel: &CancelOrder, emit: &mut dyn FnMut(Event)) {
+    #[inline(always)]
+    pub(crate) fn cancel(&mut self, cancel: &CancelOrder, emit: &mut (impl Emit + ?Sized)) {
         let Some(slot) = self.find(cancel.key) else { return };
         let order = &self.pool[slot].order;
         let (quantity, leaves) = (order.excess(cancel.quantity), order.leaves());
@@ -23,9 +26,14 @@ impl Engine {
             return;
         }
         if self.is_in_auction(slot) {
-            return self.answer_in_auction(slot, quantity == leaves, emit);
+            let emit = &mut |event| emit.emit(event);
+            self.answer_in_auction(slot, quantity == leaves, emit);
+        } else if quantity == leaves {
+            self.cancel_whole(slot, CancelReason::User, emit);
+        } else {
+            self.cancel_some(slot, quantity, CancelReason::User, emit);
         }
-        self.cancel_some(slot, quantity, CancelReason::User, emit);
+        self.follow(&mut |event| emit.emit(event));
     }
 
     #[inline(never)]
@@ -104,9 +112,9 @@ impl Engine {
         &mut self,
         order: &Order,
         reason: CancelReason,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
-        emit(Event::Canceled(Canceled {
+        emit.emit(Event::Canceled(Canceled {
             key: order.key,
             order_id: order.order_id(),
             instrument_id: order.instrument_id,
@@ -120,31 +128,77 @@ impl Engine {
         self.release(order, order.leaves(), Quantity::ZERO, emit);
     }
 
-    /// Cancels all open lots of a resting order.
+    /// Cancels all open lots of a live order.
+    #[inline(never)]
     pub(crate) fn cancel_all(
         &mut self,
         slot: Slot,
         reason: CancelReason,
         emit: &mut dyn FnMut(Event),
     ) {
-        self.cancel_some(slot, self.pool[slot].order.leaves(), reason, emit);
+        self.cancel_whole(slot, reason, emit);
     }
 
-    /// Cancels some open lots of a resting order.
+    /// As [`cancel_all`](Self::cancel_all), inlined for the owner's cancel. What the owner canceled goes out
+    /// as one line.
+    #[inline(always)]
+    fn cancel_whole(&mut self, slot: Slot, reason: CancelReason, emit: &mut (impl Emit + ?Sized)) {
+        let booked = self.is_booked(slot);
+        let before = if booked { self.shown(slot) } else { Quantity::ZERO };
+        let order = self.remove(slot);
+        let (key, order_id, instrument_id) = (order.key, order.order_id(), order.instrument_id);
+        let quantity = order.leaves();
+        let released = self.money.released(&Claim::from(&order), quantity, Quantity::ZERO);
+        let own = match &released {
+            None => Some(OwnMovement::NONE),
+            Some(entry) => OwnMovement::of(entry),
+        };
+        if let Some(released) = own
+            && booked
+            && (before.is_zero() || before == quantity)
+            && (reason, self.cause) == (CancelReason::User, CommandKind::Cancel)
+        {
+            return emit.emit_at_once(Outcome::Withdrawn(OrderWithdrawn {
+                key,
+                order_id,
+                instrument_id,
+                quantity: quantity.lots(),
+                is_shown: !before.is_zero(),
+                released,
+            }));
+        }
+        let shown = Shown { before, after: Quantity::ZERO };
+        emit.emit(Event::Canceled(Canceled {
+            key,
+            order_id,
+            instrument_id,
+            quantity,
+            leaves: Quantity::ZERO,
+            booked,
+            shown,
+            reason,
+            cause: self.cause,
+        }));
+        if let Some(entry) = released {
+            emit.emit(Event::Ledger(entry));
+        }
+    }
+
+    /// Cancels some open lots of a live order, not all.
     #[inline(never)]
     pub(crate) fn cancel_some(
         &mut self,
         slot: Slot,
         quantity: Quantity,
         reason: CancelReason,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         let booked = self.is_booked(slot);
         let before = &self.pool[slot].order;
         let mut order = *before;
         order.reduce(quantity);
         let shown = self.change(slot, order);
-        emit(Event::Canceled(Canceled {
+        emit.emit(Event::Canceled(Canceled {
             key: order.key,
             order_id: order.order_id(),
             instrument_id: order.instrument_id,

@@ -112,11 +112,11 @@ fn quantity_and_price(book: &Book, asked: &Proposal) -> Result<(), RejectReason>
     if asked.leaves().is_zero() || book.quantity_max() < asked.quantity {
         return Err(RejectReason::InvalidQuantity);
     }
-    let price_allowed = match asked.order_type {
-        OrderType::Limit => book.is_price(asked.price),
-        OrderType::Market | OrderType::MarketToLimit => asked.price == Price::ZERO,
-    };
-    if price_allowed { Ok(()) } else { Err(RejectReason::InvalidPrice) }
+    match asked.order_type {
+        OrderType::Limit => book.ranks(asked.side, asked.quantity, asked.price).map(|_| ()),
+        OrderType::Market | OrderType::MarketToLimit if asked.price == Price::ZERO => Ok(()),
+        OrderType::Market | OrderType::MarketToLimit => Err(RejectReason::InvalidPrice),
+    }
 }
 
 /// Checks that a pegged order is hidden.

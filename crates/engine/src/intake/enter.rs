@@ -3,38 +3,100 @@
 //! Invariant: an accepted order has passed every check, and holds what it may cost.
 
 use market::{
-    Accepted, CancelReason, ClientOrderId, EnterOrder, Event, OrderAttributes, OrderKey, OrderType,
+    Accepted, Booked, CancelReason, ClientOrderId, Display, EnterOrder, Event, Firm, InstrumentId,
+    LedgerEntry, OrderAttributes, OrderEntered, OrderId, OrderKey, OrderType, Outcome, OwnMovement,
     Price, Quantity, RejectReason, Rejected, ReplaceOrder, Replaced,
 };
 
-use super::classify::{OrderClass, Proposal};
-use crate::Engine;
+use super::{
+    classify::{EntryTerms, OrderClass, Proposal},
+    plain::{Plain, PlainChecked, entered},
+};
+use crate::{Emit, Engine, order::Order};
 
 /// A new order that passed every check.
-struct Admitted {
-    asked: Proposal,
-    class: OrderClass,
-    /// The cost or proceeds now of an order without a limit.
-    walked: u128,
+enum Admitted {
+    Plain(PlainChecked),
+    Any {
+        asked: Proposal,
+        class: OrderClass,
+        /// The cost or proceeds now of an order without a limit.
+        walked: u128,
+    },
 }
 
 impl Engine {
-    pub(crate) fn enter(&mut self, order: &EnterOrder, emit: &mut dyn FnMut(Event)) {
+    /// Enters an order: it uses up its number, passes the checks, is accepted, and trades or rests. This is
+    /// the way of every order. The mark of a plain one leaves out steps without effect; each caller
+    /// names it or not, so the compiler makes a version with and one without.
+    #[inline(always)]
+    pub(crate) fn enter(
+        &mut self,
+        order: &EnterOrder,
+        plain: Option<Plain>,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
         if !self.consume(order.key) {
             return;
         }
-        self.money.count_asked(order.key.session_id, self.timestamp);
-        let Admitted { asked, class, walked } = match self.admit(order) {
+        let order_id = OrderId(self.order_id_last.0 + 1);
+        let admitted = match self.admit(order, plain, order_id) {
             Ok(admitted) => admitted,
             Err(reason) => {
-                return self.reject(order.key, reason, order.attributes.client_order_id, emit);
+                let client_order_id = order.attributes.client_order_id;
+                return self.reject(order.key, reason, client_order_id, emit);
             }
         };
-        let incoming = asked.order(self.next_order_id(), &class);
+        self.order_id_last = order_id;
         self.orders_accepted += 1;
-        emit(Event::Accepted(Accepted {
+        match admitted {
+            Admitted::Plain(checked) => self.accept_plain(order, order_id, &checked, emit),
+            Admitted::Any { asked, class, walked } => {
+                let incoming = asked.order(order_id, &class);
+                self.accept(order, &asked, emit);
+                let terms = asked.terms();
+                let emit = &mut |event| emit.emit(event);
+                if class.is_contingent {
+                    self.enter_contingent(incoming, &terms, emit);
+                } else {
+                    self.reserve(&incoming, &terms, walked, emit);
+                    self.trade_and_rest(incoming, &terms, emit);
+                }
+                self.follow(emit);
+            }
+        }
+    }
+
+    /// All checks of a new order, in the order of precedence.
+    #[inline(always)]
+    fn admit(
+        &mut self,
+        order: &EnterOrder,
+        plain: Option<Plain>,
+        order_id: OrderId,
+    ) -> Result<Admitted, RejectReason> {
+        if let Some(plain) = plain {
+            return self.check_plain(order, plain, order_id).map(Admitted::Plain);
+        }
+        let EnterOrder { key, side, symbol, attributes, .. } = order;
+        self.money.count_asked(key.session_id, self.timestamp);
+        let OrderAttributes { firm, group_id, .. } = *attributes;
+        let instrument_id = self.check_entry(*key, firm, group_id, *side, symbol)?;
+        let asked = Proposal::new_order(order, instrument_id);
+        let class = self.class_of(&asked);
+        self.check_terms(&asked, &class)?;
+        if self.sessions.owner(*key).is_full() {
+            return Err(RejectReason::TooManyOrders);
+        }
+        let walked = self.check_money(&asked, &class)?;
+        Ok(Admitted::Any { asked, class, walked })
+    }
+
+    /// Reports a new order that was accepted.
+    fn accept(&mut self, order: &EnterOrder, asked: &Proposal, emit: &mut (impl Emit + ?Sized)) {
+        emit.emit(Event::Accepted(Accepted {
             key: order.key,
-            order_id: incoming.order_id(),
+            order_id: self.order_id_last,
             instrument_id: asked.instrument_id,
             side: order.side,
             order_type: order.order_type,
@@ -46,30 +108,55 @@ impl Engine {
             conditions: order.conditions,
             instructions: order.instructions,
         }));
-        let Self { sessions, .. } = self;
-        sessions.owner_mut(order.key).note_accepted();
-        let terms = asked.terms();
-        if class.is_contingent {
-            return self.enter_contingent(incoming, &terms, emit);
-        }
-        self.reserve(&incoming, &terms, walked, emit);
-        self.trade_and_rest(incoming, &terms, emit);
+        self.sessions.owner_mut(order.key).note_accepted();
     }
 
-    /// All checks of a new order, in the order of precedence.
-    #[inline]
-    fn admit(&self, order: &EnterOrder) -> Result<Admitted, RejectReason> {
-        let EnterOrder { key, side, symbol, attributes, .. } = order;
-        let OrderAttributes { firm, group_id, .. } = *attributes;
-        let instrument_id = self.check_entry(*key, firm, group_id, *side, symbol)?;
-        let asked = Proposal::new_order(order, instrument_id);
-        let class = self.class_of(&asked);
-        self.check_terms(&asked, &class)?;
-        if self.sessions.owner(*key).is_full() {
-            return Err(RejectReason::TooManyOrders);
+    /// Reports a plain order that was accepted and has reserved; it rests, or trades first.
+    #[inline(always)]
+    fn accept_plain(
+        &mut self,
+        order: &EnterOrder,
+        order_id: OrderId,
+        checked: &PlainChecked,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        let PlainChecked { instrument_id, ranks, ref reserved } = *checked;
+        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        let rests =
+            order.time_in_force.may_rest() && ranks.worst < book.opposite(order.side).best_rank();
+        let own = match reserved {
+            None => Some(OwnMovement::NONE),
+            Some(entry) => OwnMovement::of(entry),
+        };
+        let is_whole = rests && own.is_some();
+        let own_or_none = own.unwrap_or(OwnMovement::NONE);
+        let entered = entered(order, order_id, instrument_id, own_or_none, is_whole);
+        emit.emit_at_once(Outcome::Entered(entered));
+        if own.is_none() {
+            report_wide(order, &entered, reserved, rests, emit);
         }
-        let walked = self.check_money(&asked, &class)?;
-        Ok(Admitted { asked, class, walked })
+        if !rests {
+            return self.trade_plain(order, order_id, instrument_id, emit);
+        }
+        let order = Order::entered(order, order_id, instrument_id, Display::Visible);
+        let slot =
+            book.side_mut(order.side()).displayed.append(&mut self.pool, ranks.own, || order);
+        self.sessions.owner_mut(order.key).add_live(order.key, slot);
+        self.money.add_live(order.key.session_id);
+    }
+
+    /// Trades a plain order; the open rest goes into the book if it may.
+    #[inline(never)]
+    fn trade_plain(
+        &mut self,
+        order: &EnterOrder,
+        order_id: OrderId,
+        instrument_id: InstrumentId,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        let order = Order::entered(order, order_id, instrument_id, Display::Visible);
+        self.trade_and_rest(order, &EntryTerms::LIMIT, emit);
+        self.follow(&mut |event| emit.emit(event));
     }
 
     #[inline(never)]
@@ -192,8 +279,32 @@ impl Engine {
         key: OrderKey,
         reason: RejectReason,
         client_order_id: ClientOrderId,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
-        emit(Event::Rejected(Rejected { key, reason, client_order_id, cause: self.cause }));
+        emit.emit(Event::Rejected(Rejected { key, reason, client_order_id, cause: self.cause }));
+    }
+}
+
+/// Reports, event by event, the rest of what happened at once to a plain order that reserved more than
+/// 64 bits say.
+#[cold]
+fn report_wide(
+    order: &EnterOrder,
+    entered: &OrderEntered,
+    reserved: &Option<LedgerEntry>,
+    rests: bool,
+    emit: &mut (impl Emit + ?Sized),
+) {
+    reserved.iter().for_each(|entry| emit.emit(Event::Ledger(*entry)));
+    if rests {
+        emit.emit(Event::Booked(Booked {
+            order_id: entered.order_id,
+            instrument_id: entered.instrument_id,
+            side: order.side,
+            price: order.price,
+            leaves: order.quantity,
+            shown: order.quantity,
+            attribution: Firm::BLANK,
+        }));
     }
 }

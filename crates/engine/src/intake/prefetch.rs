@@ -114,7 +114,7 @@ impl Engine {
         let number = self.symbols.find(&order.symbol)?;
         self.money.fetch(order.key.session_id, InstrumentId(number), order.side, fetch);
         let book = &self.books[usize::from(number) - 1];
-        let ranks = book.ranks(order.side, order.quantity, order.price)?;
+        let ranks = book.ranks(order.side, order.quantity, order.price).ok()?;
         let opposite = &book.opposite(order.side).displayed;
         let lead = if opposite.best_rank() <= ranks.worst {
             Lead::Trades(opposite.level_in_block(opposite.best_rank())?)

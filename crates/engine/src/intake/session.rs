@@ -104,7 +104,7 @@ pub struct Session {
     session_id: SessionId,
     /// Default self-match prevention; never the session's default.
     self_match_prevention: SelfMatchPrevention,
-    /// True if order entry is disabled for a firm: its orders do not take the fast path.
+    /// True if order entry is disabled for a firm: its orders are not plain.
     is_restricted: bool,
 }
 
@@ -285,23 +285,10 @@ impl Session {
         true
     }
 
-    /// True if this number on channel 0 may enter an order of any firm.
+    /// True if it may enter one more order, of any firm.
     #[inline]
-    pub(crate) fn takes_fast_path(&self, key: OrderKey) -> bool {
-        self.own.last < key.user_ref_num && !self.is_restricted && 0 < self.room
-    }
-
-    /// Uses up a number that [`takes_fast_path`](Self::takes_fast_path) accepted.
-    #[inline(always)]
-    pub(crate) fn consume_fast(&mut self, key: OrderKey) {
-        self.own.last = key.user_ref_num;
-    }
-
-    /// Adds a resting order of channel 0.
-    #[inline(always)]
-    pub(crate) fn add_live_fast(&mut self, key: OrderKey, slot: Slot) {
-        self.own.append(key.user_ref_num, slot);
-        self.room -= 1;
+    pub(crate) fn takes_plain(&self) -> bool {
+        !self.is_restricted && 0 < self.room
     }
 
     /// Prefetches the place of a number of channel 0.
@@ -333,19 +320,6 @@ impl Session {
     /// The most places that the table of a channel can have by the size class.
     fn places_max(&self) -> usize {
         (4 * CLASS_LIVE as usize) << self.size_class()
-    }
-
-    /// As [`find`](Self::find), for channel 0.
-    #[inline(always)]
-    pub(crate) fn find_fast(&self, key: OrderKey) -> Option<Slot> {
-        self.own.find(key.user_ref_num)
-    }
-
-    /// As [`remove_live`](Self::remove_live), for channel 0.
-    #[inline(always)]
-    pub(crate) fn remove_live_fast(&mut self, key: OrderKey) {
-        self.own.remove(key.user_ref_num);
-        self.room += 1;
     }
 
     /// The live orders, in no particular order.

@@ -5,7 +5,7 @@ use market::{Event, OrderId, OrderType, Price, Quantity, RejectReason, TimeInFor
 
 use super::{check::Asked, reserve::Claim, terms::Terms};
 use crate::{
-    Engine,
+    Emit, Engine,
     book::cross::Reach,
     intake::classify::{EntryTerms, OrderClass, Proposal},
     order::{ForAuction, Order},
@@ -82,7 +82,7 @@ impl Engine {
         order: &Order,
         before: Quantity,
         after: Quantity,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         self.money.release(&Claim::from(order), before, after, emit);
     }

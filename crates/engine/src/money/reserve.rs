@@ -10,8 +10,8 @@
 use core::mem;
 
 use market::{
-    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, OwnMovement, Price,
-    Quantity, SessionId, Side,
+    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, Price, Quantity,
+    RejectReason, SessionId, Side,
 };
 
 use super::{Money, balance::Movement, terms::Terms};
@@ -50,28 +50,45 @@ impl Claim {
 }
 
 impl Money {
-    /// Fast path: reserves for a new order. Returns `None`, with no effect, if the account has limits or too little available, or the
-    /// order needs the full checks or more than 64 bits.
+    /// True if a plain order of this session needs no check of money but that of what is available.
     #[inline(always)]
-    pub(crate) fn reserve_fast(&mut self, claim: &Claim, leaves: Quantity) -> Option<OwnMovement> {
-        let account_id = self.account_id(claim.session_id);
-        let terms = self.terms.get(usize::from(claim.instrument_id.0) - 1)?;
-        if account_id == AccountId::VENUE
-            || !matches!(terms.0.class, MoneyClass::Cash)
-            || !matches!(claim.side, Side::Buy | Side::Sell)
-            || self.has_asset_limits
-            || self.hot[account_id.0 as usize].is_limited
-        {
-            return None;
+    pub(crate) fn takes_plain(
+        &self,
+        session_id: SessionId,
+        instrument_id: InstrumentId,
+        side: Side,
+    ) -> bool {
+        if !self.is_used {
+            return true;
         }
+        let account_id = self.account_id(session_id);
+        let terms = self.terms.get(usize::from(instrument_id.0) - 1);
+        account_id != AccountId::VENUE
+            && terms.is_none_or(|terms| matches!(terms.0.class, MoneyClass::Cash))
+            && matches!(side, Side::Buy | Side::Sell)
+            && !self.has_asset_limits
+            && !self.hot[account_id.0 as usize].is_limited
+    }
+
+    /// Reserves for a plain order; `None` if it costs nothing.
+    ///
+    /// # Errors
+    /// Too little is available.
+    #[inline(always)]
+    pub(crate) fn reserve_plain(
+        &mut self,
+        claim: &Claim,
+        leaves: Quantity,
+    ) -> Result<Option<LedgerEntry>, RejectReason> {
+        let Some(terms) = self.terms(claim.instrument_id) else { return Ok(None) };
         let amount = terms.reservation(claim.side, claim.price, leaves);
         let asset_id = terms.reserved_asset(claim.side);
-        let available = self.balance(asset_id, account_id).available;
-        if amount == 0 || amount >> 64 != 0 || available < amount.cast_signed() {
-            return None;
+        let account_id = self.account_id(claim.session_id);
+        if self.balance(asset_id, account_id).available < amount.cast_signed() {
+            return Err(RejectReason::InsufficientBalance);
         }
         let movement = Movement::reserve(account_id, amount, claim.order_id);
-        OwnMovement::of(&self.holding_mut(asset_id).post_within(&movement))
+        Ok((amount != 0).then(|| self.holding_mut(asset_id).post_within(&movement)))
     }
 
     /// Reserves the possible cost or delivery of an accepted order; for a buy order without a
@@ -164,25 +181,9 @@ impl Money {
         }
     }
 
-    /// Fast path: releases all of an order with a limit. What needs more than 64 bits comes as an entry.
-    #[inline(always)]
-    pub(crate) fn release_fast(
-        &mut self,
-        claim: &Claim,
-        leaves: Quantity,
-    ) -> (OwnMovement, Option<LedgerEntry>) {
-        match self.released(claim, leaves, Quantity::ZERO) {
-            None => (OwnMovement::NONE, None),
-            Some(entry) => match OwnMovement::of(&entry) {
-                Some(movement) => (movement, None),
-                None => (OwnMovement::NONE, Some(entry)),
-            },
-        }
-    }
-
     /// Releases what fewer open lots no longer need; `None` if that is nothing.
     #[inline(always)]
-    fn released(
+    pub(crate) fn released(
         &mut self,
         claim: &Claim,
         before: Quantity,

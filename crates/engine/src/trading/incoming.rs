@@ -47,7 +47,7 @@ impl Engine {
         &mut self,
         mut order: Order,
         terms: &EntryTerms,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) {
         if let CameIn::TradesOn(cut) = self.trade_or_rest(&mut order, terms, emit) {
             self.trade_on_with_record(order, terms, &cut);
@@ -60,7 +60,7 @@ impl Engine {
         &mut self,
         order: &mut Order,
         terms: &EntryTerms,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) -> CameIn {
         let TradingStatus { is_unrestricted, phase, .. } = self.book_of(order).trading;
         if !is_unrestricted && phase.collects() || order.for_auction() != ForAuction::No {
@@ -106,10 +106,10 @@ impl Engine {
         terms: &EntryTerms,
         within: Option<Option<Price>>,
         price_last: Option<Price>,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) -> CameIn {
         if order.is_done() {
-            self.money.finish_market(order, emit);
+            self.money.finish_market(order, &mut |event| emit.emit(event));
             return CameIn::IsOver;
         }
         let limit = terms.limit_of(order);
@@ -121,11 +121,12 @@ impl Engine {
         }
         if is_stopped {
             let (to, cause) = (Phase::VolatilityAuction, PhaseCause::Band);
+            let emit = &mut |event| emit.emit(event);
             self.enter_phase(order.instrument_id, &PhaseStep::new(to, cause), emit);
         }
         // A pegged order has no price in an auction.
         if is_stopped && terms.instructions.pricing.is_pegged() {
-            self.indicate(order.instrument_id, true, emit);
+            self.indicate(order.instrument_id, true, &mut |event| emit.emit(event));
             return CameIn::IsOver;
         }
         let limit = match terms.order_type {
@@ -137,7 +138,7 @@ impl Engine {
         {
             if order.price() != limit {
                 order.set_price(limit);
-                self.money.rest_market(order, emit);
+                self.money.rest_market(order, &mut |event| emit.emit(event));
             }
             CameIn::Rests(self.rest_and_tell(order, &terms.instructions, emit))
         } else {
@@ -145,7 +146,7 @@ impl Engine {
             CameIn::IsOver
         };
         if is_stopped {
-            self.indicate(order.instrument_id, true, emit);
+            self.indicate(order.instrument_id, true, &mut |event| emit.emit(event));
         }
         came_in
     }
@@ -156,10 +157,10 @@ impl Engine {
         &mut self,
         order: &mut Order,
         instructions: &Instructions,
-        emit: &mut dyn FnMut(Event),
+        emit: &mut (impl Emit + ?Sized),
     ) -> Slot {
         let (slot, shown) = self.add(order, instructions);
-        emit(Event::Booked(Booked {
+        emit.emit(Event::Booked(Booked {
             order_id: order.order_id(),
             instrument_id: order.instrument_id,
             side: order.side(),

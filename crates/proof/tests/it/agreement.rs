@@ -90,18 +90,20 @@ fn two_engines_agree(commands: u64, other: fn(&Engine, &mut Engine, &Input, &mut
                 let place = || format!("{name}, seed {seed}, {number}: {:?}", input.command);
                 assert_eq!(said.events, others.events, "{}", place());
                 assert_eq!(said.digest, others.digest, "{}", place());
-                assert_eq!(first.state_hash(), second.state_hash(), "{}", place());
+                // A hash walks over the whole state, and two states that once differ stay different.
+                if number.is_multiple_of(commands / 200) {
+                    assert_eq!(first.state_hash(), second.state_hash(), "{}", place());
+                }
             }
         }
     }
 }
 
-/// The fast path gives the same events, the same digest of them and the same state as the general path,
-/// whatever comes.
+/// The mark of plain orders changes neither events, nor the digest of them, nor the state, whatever comes.
 #[test]
-fn fast_path_does_what_the_general_path_does() {
-    two_engines_agree(50_000, |_, general, input, said| {
-        general.apply_on_general_path(input, &mut |event| said.emit(event));
+fn the_mark_of_plain_orders_has_no_effect() {
+    two_engines_agree(50_000, |_, unmarked, input, said| {
+        unmarked.apply_unmarked(input, &mut |event| said.emit(event));
     });
 }
 
