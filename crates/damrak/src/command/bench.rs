@@ -61,7 +61,7 @@ enum What {
 /// The flows A (one symbol, 10,000 live orders), B (two symbols, a growing book) and C (a hundred
 /// symbols, 100,000 live orders) go through each engine in one process and one thread; figures are
 /// CPU time of that thread. Engines take turns, run by run. `matching` is the book of the core
-/// alone; `engine` is the core with sessions, numbers, events and state hash, `engine-balances` the
+/// alone; `engine` is the core with sessions, numbers and events, `engine-balances` the
 /// same with an account, balances and fees for each user; `model-btree` is a plain book of sorted
 /// maps; `null` does nothing. Exit code 4 if the trades of an engine differ from the expected ones.
 #[derive(Debug, Args)]

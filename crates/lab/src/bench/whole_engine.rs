@@ -1,4 +1,4 @@
-//! The core as a venue runs it: sessions, order numbers, every event into an outbox, the state hash.
+//! The core as a venue runs it: sessions, order numbers, every event into an outbox.
 //! Only the protocols, the rings and the journal are left out.
 //!
 //! Invariant: no order of a flow is rejected, for lack of funds neither.
