@@ -128,11 +128,16 @@ impl Book {
         self.quantity_max = quantity_max;
     }
 
-    /// True if the book takes plain orders as such: continuous trading without bounds, and no order waits
-    /// for it.
+    /// True if the book takes plain orders as such: in continuous trading without bounds.
     #[inline]
     pub(crate) fn takes_plain(&self) -> bool {
-        self.trading.is_unrestricted & !self.is_pegged & !self.has_waiting_for_quantity
+        self.trading.is_unrestricted
+    }
+
+    /// True if an order that rests here may move others: pegged ones, or some that wait for a quantity.
+    #[inline(always)]
+    pub(crate) fn is_followed(&self) -> bool {
+        self.is_pegged | self.has_waiting_for_quantity
     }
 
     /// True if no order rests here.
@@ -178,7 +183,7 @@ impl Book {
     }
 
     /// Removes an order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) {
         let order = &pool[slot].order;
         if order.for_auction() != ForAuction::No {

@@ -196,11 +196,17 @@ impl Engine {
     pub fn apply_to(&mut self, input: &Input, emit: &mut impl Emit) {
         self.take_up(input, emit);
         match &input.command {
-            Command::Enter(order) => match self.plain(order) {
-                Some(plain) => self.enter(order, Some(plain), emit),
-                None => self.enter_any(order, &mut |event| emit.emit(event)),
-            },
-            Command::Cancel(cancel) => self.cancel(cancel, emit),
+            Command::Enter(order) => {
+                self.begin_command(CommandKind::Enter);
+                match self.plain(order) {
+                    Some(plain) => self.enter(order, Some(plain), emit),
+                    None => self.enter_any(order, &mut |event| emit.emit(event)),
+                }
+            }
+            Command::Cancel(cancel) => {
+                self.begin_command(CommandKind::Cancel);
+                self.cancel(cancel, emit);
+            }
             command => self.apply_other(command, &mut |event| emit.emit(event)),
         }
     }
@@ -214,8 +220,14 @@ impl Engine {
     pub fn apply_unmarked(&mut self, input: &Input, emit: &mut impl FnMut(Event)) {
         self.take_up(input, emit);
         match &input.command {
-            Command::Enter(order) => self.enter_any(order, emit),
-            Command::Cancel(cancel) => self.cancel(cancel, emit),
+            Command::Enter(order) => {
+                self.begin_command(CommandKind::Enter);
+                self.enter_any(order, emit);
+            }
+            Command::Cancel(cancel) => {
+                self.begin_command(CommandKind::Cancel);
+                self.cancel(cancel, emit);
+            }
             command => self.apply_other(command, emit),
         }
     }
@@ -236,13 +248,19 @@ impl Engine {
         if self.is_due() {
             self.pass_time(&mut |event| emit.emit(event));
         }
-        self.cause = input.command.kind();
+    }
+
+    /// A command of this kind begins.
+    #[inline(always)]
+    fn begin_command(&mut self, kind: CommandKind) {
+        self.cause = kind;
         self.looks = Looks::NEW;
     }
 
     /// Applies a command that is neither a new order nor a cancel, and its effects on other orders.
     #[inline(never)]
     fn apply_other(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
+        self.begin_command(command.kind());
         match command {
             Command::System(event) => self.advance(*event, emit),
             Command::AddInstrument(add) => self.add_instrument(add, emit),

@@ -35,7 +35,7 @@ use fees::Fees;
 use terms::Terms;
 use undo::Undo;
 
-pub(crate) use reserve::Claim;
+pub(crate) use reserve::{Claim, PlainHold};
 
 /// Accounts, assets, terms, fees and balances.
 #[derive(Debug)]

@@ -343,7 +343,9 @@ impl Engine {
     }
 
     /// Removes a contingent order from its place; true if that was in the book.
-    pub(crate) fn lift(&mut self, slot: Slot, order: &Order) -> bool {
+    #[cold]
+    pub(crate) fn lift(&mut self, slot: Slot) -> bool {
+        let order = self.pool[slot].order;
         let id = self.contingents.of(slot);
         let state = self.contingents[id].state;
         if state == State::ForTrigger {
@@ -354,7 +356,7 @@ impl Engine {
             self.remove_waiting_for_quantity(order.instrument_id, id);
         }
         if state == State::ForAuction {
-            self.remove_waiting(order);
+            self.remove_waiting(&order);
         }
         self.contingents.lift(id);
         state == State::Resting
@@ -379,6 +381,7 @@ impl Engine {
     }
 
     /// True if a live order is in the book.
+    #[inline(always)]
     pub(crate) fn is_booked(&self, slot: Slot) -> bool {
         !self.pool[slot].order.is_contingent()
             || self.contingents[self.contingents.of(slot)].is_resting()

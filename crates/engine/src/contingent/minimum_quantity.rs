@@ -184,7 +184,7 @@ impl MinimumQuantityOrders {
 
 impl Engine {
     /// Marks an instrument where an order was booked, or the trading status changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_minimum_quantity(&mut self, instrument_id: InstrumentId) {
         if self.book_at(instrument_id).has_waiting_for_quantity {
             self.contingents.minimum_quantity_orders.note(instrument_id);

@@ -216,10 +216,10 @@ impl Pegs {
         }
     }
 
-    /// True if a book changed.
-    #[inline]
-    pub(crate) fn is_pending(&self) -> bool {
-        !self.touched.is_empty()
+    /// How many books changed.
+    #[inline(always)]
+    pub(crate) fn touched_count(&self) -> usize {
+        self.touched.len()
     }
 
     /// True if an earlier command left orders that must move.
@@ -303,7 +303,7 @@ impl Contingents {
 
 impl Engine {
     /// Marks a book whose reference may have changed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn touch(&mut self, instrument_id: InstrumentId) {
         if self.books[usize::from(instrument_id.0) - 1].is_pegged {
             self.contingents.pegs.touch(instrument_id);

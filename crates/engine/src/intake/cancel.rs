@@ -3,9 +3,9 @@
 //! Invariant: an order that loses lots releases their reservation at once.
 
 use market::{
-    CancelOnDisconnect, CancelOrder, CancelReason, Canceled, CommandKind, Event, InstrumentId,
-    MassCancel, MassCanceled, Modified, ModifyOrder, OrderKey, OrderWithdrawn, Outcome,
-    OwnMovement, Quantity, Shown,
+    CancelOnDisconnect, CancelOrder, CancelReason, Canceled, Event, InstrumentId, MassCancel,
+    MassCanceled, Modified, ModifyOrder, OrderKey, OrderWithdrawn, Outcome, OwnMovement, Quantity,
+    Shown,
 };
 
 use crate::{
@@ -29,7 +29,7 @@ impl Engine {
             let emit = &mut |event| emit.emit(event);
             self.answer_in_auction(slot, quantity == leaves, emit);
         } else if quantity == leaves {
-            self.cancel_whole(slot, CancelReason::User, emit);
+            self.cancel_whole(slot, CancelReason::User, true, emit);
         } else {
             self.cancel_some(slot, quantity, CancelReason::User, emit);
         }
@@ -136,13 +136,18 @@ impl Engine {
         reason: CancelReason,
         emit: &mut dyn FnMut(Event),
     ) {
-        self.cancel_whole(slot, reason, emit);
+        self.cancel_whole(slot, reason, false, emit);
     }
 
-    /// As [`cancel_all`](Self::cancel_all), inlined for the owner's cancel. What the owner canceled goes out
-    /// as one line.
+    /// As [`cancel_all`](Self::cancel_all). What its owner's command cancels goes out as one line.
     #[inline(always)]
-    fn cancel_whole(&mut self, slot: Slot, reason: CancelReason, emit: &mut (impl Emit + ?Sized)) {
+    fn cancel_whole(
+        &mut self,
+        slot: Slot,
+        reason: CancelReason,
+        is_own_command: bool,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
         let booked = self.is_booked(slot);
         let before = if booked { self.shown(slot) } else { Quantity::ZERO };
         let order = self.remove(slot);
@@ -153,10 +158,10 @@ impl Engine {
             None => Some(OwnMovement::NONE),
             Some(entry) => OwnMovement::of(entry),
         };
-        if let Some(released) = own
+        if is_own_command
             && booked
-            && (before.is_zero() || before == quantity)
-            && (reason, self.cause) == (CancelReason::User, CommandKind::Cancel)
+            && !order.is_iceberg()
+            && let Some(released) = own
         {
             return emit.emit_at_once(Outcome::Withdrawn(OrderWithdrawn {
                 key,

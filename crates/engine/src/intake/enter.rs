@@ -3,20 +3,20 @@
 //! Invariant: an accepted order has passed every check, and holds what it may cost.
 
 use market::{
-    Accepted, Booked, CancelReason, ClientOrderId, Display, EnterOrder, Event, Firm, InstrumentId,
-    LedgerEntry, OrderAttributes, OrderEntered, OrderId, OrderKey, OrderType, Outcome, OwnMovement,
-    Price, Quantity, RejectReason, Rejected, ReplaceOrder, Replaced,
+    Accepted, AccountId, CancelReason, ClientOrderId, Display, EnterOrder, Event, InstrumentId,
+    OrderAttributes, OrderId, OrderKey, OrderType, Outcome, Price, Quantity, RejectReason,
+    Rejected, ReplaceOrder, Replaced,
 };
 
 use super::{
     classify::{EntryTerms, OrderClass, Proposal},
-    plain::{Plain, PlainChecked, entered},
+    plain::{Plain, entered},
 };
 use crate::{Emit, Engine, order::Order};
 
 /// A new order that passed every check.
 enum Admitted {
-    Plain(PlainChecked),
+    Plain(Plain),
     Any {
         asked: Proposal,
         class: OrderClass,
@@ -39,21 +39,20 @@ impl Engine {
         if !self.consume(order.key) {
             return;
         }
-        let order_id = OrderId(self.order_id_last.0 + 1);
-        let admitted = match self.admit(order, plain, order_id) {
+        let admitted = match plain.map_or_else(|| self.admit(order), |it| Ok(Admitted::Plain(it))) {
             Ok(admitted) => admitted,
             Err(reason) => {
                 let client_order_id = order.attributes.client_order_id;
                 return self.reject(order.key, reason, client_order_id, emit);
             }
         };
-        self.order_id_last = order_id;
+        let order_id = self.next_order_id();
         self.orders_accepted += 1;
         match admitted {
-            Admitted::Plain(checked) => self.accept_plain(order, order_id, &checked, emit),
+            Admitted::Plain(plain) => self.accept_plain(order, order_id, &plain, emit),
             Admitted::Any { asked, class, walked } => {
                 let incoming = asked.order(order_id, &class);
-                self.accept(order, &asked, emit);
+                self.accept(order, order_id, &asked, emit);
                 let terms = asked.terms();
                 let emit = &mut |event| emit.emit(event);
                 if class.is_contingent {
@@ -68,16 +67,8 @@ impl Engine {
     }
 
     /// All checks of a new order, in the order of precedence.
-    #[inline(always)]
-    fn admit(
-        &mut self,
-        order: &EnterOrder,
-        plain: Option<Plain>,
-        order_id: OrderId,
-    ) -> Result<Admitted, RejectReason> {
-        if let Some(plain) = plain {
-            return self.check_plain(order, plain, order_id).map(Admitted::Plain);
-        }
+    #[inline]
+    fn admit(&mut self, order: &EnterOrder) -> Result<Admitted, RejectReason> {
         let EnterOrder { key, side, symbol, attributes, .. } = order;
         self.money.count_asked(key.session_id, self.timestamp);
         let OrderAttributes { firm, group_id, .. } = *attributes;
@@ -93,10 +84,16 @@ impl Engine {
     }
 
     /// Reports a new order that was accepted.
-    fn accept(&mut self, order: &EnterOrder, asked: &Proposal, emit: &mut (impl Emit + ?Sized)) {
+    fn accept(
+        &mut self,
+        order: &EnterOrder,
+        order_id: OrderId,
+        asked: &Proposal,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
         emit.emit(Event::Accepted(Accepted {
             key: order.key,
-            order_id: self.order_id_last,
+            order_id,
             instrument_id: asked.instrument_id,
             side: order.side,
             order_type: order.order_type,
@@ -111,38 +108,38 @@ impl Engine {
         self.sessions.owner_mut(order.key).note_accepted();
     }
 
-    /// Reports a plain order that was accepted and has reserved; it rests, or trades first.
+    /// Reserves for a plain order and reports it; it rests, or trades first.
     #[inline(always)]
     fn accept_plain(
         &mut self,
         order: &EnterOrder,
         order_id: OrderId,
-        checked: &PlainChecked,
+        plain: &Plain,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        let PlainChecked { instrument_id, ranks, ref reserved } = *checked;
+        let Plain { instrument_id, ranks, ref hold } = *plain;
+        let EnterOrder { key, side, time_in_force, .. } = *order;
+        let reserved = self.money.hold_plain(hold, order_id);
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
-        let rests =
-            order.time_in_force.may_rest() && ranks.worst < book.opposite(order.side).best_rank();
-        let own = match reserved {
-            None => Some(OwnMovement::NONE),
-            Some(entry) => OwnMovement::of(entry),
-        };
-        let is_whole = rests && own.is_some();
-        let own_or_none = own.unwrap_or(OwnMovement::NONE);
-        let entered = entered(order, order_id, instrument_id, own_or_none, is_whole);
+        let rests = time_in_force.may_rest() && ranks.worst < book.opposite(side).best_rank();
+        let is_followed = book.is_followed();
+        let entered = entered(order, order_id, instrument_id, reserved, rests);
         emit.emit_at_once(Outcome::Entered(entered));
-        if own.is_none() {
-            report_wide(order, &entered, reserved, rests, emit);
-        }
         if !rests {
             return self.trade_plain(order, order_id, instrument_id, emit);
         }
         let order = Order::entered(order, order_id, instrument_id, Display::Visible);
-        let slot =
-            book.side_mut(order.side()).displayed.append(&mut self.pool, ranks.own, || order);
-        self.sessions.owner_mut(order.key).add_live(order.key, slot);
-        self.money.add_live(order.key.session_id);
+        let displayed = &mut book.side_mut(side).displayed;
+        let slot = displayed.append(&mut self.pool, ranks.own, || order);
+        self.sessions.owner_mut(key).add_live(key, slot);
+        if hold.account_id() != AccountId::VENUE {
+            self.money.add_live_of(hold.account_id());
+        }
+        if is_followed {
+            self.touch(instrument_id);
+            self.note_minimum_quantity(instrument_id);
+            self.follow(&mut |event| emit.emit(event));
+        }
     }
 
     /// Trades a plain order; the open rest goes into the book if it may.
@@ -282,29 +279,5 @@ impl Engine {
         emit: &mut (impl Emit + ?Sized),
     ) {
         emit.emit(Event::Rejected(Rejected { key, reason, client_order_id, cause: self.cause }));
-    }
-}
-
-/// Reports, event by event, the rest of what happened at once to a plain order that reserved more than
-/// 64 bits say.
-#[cold]
-fn report_wide(
-    order: &EnterOrder,
-    entered: &OrderEntered,
-    reserved: &Option<LedgerEntry>,
-    rests: bool,
-    emit: &mut (impl Emit + ?Sized),
-) {
-    reserved.iter().for_each(|entry| emit.emit(Event::Ledger(*entry)));
-    if rests {
-        emit.emit(Event::Booked(Booked {
-            order_id: entered.order_id,
-            instrument_id: entered.instrument_id,
-            side: order.side,
-            price: order.price,
-            leaves: order.quantity,
-            shown: order.quantity,
-            attribution: Firm::BLANK,
-        }));
     }
 }

@@ -1,32 +1,29 @@
-//! Plain orders: which orders these are, and what is left of the checks for them.
+//! Plain orders: the common order, found by a few tests.
 //!
-//! Most orders are plain: a displayed limit order, day or IOC, in unrestricted continuous trading, from
-//! a session and an account without limits. [`Engine::enter`] takes them and all others, and leaves out
-//! for a plain order what has no effect on it.
+//! Most orders are plain: a displayed limit order, day or IOC, in continuous trading without bounds, from
+//! a session and an account without limits, that passes every check. [`Engine::enter`] takes them and
+//! all others, and leaves out for a plain order the steps that have no effect on it.
 //!
 //! Invariant: a plain order has the same effects without the mark. A new order feature must either
-//! be excluded by [`Engine::plain`], or every branch on the mark must know of it.
+//! be excluded by [`Engine::plain`], or every branch on the mark must know of it. The mark follows from
+//! the state that snapshots have, since the digest of a venue's output lines sees it.
 
 use market::{
-    Conditions, Display, EnterOrder, InstrumentId, LedgerEntry, OrderEntered, OrderId, OrderType,
-    OwnMovement, RejectReason, TimeInForce,
+    Conditions, Display, EnterOrder, InstrumentId, OrderEntered, OrderId, OrderType, OwnMovement,
+    TimeInForce,
 };
 
-use crate::{Engine, book::Ranks, money::Claim};
+use crate::{Engine, book::Ranks, money::PlainHold};
 
-/// The mark of a plain order.
+/// The mark of a plain order that passes every check, and what they found.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain {
     /// The instrument that its symbol names.
     pub(crate) instrument_id: InstrumentId,
-}
-
-/// What is known of a plain order that passed its checks.
-pub(crate) struct PlainChecked {
-    pub(crate) instrument_id: InstrumentId,
+    /// The ranks of its limit.
     pub(crate) ranks: Ranks,
-    /// What it reserves, which is reserved already; `None` if that is nothing.
-    pub(crate) reserved: Option<LedgerEntry>,
+    /// What it will reserve.
+    pub(crate) hold: PlainHold,
 }
 
 /// True if an order has conditions, instructions or terms that a plain order has not.
@@ -49,34 +46,25 @@ fn asks_for_more(order: &EnterOrder) -> bool {
 }
 
 impl Engine {
-    /// The mark of an order, if it is plain.
+    /// The mark of an order, if it is plain and passes every check but that of its number.
     #[inline(always)]
     pub(crate) fn plain(&self, order: &EnterOrder) -> Option<Plain> {
         if asks_for_more(order) || !self.day.is_open() || !self.blocks.is_empty() {
             return None;
         }
-        let number = self.symbols.find(&order.symbol)?;
-        let instrument_id = InstrumentId(number);
-        let is_plain = self.sessions.get(order.key.session_id)?.takes_plain()
-            && self.books[usize::from(number) - 1].takes_plain()
-            && self.money.takes_plain(order.key.session_id, instrument_id, order.side);
-        is_plain.then_some(Plain { instrument_id })
-    }
-
-    /// Checks a plain order, and reserves for it.
-    #[inline(always)]
-    pub(crate) fn check_plain(
-        &mut self,
-        order: &EnterOrder,
-        Plain { instrument_id }: Plain,
-        order_id: OrderId,
-    ) -> Result<PlainChecked, RejectReason> {
         let EnterOrder { key, side, price, quantity, .. } = *order;
-        let ranks = self.books[usize::from(instrument_id.0) - 1].ranks(side, quantity, price)?;
+        let number = self.symbols.find(&order.symbol)?;
+        let (instrument_id, book) = (InstrumentId(number), &self.books[usize::from(number) - 1]);
+        if !self.sessions.get(key.session_id)?.takes_plain() || !book.takes_plain() {
+            return None;
+        }
+        let ranks = book.ranks(side, quantity, price).ok()?;
         // After the checks of its terms: only an allowed price and quantity have a cost.
-        let claim = Claim { session_id: key.session_id, instrument_id, order_id, side, price };
-        let reserved = self.money.reserve_plain(&claim, quantity)?;
-        Ok(PlainChecked { instrument_id, ranks, reserved })
+        let hold = match self.money.is_used() {
+            true => self.money.plain_hold(key.session_id, instrument_id, side, price, quantity)?,
+            false => PlainHold::NONE,
+        };
+        Some(Plain { instrument_id, ranks, hold })
     }
 }
 

@@ -271,11 +271,10 @@ impl Session {
     /// Uses up a number. Returns false, with no effect, if it is not above the last.
     #[inline]
     pub(crate) fn consume(&mut self, key: OrderKey) -> bool {
-        if key.user_ref_num == 0 {
-            return false;
-        }
         let channel = match key.channel {
             0 => &mut self.own,
+            // No number is below 1, and a channel is in use from its first.
+            _ if key.user_ref_num == 0 => return false,
             _ => self.open_channel(key.channel),
         };
         if key.user_ref_num <= channel.last {
@@ -304,14 +303,14 @@ impl Session {
     }
 
     /// Adds a resting order of this session.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_live(&mut self, key: OrderKey, slot: Slot) {
         self.channel_mut(key.channel).append(key.user_ref_num, slot);
         self.room -= 1;
     }
 
     /// Removes an order of this session that is done.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove_live(&mut self, key: OrderKey) {
         self.channel_mut(key.channel).remove(key.user_ref_num);
         self.room += 1;
@@ -419,7 +418,7 @@ impl Session {
         Some(&others[place].1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn channel_mut(&mut self, channel: u8) -> &mut ClientOrderIndex {
         if channel == 0 {
             return &mut self.own;

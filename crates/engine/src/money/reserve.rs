@@ -10,8 +10,8 @@
 use core::mem;
 
 use market::{
-    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, Price, Quantity,
-    RejectReason, SessionId, Side,
+    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, OwnMovement, Price,
+    Quantity, SessionId, Side,
 };
 
 use super::{Money, balance::Movement, terms::Terms};
@@ -49,46 +49,66 @@ impl Claim {
     }
 }
 
-impl Money {
-    /// True if a plain order of this session needs no check of money but that of what is available.
+/// What a plain order reserves, which 64 bits have.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainHold {
+    /// In units; 0 is nothing.
+    amount: u64,
+    account_id: AccountId,
+    asset_id: AssetId,
+}
+
+impl PlainHold {
+    /// Nothing: money is not used.
+    pub(crate) const NONE: Self =
+        Self { amount: 0, account_id: AccountId::VENUE, asset_id: AssetId(0) };
+
+    /// The account; [`AccountId::VENUE`] where money is not used.
     #[inline(always)]
-    pub(crate) fn takes_plain(
+    pub(crate) fn account_id(&self) -> AccountId {
+        self.account_id
+    }
+}
+
+impl Money {
+    /// What a plain order will reserve; `None` if the account has limits or too little available, or the
+    /// order needs other checks or more than 64 bits.
+    #[inline(always)]
+    pub(crate) fn plain_hold(
         &self,
         session_id: SessionId,
         instrument_id: InstrumentId,
         side: Side,
-    ) -> bool {
-        if !self.is_used {
-            return true;
-        }
+        price: Price,
+        leaves: Quantity,
+    ) -> Option<PlainHold> {
         let account_id = self.account_id(session_id);
-        let terms = self.terms.get(usize::from(instrument_id.0) - 1);
-        account_id != AccountId::VENUE
-            && terms.is_none_or(|terms| matches!(terms.0.class, MoneyClass::Cash))
-            && matches!(side, Side::Buy | Side::Sell)
-            && !self.has_asset_limits
-            && !self.hot[account_id.0 as usize].is_limited
+        let terms = self.terms.get(usize::from(instrument_id.0) - 1)?;
+        if account_id == AccountId::VENUE
+            || !matches!(terms.0.class, MoneyClass::Cash)
+            || !matches!(side, Side::Buy | Side::Sell)
+            || self.has_asset_limits
+            || self.hot[account_id.0 as usize].is_limited
+        {
+            return None;
+        }
+        let amount = terms.reservation(side, price, leaves);
+        let asset_id = terms.reserved_asset(side);
+        let available = self.balance(asset_id, account_id).available;
+        let is_plain = amount != 0 && amount >> 64 == 0 && amount.cast_signed() <= available;
+        is_plain.then_some(PlainHold { amount: amount as u64, account_id, asset_id })
     }
 
-    /// Reserves for a plain order; `None` if it costs nothing.
-    ///
-    /// # Errors
-    /// Too little is available.
+    /// Reserves for a plain order.
     #[inline(always)]
-    pub(crate) fn reserve_plain(
-        &mut self,
-        claim: &Claim,
-        leaves: Quantity,
-    ) -> Result<Option<LedgerEntry>, RejectReason> {
-        let Some(terms) = self.terms(claim.instrument_id) else { return Ok(None) };
-        let amount = terms.reservation(claim.side, claim.price, leaves);
-        let asset_id = terms.reserved_asset(claim.side);
-        let account_id = self.account_id(claim.session_id);
-        if self.balance(asset_id, account_id).available < amount.cast_signed() {
-            return Err(RejectReason::InsufficientBalance);
+    pub(crate) fn hold_plain(&mut self, hold: &PlainHold, order_id: OrderId) -> OwnMovement {
+        let PlainHold { amount, account_id, asset_id } = *hold;
+        if amount == 0 {
+            return OwnMovement::NONE;
         }
-        let movement = Movement::reserve(account_id, amount, claim.order_id);
-        Ok((amount != 0).then(|| self.holding_mut(asset_id).post_within(&movement)))
+        let movement = Movement::reserve(account_id, amount.into(), order_id);
+        let entry = self.holding_mut(asset_id).post_within(&movement);
+        OwnMovement::of(&entry).expect("64 bits have the amount")
     }
 
     /// Reserves the possible cost or delivery of an accepted order; for a buy order without a

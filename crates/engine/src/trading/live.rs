@@ -47,21 +47,21 @@ impl Engine {
     }
 
     /// Removes a done order; returns its last state.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, slot: Slot) -> Order {
-        if self.pool[slot].order.is_contingent() {
-            let id = self.contingents.of(slot);
-            let order = self.take(slot);
+        let id = self.pool[slot].order.is_contingent().then(|| self.contingents.of(slot));
+        let order = self.take(slot);
+        if let Some(id) = id {
             self.contingents.finish(id, order.executed());
-            return order;
         }
-        self.take(slot)
+        order
     }
 
     /// Removes a live order from its place in the book or outside.
+    #[inline(always)]
     pub(crate) fn take(&mut self, slot: Slot) -> Order {
         let order = self.pool[slot].order;
-        if !order.is_contingent() || self.lift(slot, &order) {
+        if !order.is_contingent() || self.lift(slot) {
             let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
             if book.is_counted {
                 book.count_removed(&self.pool, slot);
@@ -103,6 +103,7 @@ impl Engine {
     }
 
     /// Lots of a resting order that the feed shows.
+    #[inline(always)]
     pub(crate) fn shown(&self, slot: Slot) -> Quantity {
         let order = &self.pool[slot].order;
         match order.is_iceberg() {
