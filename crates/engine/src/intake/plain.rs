@@ -5,8 +5,7 @@
 //! all others, and leaves out for a plain order the steps that have no effect on it.
 //!
 //! Invariant: a plain order has the same effects without the mark. A new order feature must either
-//! be excluded by [`Engine::plain`], or every branch on the mark must know of it. The mark follows from
-//! the state that snapshots have, since the digest of a venue's output lines sees it.
+//! be excluded by [`Engine::plain`], or every branch on the mark must know of it.
 
 use market::{
     Conditions, Display, EnterOrder, InstrumentId, OrderEntered, OrderId, OrderType, OwnMovement,

@@ -10,6 +10,7 @@
 //! Priority needs no element: within a level it is the order of the order ids.
 
 use market::Text;
+pub(crate) use market::mix::{fold, mix};
 
 /// The sum of the elements of the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,7 @@ pub(crate) const FEES: u64 = 64;
 pub(crate) const ASSET_LIMITS: u64 = 65;
 pub(crate) const BALANCE: u64 = 66;
 pub(crate) const CHANGED: u64 = 68;
+
 /// Up to eight characters as a number.
 #[inline]
 pub(crate) fn word<const N: usize>(text: &Text<N>) -> u64 {
@@ -85,36 +87,9 @@ pub(crate) fn bytes(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(start, |state, chunk| fold(state ^ word(chunk)))
 }
 
-/// A hash of the words; each bit depends on every input bit.
-pub(crate) fn mix<const N: usize>(words: [u64; N]) -> u64 {
-    let mixed = words.iter().fold(0x9FB2_1C65_1E98_DF25, |state, word| fold(state ^ word));
-    fold(mixed ^ N as u64)
-}
-
-/// One round: the folded halves of a 128-bit product.
-#[inline]
-pub(crate) fn fold(word: u64) -> u64 {
-    let product = u128::from(word) * 0xD6E8_FEB8_6659_FD93;
-    (product as u64) ^ (product >> 64) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Changing one bit of a word changes about half of the hash bits.
-    #[test]
-    fn one_bit_changes_half_of_the_bits() {
-        let words = [1, 2, 3, 4];
-        for index in 0..words.len() {
-            for bit in 0..64 {
-                let mut other = words;
-                other[index] ^= 1 << bit;
-                let changed = (mix(words) ^ mix(other)).count_ones();
-                assert!((12..=52).contains(&changed), "word {index}, bit {bit}: {changed} bits");
-            }
-        }
-    }
 
     /// The sum of the same elements is equal in any order, and differs with one more of them.
     #[test]
