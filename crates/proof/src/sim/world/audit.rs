@@ -4,7 +4,11 @@
 use client::subscriber::FeedBook;
 use engine::Engine;
 use market::{Event, VenueEvent};
-use venue::{config::Decimal, recovery, stage::Perturbation};
+use venue::{
+    config::Decimal,
+    recovery,
+    stage::{EngineStage, Perturbation},
+};
 
 use super::World;
 use crate::{
@@ -120,6 +124,12 @@ impl World {
                 "the venue is at {checkpoint:?}, the replay at sequence {} with {digest:?}",
                 engine.sequence()
             ));
+        }
+        // The same events, and the same state: the venue ends here, so its core can be looked at.
+        let stage = ring::take_agent::<EngineStage>(&mut venue.agents).expect("a venue has a core");
+        let (live, replayed) = (stage.into_engine().state_hash(), engine.state_hash());
+        if live != replayed {
+            return Err(format!("the core has state hash {live:016x}, the replay {replayed:016x}"));
         }
         self.audit_streams(engine, &derived)?;
         self.count_defences();
