@@ -184,8 +184,7 @@ impl Book {
 
     /// Removes an order.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot) {
-        let order = &pool[slot].order;
+    pub(crate) fn remove(&mut self, pool: &mut Pool, slot: Slot, order: &Order) {
         if order.for_auction() != ForAuction::No {
             return self.remove_from_auction(pool, slot);
         }

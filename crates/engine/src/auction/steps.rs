@@ -239,7 +239,6 @@ impl Engine {
 
     /// True if an order rests in an instrument that uncrosses, or is half matched, so that nothing
     /// else may change it.
-    #[inline(always)]
     pub(crate) fn is_in_auction(&self, slot: Slot) -> bool {
         let instrument_id = self.pool[slot].order.instrument_id;
         self.trading(instrument_id).is_uncrossing

@@ -401,7 +401,7 @@ impl Engine {
         if after.is_contingent() {
             self.execute_contingent(slot, &after);
         } else if after.is_done() {
-            self.remove(slot);
+            self.remove(slot, &before);
         } else {
             self.pool[slot].order = after;
         }

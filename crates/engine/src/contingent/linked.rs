@@ -368,7 +368,7 @@ impl Engine {
         self.contingents.execute(id);
         self.pool[slot].order = *after;
         if after.is_done() {
-            self.remove(slot);
+            self.remove(slot, after);
         }
     }
 
@@ -381,10 +381,14 @@ impl Engine {
     }
 
     /// True if a live order is in the book.
-    #[inline(always)]
     pub(crate) fn is_booked(&self, slot: Slot) -> bool {
-        !self.pool[slot].order.is_contingent()
-            || self.contingents[self.contingents.of(slot)].is_resting()
+        self.is_booked_as(slot, &self.pool[slot].order)
+    }
+
+    /// As [`is_booked`](Self::is_booked); `order` is what is in the slot.
+    #[inline(always)]
+    pub(crate) fn is_booked_as(&self, slot: Slot, order: &Order) -> bool {
+        !order.is_contingent() || self.contingents[self.contingents.of(slot)].is_resting()
     }
 
     /// Reports trades of an instrument to its stop book: the first price, the last, and possibly

@@ -20,16 +20,17 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn cancel(&mut self, cancel: &CancelOrder, emit: &mut (impl Emit + ?Sized)) {
         let Some(slot) = self.find(cancel.key) else { return };
-        let order = &self.pool[slot].order;
+        // Read once: what follows is nearly always to remove it.
+        let order = self.pool[slot].order;
         let (quantity, leaves) = (order.excess(cancel.quantity), order.leaves());
         if quantity.is_zero() {
             return;
         }
-        if self.is_in_auction(slot) {
+        if self.trading(order.instrument_id).is_uncrossing && self.is_in_auction(slot) {
             let emit = &mut |event| emit.emit(event);
             self.answer_in_auction(slot, quantity == leaves, emit);
         } else if quantity == leaves {
-            self.cancel_whole(slot, CancelReason::User, true, emit);
+            self.cancel_whole(slot, &order, CancelReason::User, true, emit);
         } else {
             self.cancel_some(slot, quantity, CancelReason::User, emit);
         }
@@ -136,7 +137,8 @@ impl Engine {
         reason: CancelReason,
         emit: &mut dyn FnMut(Event),
     ) {
-        self.cancel_whole(slot, reason, false, emit);
+        let order = self.pool[slot].order;
+        self.cancel_whole(slot, &order, reason, false, emit);
     }
 
     /// As [`cancel_all`](Self::cancel_all). What its owner's command cancels goes out as one line.
@@ -144,16 +146,17 @@ impl Engine {
     fn cancel_whole(
         &mut self,
         slot: Slot,
+        order: &Order,
         reason: CancelReason,
         is_own_command: bool,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        let booked = self.is_booked(slot);
-        let before = if booked { self.shown(slot) } else { Quantity::ZERO };
-        let order = self.remove(slot);
+        let booked = self.is_booked_as(slot, order);
+        let before = if booked { self.shown_of(slot, order) } else { Quantity::ZERO };
+        self.remove(slot, order);
         let (key, order_id, instrument_id) = (order.key, order.order_id(), order.instrument_id);
         let quantity = order.leaves();
-        let released = self.money.released(&Claim::from(&order), quantity, Quantity::ZERO);
+        let released = self.money.released(&Claim::from(order), quantity, Quantity::ZERO);
         let own = match &released {
             None => Some(OwnMovement::NONE),
             Some(entry) => OwnMovement::of(entry),
@@ -189,7 +192,7 @@ impl Engine {
         }
     }
 
-    /// Cancels some open lots of a live order, not all.
+    /// Cancels some open lots of a live order, or all.
     #[inline(never)]
     pub(crate) fn cancel_some(
         &mut self,

@@ -46,27 +46,32 @@ impl Engine {
         slot
     }
 
-    /// Removes a done order; returns its last state.
+    /// Removes a live order that is done; `order` is what is in the slot.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, slot: Slot) -> Order {
-        let id = self.pool[slot].order.is_contingent().then(|| self.contingents.of(slot));
-        let order = self.take(slot);
+    pub(crate) fn remove(&mut self, slot: Slot, order: &Order) {
+        let id = order.is_contingent().then(|| self.contingents.of(slot));
+        self.take_out(slot, order);
         if let Some(id) = id {
             self.contingents.finish(id, order.executed());
         }
+    }
+
+    /// Removes a live order from its place in the book or outside; returns it.
+    pub(crate) fn take(&mut self, slot: Slot) -> Order {
+        let order = self.pool[slot].order;
+        self.take_out(slot, &order);
         order
     }
 
-    /// Removes a live order from its place in the book or outside.
+    /// As [`take`](Self::take); `order` is what is in the slot.
     #[inline(always)]
-    pub(crate) fn take(&mut self, slot: Slot) -> Order {
-        let order = self.pool[slot].order;
+    fn take_out(&mut self, slot: Slot, order: &Order) {
         if !order.is_contingent() || self.lift(slot) {
             let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
             if book.is_counted {
                 book.count_removed(&self.pool, slot);
             }
-            book.remove(&mut self.pool, slot);
+            book.remove(&mut self.pool, slot, order);
             self.touch(order.instrument_id);
         } else {
             self.pool.remove(slot);
@@ -76,7 +81,6 @@ impl Engine {
         if order.is_iceberg() {
             self.icebergs.remove(slot);
         }
-        order
     }
 
     /// Reduces a resting order in place, or changes its kind of sell; removes it if no lots are
@@ -90,7 +94,8 @@ impl Engine {
             false => after.shown_since(before.leaves()),
         };
         if after.is_done() {
-            self.remove(slot);
+            let before = self.pool[slot].order;
+            self.remove(slot, &before);
             return shown;
         }
         if self.book_of(&after).is_counted && self.is_booked(slot) {
@@ -103,9 +108,13 @@ impl Engine {
     }
 
     /// Lots of a resting order that the feed shows.
-    #[inline(always)]
     pub(crate) fn shown(&self, slot: Slot) -> Quantity {
-        let order = &self.pool[slot].order;
+        self.shown_of(slot, &self.pool[slot].order)
+    }
+
+    /// As [`shown`](Self::shown); `order` is what is in the slot.
+    #[inline(always)]
+    pub(crate) fn shown_of(&self, slot: Slot, order: &Order) -> Quantity {
         match order.is_iceberg() {
             true => self.icebergs.get(slot).shown.quantity(),
             false => order.shown_whole(),
