@@ -238,7 +238,8 @@ fn firm(firm: Firm) -> u64 {
 
 /// Takes the fields of an event, a word each.
 ///
-/// All that `derive(Hash)` calls is here, so that no value depends on the machine's byte order or word size.
+/// By default signed numbers go the way of unsigned ones, and these through the machine's byte order and
+/// word size; so each of the latter is here, and no value depends on the machine.
 struct WordHasher(u64);
 
 impl WordHasher {
@@ -292,36 +293,6 @@ impl Hasher for WordHasher {
     #[inline]
     fn write_usize(&mut self, value: usize) {
         self.take(value as u64);
-    }
-
-    #[inline]
-    fn write_i8(&mut self, value: i8) {
-        self.take(i64::from(value).cast_unsigned());
-    }
-
-    #[inline]
-    fn write_i16(&mut self, value: i16) {
-        self.take(i64::from(value).cast_unsigned());
-    }
-
-    #[inline]
-    fn write_i32(&mut self, value: i32) {
-        self.take(i64::from(value).cast_unsigned());
-    }
-
-    #[inline]
-    fn write_i64(&mut self, value: i64) {
-        self.take(value.cast_unsigned());
-    }
-
-    #[inline]
-    fn write_i128(&mut self, value: i128) {
-        self.write_u128(value.cast_unsigned());
-    }
-
-    #[inline]
-    fn write_isize(&mut self, value: isize) {
-        self.take((value as i64).cast_unsigned());
     }
 }
 
@@ -396,20 +367,7 @@ mod tests {
     }
 
     fn settlement() -> Settlement {
-        Settlement {
-            trade_id: TradeId(5),
-            orders: [OrderId(7), OrderId(9)],
-            accounts: [AccountId(2), AccountId(3)],
-            assets: [AssetId(1), AssetId(4)],
-            taker_is_buy: false,
-            paid: 100,
-            freed: 5,
-            delivered: 10,
-            taker_fee: 1,
-            rebate: 0,
-            maker_fee: 2,
-            versions: [[10, 20, 30], [40, 50, 60]],
-        }
+        Settlement { taker_is_buy: false, ..Settlement::small() }
     }
 
     /// The value, and as many that each differ from it in one field.

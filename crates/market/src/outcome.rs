@@ -455,6 +455,27 @@ impl Settlement {
 }
 
 #[cfg(test)]
+impl Settlement {
+    /// A settlement with all legs but a rebate.
+    pub(crate) fn small() -> Self {
+        Self {
+            trade_id: TradeId(5),
+            orders: [OrderId(7), OrderId(9)],
+            accounts: [AccountId(2), AccountId(3)],
+            assets: [AssetId(1), AssetId(4)],
+            taker_is_buy: true,
+            paid: 100,
+            freed: 5,
+            delivered: 10,
+            taker_fee: 1,
+            rebate: 0,
+            maker_fee: 2,
+            versions: [[10, 20, 30], [40, 50, 60]],
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     extern crate std;
 
@@ -566,20 +587,7 @@ mod tests {
     /// The legs are posted in order, each with the next version of both of its balances; a leg of nothing is none.
     #[test]
     fn a_settlement_gives_its_legs() {
-        let settlement = Settlement {
-            trade_id: TradeId(5),
-            orders: [OrderId(7), OrderId(9)],
-            accounts: [AccountId(2), AccountId(3)],
-            assets: [AssetId(1), AssetId(4)],
-            taker_is_buy: true,
-            paid: 100,
-            freed: 5,
-            delivered: 10,
-            taker_fee: 1,
-            rebate: 0,
-            maker_fee: 2,
-            versions: [[10, 20, 30], [40, 50, 60]],
-        };
+        let settlement = Settlement::small();
         let mut legs = Vec::new();
         settlement.each(&mut |event| {
             let Event::Ledger(entry) = event else { panic!("{event:?}") };

@@ -56,7 +56,7 @@ impl VenueState {
     pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&Output)) {
         let Self { engine, digest, archive } = self;
         let (cause, timestamp) = (input.sequence, input.timestamp);
-        engine.apply_to(input, &mut Told { cause, timestamp, digest, archive, each });
+        engine.apply_to(input, &mut Applying { cause, timestamp, digest, archive, each });
     }
 
     /// Writes it into `storage` as the snapshot that `header` describes; its digest is filled in here.
@@ -130,8 +130,8 @@ impl VenueState {
     }
 }
 
-/// Takes the events of an input as the engine gives them.
-struct Told<'a> {
+/// Receives the events of an input that a [`VenueState`] applies.
+struct Applying<'a> {
     cause: Sequence,
     timestamp: Timestamp,
     digest: &'a mut EventDigest,
@@ -139,7 +139,7 @@ struct Told<'a> {
     each: &'a mut dyn FnMut(&Output),
 }
 
-impl Emit for Told<'_> {
+impl Emit for Applying<'_> {
     fn emit(&mut self, event: Event) {
         self.emit_at_once(Outcome::Event(event));
     }

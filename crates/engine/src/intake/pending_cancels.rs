@@ -204,8 +204,8 @@ impl Engine {
         let end = AuctionEnd { instrument_id, phase, last, queue: 0, rank: 0 };
         if self.first_ended(&mut end.clone()).is_some() {
             let was_empty = !self.has_cancels_left();
-            let Self { pending_cancels, .. } = self;
-            pending_cancels.push(pending_cancels.round(), Pending::AuctionEnd(end));
+            let round = self.pending_cancels.round();
+            self.pending_cancels.push(round, Pending::AuctionEnd(end));
             self.begin_cancels(was_empty, emit);
         }
     }
