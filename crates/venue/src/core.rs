@@ -6,7 +6,7 @@
 //!                             ▲    ▲             │                               ▼
 //!                             │    └─ refusing ──┘                            readers
 //!                             └────── due ─────────── engine ─▶ outputs ─────────▲
-//!                                                       └─▶ checkpoints ─▶ journaler
+//!                                                                  └─▶ journaler ─▶ checkpoints
 //! ```
 //!
 //! Invariant: a reader of outputs gets the durable cursor with them, and passes nothing on that is
@@ -26,8 +26,8 @@ use crate::{
     operator::Answered,
     snapshot::VenueState,
     stage::{
-        Checkpoint, EngineStage, JournalFigures, Journaler, LoadShedding, Perturbations, Schedule,
-        Sequencer,
+        Checkpoint, Digester, EngineStage, JournalFigures, Journaler, LoadShedding, Perturbations,
+        Schedule, Sequencer,
     },
     stage_times::StageTimes,
     wiring::{Ring, Shared, Wiring},
@@ -119,7 +119,7 @@ impl Core {
             sources: Vec::new(),
             source_writers: Vec::new(),
             outputs: Ring::new("outputs", slots.outputs, Some(AgentName::Engine)),
-            checkpoints: Ring::new("checkpoints", CHECKPOINT_SLOTS, Some(AgentName::Engine)),
+            checkpoints: Ring::new("checkpoints", CHECKPOINT_SLOTS, Some(AgentName::Journaler)),
             durable: Shared::cursor("durable", AgentName::Journaler, 0),
             applied: Shared::cursor("applied", AgentName::Engine, 0),
         }
@@ -223,7 +223,7 @@ impl Core {
             results,
             perturbations,
         } = options;
-        let engine = &state.engine;
+        let VenueState { engine, digest, archive: _ } = state;
         let unconditional = durability == Durability::None;
         // Before the sequencer sees that it is to hold back, it may fill the ring of inputs twice.
         let last_room = (2 * self.slots.inputs * INPUT_BYTES) as u64;
@@ -233,7 +233,14 @@ impl Core {
         let to_journaler = inputs.gating(AgentName::Journaler);
         let to_engine = inputs.gating(AgentName::Engine);
         let inputs: Producer<Input> = inputs.build(wiring);
-        let digests = self.checkpoints.lossy(AgentName::Journaler);
+        let mut progress = Ring::new("progress", CHECKPOINT_SLOTS, Some(AgentName::Engine));
+        let digester = Digester::new(
+            self.outputs.gating(AgentName::Journaler),
+            self.applied.reader(AgentName::Journaler),
+            (engine.sequence(), digest),
+            progress.lossy(AgentName::Journaler),
+            self.checkpoints.build(wiring),
+        );
         let mut due = Shared::gauge("due", AgentName::Engine, u64::MAX);
         let due_of_sequencer = match has_clock {
             true => due.reader(AgentName::Sequencer),
@@ -256,7 +263,7 @@ impl Core {
         let durable = self.durable.build(wiring);
         let mut journaler = Journaler::new(to_journaler, writer, durable, unconditional)
             .telling(journaled.build(wiring))
-            .noting(digests, digest_every)
+            .with_digester(digester.recording_every(digest_every))
             .with_perturbations(perturbations.clone());
         if let Some(LoadSheddingOptions { slow_ns }) = load_shedding {
             let figures = Arc::clone(&figures);
@@ -265,12 +272,10 @@ impl Core {
         }
         let outputs = self.outputs.build(wiring);
         let applied_outside = self.applied.outside();
-        let checkpoints = self.checkpoints.build(wiring);
-        let mut engine =
-            EngineStage::new(to_engine, state, outputs, checkpoints, due.build(wiring))
-                .telling(self.applied.build(wiring))
-                .digesting_every(digest_every)
-                .with_perturbations(perturbations);
+        let progress = progress.build(wiring);
+        let mut engine = EngineStage::new(to_engine, engine, outputs, progress, due.build(wiring))
+            .telling(self.applied.build(wiring))
+            .with_perturbations(perturbations);
         if let Some(results) = results {
             engine = engine.answering(results);
         }

@@ -40,8 +40,8 @@ use crate::{
     recovery::{self, Past, Recovery},
     reply_files::{ReplyFileFigures, ReplyFileWriter, ReplyFilesPlan},
     stage::{
-        Checkpoint, FeedHistory, Following, JournalFigures, Perturbations, ReplyHistory, Schedule,
-        SnapshotFigures, SnapshotPlan, Snapshots,
+        Checkpoint, FeedHistory, Following, JournalFigures, Perturbations, Progress, ReplyHistory,
+        Schedule, SnapshotFigures, SnapshotPlan, Snapshots,
     },
     stage_times::StageTimes,
     wiring::Wiring,
@@ -222,7 +222,7 @@ impl Gauges {
         let durable = self.durable.get();
         let newest = &mut self.checkpoint;
         self.checkpoints.poll(CHECKPOINT_SLOTS, |checkpoint| {
-            if checkpoint.sequence.0 <= durable {
+            if checkpoint.progress.sequence.0 <= durable {
                 *newest = *checkpoint;
             }
         });
@@ -297,7 +297,7 @@ where
     let sequence = engine.sequence().0;
     let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, sequence));
     let ledger = ledger.transpose()?;
-    let checkpoint = Checkpoint::of(engine, state.digest);
+    let checkpoint = Checkpoint { progress: Progress::of(engine), digest: state.digest };
     // Once, before the first client: it reads the whole state.
     let state_hash = engine.state_hash();
     let timestamp = engine.timestamp();

@@ -25,7 +25,7 @@ use crate::{
     pipeline::{self, Edges, Gauges, Recovered},
     resources,
     sockets::{Addresses, Sockets},
-    stage::{Checkpoint, Perturbations, journal_status},
+    stage::{Checkpoint, Perturbations, Progress, journal_status},
     stage_times,
 };
 
@@ -321,7 +321,8 @@ impl Running {
     }
 
     fn document(&mut self, event: &str) -> Value {
-        let Checkpoint { sequence, digest, orders, trades, live_orders } = self.gauges.checkpoint();
+        let Checkpoint { progress, digest } = self.gauges.checkpoint();
+        let Progress { sequence, orders, trades, live_orders } = progress;
         json!({
             "event": event,
             "uptime_s": self.clock.since_start().as_secs_f64(),

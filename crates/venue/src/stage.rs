@@ -4,6 +4,7 @@ mod perturbation;
 mod schedule;
 mod sequencer;
 mod journaler;
+mod digester;
 mod load_shedding;
 mod engine;
 mod snapshots;
@@ -11,7 +12,8 @@ mod following;
 mod feed_history;
 mod reply_history;
 
-pub use engine::{Checkpoint, EngineStage};
+pub use digester::{Checkpoint, Digester};
+pub use engine::{EngineStage, Progress};
 pub use feed_history::FeedHistory;
 pub use following::Following;
 pub use journaler::Journaler;

@@ -152,7 +152,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     venue.stop()?;
 
-    let state = venue::stage::Checkpoint::of(&replay.state.engine, replay.state.digest);
+    let state = venue::stage::Progress::of(&replay.state.engine);
     let latency = report.scheduled.percentiles();
     let summary = json!({
         "schema": "damrak/demo/1",
@@ -378,7 +378,7 @@ fn progress_line(
 
 fn print_summary(
     checks: &Checks,
-    state: &venue::stage::Checkpoint,
+    state: &venue::stage::Progress,
     latency: &Percentiles,
     feed: &client::subscriber::FeedReceiverReport,
     stage: &Stage,

@@ -23,7 +23,7 @@ use super::{
     stop_flag,
 };
 use venue::{
-    clock::SystemClock, config::Span, failure::Failure, follower::Follower, stage::Checkpoint,
+    clock::SystemClock, config::Span, failure::Failure, follower::Follower, stage::Progress,
 };
 
 /// How long it sleeps when the journal has nothing new.
@@ -160,13 +160,12 @@ fn wrong(what: &str) -> Value {
 }
 
 fn counters(follower: &Follower) -> Value {
-    let Checkpoint { sequence, digest, orders, trades, live_orders } =
-        Checkpoint::of(follower.engine(), follower.digest());
+    let Progress { sequence, orders, trades, live_orders } = Progress::of(follower.engine());
     json!({
         "event": "counters",
         "sequence": sequence.0,
         "timestamp": follower.engine().timestamp().0,
-        "digest": format!("{:016x}", digest.word()),
+        "digest": format!("{:016x}", follower.digest().word()),
         "orders": orders,
         "trades": trades,
         "live_orders": live_orders,

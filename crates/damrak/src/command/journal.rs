@@ -14,7 +14,7 @@ use super::{
     output::{grouped, print_json, print_line},
     torn_tail,
 };
-use venue::{clock::SystemClock, failure::Failure, recovery, stage::Checkpoint};
+use venue::{clock::SystemClock, failure::Failure, recovery, stage::Progress};
 
 /// Verify, inspect, export, back up or truncate a journal.
 #[derive(Debug, Args)]
@@ -67,8 +67,8 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
         recovery::replay_folder(&arguments.journal.directory, &mut |_, _| {}, &mut |_| {})?;
     let seconds = clock.since_start().as_secs_f64();
     let report = &replay.report;
-    let state = Checkpoint::of(&replay.state.engine, replay.state.digest);
-    let digest = format!("{:016x}", state.digest.word());
+    let state = Progress::of(&replay.state.engine);
+    let digest = format!("{:016x}", replay.state.digest.word());
     let state_hash = format!("{:016x}", replay.state.engine.state_hash());
     if arguments.journal.json {
         return print_json(&json!({

@@ -170,7 +170,7 @@ fn run(commands: &Arc<[Submission]>, layout: &Layout, event_count: u64, folder: 
         || digest_last.is_some() && count.load(Ordering::Acquire) >= event_count)
     {
         checkpoints.poll(64, |checkpoint| {
-            if checkpoint.sequence.0 == COMMANDS as u64 {
+            if checkpoint.progress.sequence.0 == COMMANDS as u64 {
                 digest_last = Some(checkpoint.digest);
             }
         });

@@ -1,24 +1,21 @@
 //! The engine's stage: inputs in, events out, in turns.
 //!
-//! Invariants: events that find no room wait in the outbox, and no further input is taken until they are out.
-//! The digest has every event, in order, whether it found room or not.
+//! Invariant: events that find no room wait in the outbox, and no further input is taken until they are out.
 
 use std::sync::Arc;
 
 use engine::{Emit, Engine, PREFETCH_MAX};
-use market::{
-    Command, Event, EventDigest, Input, Outcome, OutputLine, Sequence, Timestamp, VenueEvent,
-};
+use market::{Command, Event, Input, Outcome, OutputLine, Sequence, Timestamp, VenueEvent};
 use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
 use super::{Perturbation, Perturbations, TURN_LIMIT};
-use crate::{operator::Answered, snapshot::VenueState};
+use crate::operator::Answered;
 
 /// Events the outbox holds before it must grow: more than all but the largest sweeps.
 const OUTBOX_CAPACITY: usize = 1 << 16;
 
-/// At least this long between two checkpoints, in nanoseconds.
-const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
+/// At least this long between two notes of the progress, in nanoseconds.
+const PROGRESS_INTERVAL_NS: u64 = 50_000_000;
 
 /// Runs the core: inputs in, events out.
 ///
@@ -28,67 +25,39 @@ const CHECKPOINT_INTERVAL_NS: u64 = 50_000_000;
 pub struct EngineStage {
     inputs: Consumer<Input>,
     engine: Engine,
-    /// Of all events so far.
-    digest: EventDigest,
     outputs: Producer<OutputLine>,
     outbox: Vec<OutputLine>,
     /// Events of the outbox that have gone out.
     sent: usize,
-    checkpoints: Producer<Checkpoint>,
-    checkpoint_due_ns: u64,
-    checkpointed: Sequence,
+    progress: Producer<Progress>,
+    progress_due_ns: u64,
+    /// The sequence of the last note.
+    noted: Sequence,
     /// The time of the engine's next timed action, for the sequencer, in ns; [`u64::MAX`] is none.
     due: Arc<AtomicGauge>,
     /// Events of inputs up to here are in the ring.
     applied: Option<Arc<Cursor>>,
     /// The results of operators' commands, for their desk.
     results: Option<Producer<Answered>>,
-    /// A checkpoint is due after each multiple of it; 0 is none.
-    digest_every: u64,
-    digest_next: u64,
     perturbations: Perturbations,
 }
 
-/// Where the core is at a sequence, for monitoring and for comparing with a replay.
+/// What the core has done up to a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct Progress {
     pub sequence: Sequence,
-    /// Of all events up to it.
-    pub digest: EventDigest,
     /// Orders accepted so far, replacements included.
     pub orders: u64,
     pub trades: u64,
     pub live_orders: u64,
 }
 
-impl Words for Checkpoint {
-    const WORDS: usize = 5;
-
-    fn to_words(&self, words: &mut [u64]) {
-        words.copy_from_slice(&[
-            self.sequence.0,
-            self.digest.word(),
-            self.orders,
-            self.trades,
-            self.live_orders,
-        ]);
-    }
-
-    fn from_words(words: &[u64]) -> Self {
-        let [sequence, digest, orders, trades, live_orders] =
-            *words.first_chunk().expect("a checkpoint has five words");
-        let digest = EventDigest::from_word(digest);
-        Self { sequence: Sequence(sequence), digest, orders, trades, live_orders }
-    }
-}
-
-impl Checkpoint {
-    /// That of an engine, and of the digest of all its events.
-    pub fn of(engine: &Engine, digest: EventDigest) -> Self {
+impl Progress {
+    /// That of an engine.
+    pub fn of(engine: &Engine) -> Self {
         let counters = engine.counters();
         Self {
             sequence: engine.sequence(),
-            digest,
             orders: counters.orders_accepted + counters.orders_replaced,
             trades: counters.trades,
             live_orders: u64::from(counters.orders_live),
@@ -96,43 +65,45 @@ impl Checkpoint {
     }
 }
 
+impl Words for Progress {
+    const WORDS: usize = 4;
+
+    fn to_words(&self, words: &mut [u64]) {
+        let Self { sequence, orders, trades, live_orders } = *self;
+        words.copy_from_slice(&[sequence.0, orders, trades, live_orders]);
+    }
+
+    fn from_words(words: &[u64]) -> Self {
+        let [sequence, orders, trades, live_orders] =
+            *words.first_chunk().expect("a note of the progress has four words");
+        Self { sequence: Sequence(sequence), orders, trades, live_orders }
+    }
+}
+
 impl EngineStage {
-    /// A stage that continues from `state`, without its messages, and keeps `due` up to date.
+    /// A stage that continues from the state of `engine`, and keeps `due` up to date.
     pub fn new(
         inputs: Consumer<Input>,
-        state: VenueState,
+        engine: Engine,
         outputs: Producer<OutputLine>,
-        checkpoints: Producer<Checkpoint>,
+        progress: Producer<Progress>,
         due: Arc<AtomicGauge>,
     ) -> Self {
-        let VenueState { engine, digest, archive: _ } = state;
         due.set(due_ns(&engine));
         Self {
             inputs,
             engine,
-            digest,
             outputs,
             outbox: Vec::with_capacity(OUTBOX_CAPACITY),
             sent: 0,
-            checkpoints,
-            checkpoint_due_ns: 0,
-            checkpointed: Sequence::NONE,
+            progress,
+            progress_due_ns: 0,
+            noted: Sequence::NONE,
             due,
             applied: None,
             results: None,
-            digest_every: 0,
-            digest_next: u64::MAX,
             perturbations: Perturbations::default(),
         }
-    }
-
-    /// Publishes a checkpoint after each input whose sequence is a multiple of `every`, for the
-    /// journal; 0 is none.
-    pub fn digesting_every(mut self, every: u64) -> Self {
-        self.digest_every = every;
-        let passed = self.engine.sequence().0.checked_div(every);
-        self.digest_next = passed.map_or(u64::MAX, |passed| (passed + 1) * every);
-        self
     }
 
     /// Publishes in `applied` the last input whose events are all in the ring; some inputs cause none.
@@ -178,27 +149,26 @@ impl EngineStage {
         true
     }
 
-    fn checkpoint(&mut self, now_ns: u64) {
-        let is_due = now_ns >= self.checkpoint_due_ns;
+    fn note_progress(&mut self, now_ns: u64) {
+        let is_due = now_ns >= self.progress_due_ns;
         if !(is_due || self.perturbations.happens(Perturbation::EarlyCheckpoint))
-            || self.checkpointed == self.engine.sequence()
+            || self.noted == self.engine.sequence()
         {
             return;
         }
-        let checkpoint = Checkpoint::of(&self.engine, self.digest);
+        let progress = Progress::of(&self.engine);
         // The ring has only lossy readers, so it always has room.
-        if self.checkpoints.try_publish(checkpoint).is_ok() {
-            self.checkpointed = checkpoint.sequence;
-            self.checkpoint_due_ns = now_ns + CHECKPOINT_INTERVAL_NS;
+        if self.progress.try_publish(progress).is_ok() {
+            self.noted = progress.sequence;
+            self.progress_due_ns = now_ns + PROGRESS_INTERVAL_NS;
         }
     }
 }
 
-/// Puts an input's events into the ring, and those without room into the outbox; all into the digest.
+/// Puts an input's events into the ring, and those without room into the outbox.
 struct Outgoing<'a, 'b> {
     cause: Sequence,
     timestamp: Timestamp,
-    digest: &'a mut EventDigest,
     batch: &'a mut Batch<'b, OutputLine>,
     has_room: bool,
     outbox: &'a mut Vec<OutputLine>,
@@ -214,7 +184,6 @@ impl Emit for Outgoing<'_, '_> {
     #[inline(always)]
     fn emit_at_once(&mut self, outcome: Outcome) {
         let Self { cause, timestamp, .. } = *self;
-        self.digest.add(cause, timestamp, &outcome);
         let line = || OutputLine { cause, timestamp, outcome };
         if self.has_room && self.batch.push_with(line).is_some() {
             return;
@@ -265,8 +234,7 @@ impl Agent for EngineStage {
         if !Self::send(&mut self.outputs, &mut self.outbox, &mut self.sent) {
             return Ok(waiting - (self.outbox.len() - self.sent));
         }
-        let Self { inputs, engine, digest, outputs, outbox, sent, checkpoints, results, .. } = self;
-        let (digest_every, digest_next) = (self.digest_every, &mut self.digest_next);
+        let Self { inputs, engine, outputs, outbox, sent, results, .. } = self;
         let most = self.perturbations.at_most(Perturbation::ShortEngineTurn, TURN_LIMIT);
         let keeps = self.perturbations.happens(Perturbation::KeptEvents);
         let mut work = 0;
@@ -278,17 +246,12 @@ impl Agent for EngineStage {
             let done = inputs.poll(limit, |input, _| {
                 let (cause, timestamp) = (input.sequence, input.timestamp);
                 let has_room = !keeps;
-                let (digest, batch) = (&mut *digest, &mut batch);
-                let mut outgoing = Outgoing { cause, timestamp, digest, batch, has_room, outbox };
+                let batch = &mut batch;
+                let mut outgoing = Outgoing { cause, timestamp, batch, has_room, outbox };
                 if let Command::Operate(_) = input.command {
                     operate(engine, input, &mut outgoing, results.as_mut());
                 } else {
                     engine.apply_to(input, &mut outgoing);
-                }
-                if cause.0 >= *digest_next {
-                    *digest_next += digest_every;
-                    // The ring has only lossy readers, so it always has room.
-                    let _ = checkpoints.try_publish(Checkpoint::of(engine, *digest));
                 }
                 if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
             });
@@ -303,7 +266,7 @@ impl Agent for EngineStage {
         if let Some(applied) = self.applied.as_ref().filter(|_| self.outbox.is_empty()) {
             applied.set(self.engine.sequence().0);
         }
-        self.checkpoint(now_ns);
+        self.note_progress(now_ns);
         Ok(waiting + work)
     }
 

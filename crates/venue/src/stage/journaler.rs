@@ -2,13 +2,13 @@
 //!
 //! Invariant: the durable cursor never passes an input that is less durable than configured.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use journal::Writer;
 use market::Input;
-use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Flow, LossyConsumer};
+use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Flow};
 
-use super::{Checkpoint, Perturbation, Perturbations, load_shedding::LoadShedding};
+use super::{Digester, Perturbation, Perturbations, load_shedding::LoadShedding};
 use crate::checkpoint::{self, DigestRecord};
 
 /// Inputs written by one commit at most; bounds the time of a turn.
@@ -25,21 +25,10 @@ pub struct Journaler {
     unconditional: bool,
     /// Inputs up to here were given to the journal and are as durable as they will be for now.
     journaled: Option<Arc<AtomicGauge>>,
-    digests: Option<Digests>,
+    digester: Option<Digester>,
     load_shedding: Option<LoadShedding>,
     perturbations: Perturbations,
 }
-
-/// The event digests to be recorded.
-struct Digests {
-    checkpoints: LossyConsumer<Checkpoint>,
-    every: u64,
-    /// Digests up to inputs that are not in the journal yet: the core may be ahead of it.
-    waiting: VecDeque<Checkpoint>,
-}
-
-/// Digests that may wait; beyond that the oldest are dropped.
-const WAITING_MAX: usize = 64;
 
 impl Journaler {
     /// A stage that takes the inputs after the last record of `writer`. With `unconditional`,
@@ -57,7 +46,7 @@ impl Journaler {
             durable,
             unconditional,
             journaled: None,
-            digests: None,
+            digester: None,
             load_shedding: None,
             perturbations,
         }
@@ -75,10 +64,9 @@ impl Journaler {
         self
     }
 
-    /// Records the event digest after each input whose sequence is a multiple of `every`; 0 is none.
-    pub fn noting(mut self, checkpoints: LossyConsumer<Checkpoint>, every: u64) -> Self {
-        let waiting = VecDeque::with_capacity(WAITING_MAX);
-        self.digests = (every > 0).then_some(Digests { checkpoints, every, waiting });
+    /// Hashes the events, and records their digests.
+    pub fn with_digester(mut self, digester: Digester) -> Self {
+        self.digester = Some(digester);
         self
     }
 
@@ -90,30 +78,24 @@ impl Journaler {
 
     /// Records the known digests up to inputs that are in the journal.
     fn record_digests(&mut self) -> Result<(), AgentError> {
-        let Some(Digests { checkpoints, every, waiting }) = &mut self.digests else {
-            return Ok(());
-        };
-        checkpoints.poll(WAITING_MAX, |checkpoint| {
-            if checkpoint.sequence.0.is_multiple_of(*every) {
-                if waiting.len() == WAITING_MAX {
-                    waiting.pop_front();
-                }
-                waiting.push_back(*checkpoint);
-            }
-        });
-        while let Some(checkpoint) = waiting.front()
-            && checkpoint.sequence.0 <= self.writer.last_sequence()
-        {
-            let note = DigestRecord {
-                sequence: checkpoint.sequence.0,
-                digest: checkpoint.digest,
-                every: *every,
-                fingerprint: checkpoint::fingerprint(),
-            };
-            self.writer.checkpoint(&note.encode())?;
-            waiting.pop_front();
+        let Some(digester) = &mut self.digester else { return Ok(()) };
+        let every = digester.every();
+        while let Some((sequence, digest)) = digester.take_record(self.writer.last_sequence()) {
+            let fingerprint = checkpoint::fingerprint();
+            let record = DigestRecord { sequence: sequence.0, digest, every, fingerprint };
+            self.writer.checkpoint(&record.encode())?;
         }
         Ok(())
+    }
+
+    /// Hashes events, after the inputs of the turn are in the journal: replies wait for those.
+    fn hash_events(&mut self) -> usize {
+        match &mut self.digester {
+            Some(digester) if !self.perturbations.happens(Perturbation::LateDigest) => {
+                digester.turn()
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -141,9 +123,7 @@ impl Agent for Journaler {
             return Err(error.into());
         }
         if taken > 0 {
-            if !self.perturbations.happens(Perturbation::LateDigest) {
-                self.record_digests()?;
-            }
+            self.record_digests()?;
             if self.perturbations.happens(Perturbation::EarlyFlush) {
                 self.writer.flush()?;
             }
@@ -158,7 +138,7 @@ impl Agent for Journaler {
         if let Some(load_shedding) = &mut self.load_shedding {
             load_shedding.look(&mut self.writer, now_ns, wait_ns)?;
         }
-        Ok(taken)
+        Ok(taken + self.hash_events())
     }
 
     fn is_held_up(&self) -> bool {
@@ -166,8 +146,9 @@ impl Agent for Journaler {
     }
 
     fn close(&mut self) {
-        // The rings were drained before: a last digest may have come. Syncs everything and moves the watermark.
+        // The rings were drained before, up to events that came since. Syncs everything and moves the watermark.
         // After a failure here no reply is withheld, and the next start reads the true end of the journal.
+        while self.digester.as_mut().is_some_and(|digester| digester.turn() > 0) {}
         let _ = self.record_digests();
         let _ = self.writer.sync();
     }

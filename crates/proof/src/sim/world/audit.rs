@@ -119,7 +119,7 @@ impl World {
         engine_checks::check(engine, &ledger).map_err(|why| format!("at the end: {why}"))?;
         let venue = self.venue.as_mut().expect("the venue runs");
         let checkpoint = venue.gauges.checkpoint();
-        if (checkpoint.sequence, checkpoint.digest) != (engine.sequence(), digest) {
+        if (checkpoint.progress.sequence, checkpoint.digest) != (engine.sequence(), digest) {
             return Err(format!(
                 "the venue is at {checkpoint:?}, the replay at sequence {} with {digest:?}",
                 engine.sequence()
@@ -150,8 +150,8 @@ impl World {
         });
         let counts = Counts {
             inputs: engine.sequence().0,
-            orders: checkpoint.orders,
-            trades: checkpoint.trades,
+            orders: checkpoint.progress.orders,
+            trades: checkpoint.progress.trades,
             ledger_entries: entries.count() as u64,
             replies: self.received().map(|(_, received)| received.len() as u64).sum(),
             feed_messages: self.feed.received.len() as u64,
