@@ -44,7 +44,7 @@ pub(crate) struct Money {
     is_used: bool,
     /// True if a trade can have a fee.
     has_fees: bool,
-    /// True once a per-asset limit was set for any account.
+    /// True while an account has a limit of an asset.
     has_asset_limits: bool,
     /// By account id; index 0 is the venue's own.
     accounts: Vec<Account>,
@@ -106,6 +106,11 @@ impl Money {
     #[inline]
     pub(crate) fn terms(&self, instrument_id: InstrumentId) -> Option<&Terms> {
         self.terms.get(usize::from(instrument_id.0) - 1).filter(|terms| terms.is_paid())
+    }
+
+    /// True if an account has a limit of an asset; looks at all of them.
+    pub(crate) fn any_asset_limits(&self) -> bool {
+        self.limits.iter().flatten().any(|limits| *limits != AssetLimits::default())
     }
 
     /// Copies what most orders read of an account, after a change.

@@ -1,34 +1,34 @@
-//! The event digest: one number for all events of a run so far. Equal digests after the same input
-//! mean that the runs had the same events, up to here.
+//! The event digest: one number for all output lines of a run so far. Equal digests after the same
+//! input mean that the runs had the same events, up to here.
 //!
-//! Invariants: each event counts, with all its fields, its input and its place. Whether events come one
-//! by one or at once, as an [`Outcome`], makes no difference: an engine that goes on from a snapshot
-//! may group them otherwise. An event is hashed by itself and then joins the chain by one
-//! multiplication, so that the processor works on several events at a time.
+//! Invariants: each line counts, with all its fields, its input and its place. A line is hashed by
+//! itself and then joins the chain by one multiplication, so that the processor works on several lines
+//! at a time. An outcome of several events is one line, and has another digest than those events one by
+//! one: the engine groups events by its state alone, so runs with equal inputs have equal lines.
 
 use core::hash::{Hash, Hasher};
 
 use crate::{
-    Accepted, Booked, Canceled, Conditions, Event, Firm, LedgerEntry, LedgerPlace, OrderAttributes,
-    OrderKey, Outcome, Sequence, Shown, Timestamp, TradeSettled,
+    Event, Fill, Outcome, Sequence, Timestamp, Traded,
     mix::{fold, fold_pair},
+    outcome::key_word,
 };
 
-/// A chain over all events, in order. The same inputs give the same digest; so two runs compare
+/// A chain over all output lines, in order. The same inputs give the same digest; so two runs compare
 /// what they did, in O(1), at any input.
 ///
 /// It says nothing of a state that was reached by other inputs: the state hash does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EventDigest(u64);
 
-// The kinds of events that are packed into words by hand, since most orders have them, and all others.
-const OTHER: u64 = 1;
-const ACCEPTED: u64 = 2;
-const BOOKED: u64 = 3;
-const CANCELED: u64 = 4;
-const LEDGER: u64 = 5;
+// The kinds of lines: those that most orders have are packed into words by hand.
+const EVENT: u64 = 1;
+const ENTERED: u64 = 2;
+const WITHDRAWN: u64 = 3;
+const SETTLED: u64 = 4;
+const TRADED: u64 = 5;
 
-/// The distance between the places of two pairs of an event: odd and otherwise random.
+/// The distance between the places of two pairs of a line: odd and otherwise random.
 const PLACE: u64 = 0xA24B_AED4_963E_E407;
 
 impl EventDigest {
@@ -44,196 +44,67 @@ impl EventDigest {
         self.0
     }
 
-    /// Adds the next events: an outcome of the input `cause`, whose time is `timestamp`.
+    /// Adds the next line: an outcome of the input `cause`, whose time is `timestamp`.
     #[inline]
     pub fn add(&mut self, cause: Sequence, timestamp: Timestamp, outcome: &Outcome) {
         let at = fold_pair(cause.0, timestamp.0);
-        match outcome {
-            Outcome::Entered(_) | Outcome::Withdrawn(_) => {
-                outcome.each(|event| self.join(hash(at, &event)));
+        let line = match outcome {
+            Outcome::Entered(entered) => line(ENTERED, at, entered.pairs()),
+            Outcome::Withdrawn(withdrawn) => line(WITHDRAWN, at, withdrawn.pairs()),
+            Outcome::Settled(settled) => line(SETTLED, at, settled.pairs()),
+            Outcome::Event(Event::Traded(traded @ Traded { auction: None, .. })) => {
+                line(TRADED, at, traded_pairs(traded))
             }
-            Outcome::Settled(settled) => self.add_settled(at, settled),
-            Outcome::Event(event) => self.add_event(at, event),
-        }
-    }
-
-    #[inline(never)]
-    fn add_settled(&mut self, at: u64, settled: &TradeSettled) {
-        settled.settlement().each_entry(&mut |entry| self.join(ledger(at, &entry)));
-    }
-
-    #[inline(never)]
-    fn add_event(&mut self, at: u64, event: &Event) {
-        self.join(hash(at, event));
-    }
-
-    /// Adds an event to the chain.
-    #[inline(always)]
-    fn join(&mut self, event: u64) {
-        self.0 = fold_pair(self.0, event);
+            Outcome::Event(event) => event_line(at, event),
+        };
+        self.0 = fold_pair(self.0, line);
     }
 }
 
-/// The hash of an event of the input with this hash.
+/// The hash of a line of a known kind, of the input with the hash `at`. No pair waits for another.
 #[inline(always)]
-fn hash(at: u64, event: &Event) -> u64 {
-    match event {
-        Event::Accepted(event) => accepted(at, event),
-        Event::Booked(event) => booked(at, event),
-        Event::Canceled(event) => canceled(at, event),
-        Event::Ledger(entry) => ledger(at, entry),
-        event => {
-            let mut hasher = WordHasher(at.wrapping_add(OTHER));
-            event.hash(&mut hasher);
-            hasher.finish()
-        }
-    }
-}
-
-/// The hash of all words of an event. No pair waits for another.
-#[inline(always)]
-fn pairs<const N: usize>(kind: u64, at: u64, pairs: [[u64; 2]; N]) -> u64 {
-    let mut sum = at.wrapping_add(kind);
+fn line<const N: usize>(kind: u64, at: u64, pairs: [[u64; 2]; N]) -> u64 {
+    let mut line = at.wrapping_add(kind);
     let mut place = 0_u64;
     for [one, other] in pairs {
         place = place.wrapping_add(PLACE);
-        sum = sum.wrapping_add(fold_pair(one ^ place, other));
+        line = line.wrapping_add(fold_pair(one ^ place, other));
     }
-    sum
+    line
 }
 
+/// The hash of a line with any one event.
+#[inline(never)]
+fn event_line(at: u64, event: &Event) -> u64 {
+    let mut line = WordHasher(at.wrapping_add(EVENT));
+    event.hash(&mut line);
+    line.finish()
+}
+
+/// All fields of a trade, but for the auction.
 #[inline(always)]
-fn accepted(at: u64, event: &Accepted) -> u64 {
-    let Accepted {
-        key,
-        order_id,
+fn traded_pairs(traded: &Traded) -> [[u64; 2]; 6] {
+    let Traded {
+        trade_id,
         instrument_id,
-        side,
-        order_type,
-        time_in_force,
-        display,
-        quantity,
+        taker_side,
         price,
-        attributes,
-        conditions,
-        instructions,
-    } = *event;
-    let OrderAttributes {
-        client_order_id,
-        firm: entered_for,
-        capacity,
-        customer_type,
-        group_id,
-        shares_located,
-        locate_broker,
-    } = attributes;
-    let Conditions { self_match_prevention, self_match_group, post_only, minimum_quantity } =
-        conditions;
-    let [c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13] = *client_order_id.as_bytes();
-    let [id_low, id_high] = group_id.to_le_bytes();
-    let words = pairs(
-        ACCEPTED,
-        at,
-        [
-            [order_id.0, name(key)],
-            [
-                u64::from(price.0) << 32
-                    | u64::from(instrument_id.0) << 16
-                    | u64::from(u16::from_le_bytes(*self_match_group.as_bytes())),
-                quantity.get() << 16
-                    | u64::from(side.code()) << 8
-                    | u64::from(time_in_force.code()),
-            ],
-            [
-                u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
-                u64::from_le_bytes([c8, c9, c10, c11, c12, c13, id_low, id_high]),
-            ],
-            [
-                firm(entered_for) << 32 | firm(locate_broker),
-                u64::from_le_bytes([
-                    capacity.code(),
-                    customer_type.code(),
-                    u8::from(shares_located),
-                    self_match_prevention.code(),
-                    order_type.code(),
-                    display.code(),
-                    u8::from(post_only),
-                    0,
-                ]),
-            ],
-        ],
-    );
-    if minimum_quantity.is_zero() && !instructions.is_some() {
-        return words;
-    }
-    // Most orders have neither.
-    let mut hasher = WordHasher(words);
-    (minimum_quantity, instructions).hash(&mut hasher);
-    hasher.finish()
-}
-
-#[inline(always)]
-fn booked(at: u64, event: &Booked) -> u64 {
-    let Booked { order_id, instrument_id, side, price, leaves, shown, attribution } = *event;
-    pairs(
-        BOOKED,
-        at,
-        [
-            [order_id.0, price.0],
-            [leaves.0, shown.0],
-            [u64::from(instrument_id.0) << 8 | u64::from(side.code()), firm(attribution)],
-        ],
-    )
-}
-
-#[inline(always)]
-fn canceled(at: u64, event: &Canceled) -> u64 {
-    let Canceled { key, order_id, instrument_id, quantity, leaves, booked, shown, reason, cause } =
-        *event;
-    let Shown { before, after } = shown;
-    let [low, high] = instrument_id.0.to_le_bytes();
-    let marks = [low, high, u8::from(booked), reason.code(), cause as u8, 0, 0, 0];
-    pairs(
-        CANCELED,
-        at,
-        [
-            [order_id.0, name(key)],
-            [quantity.0, leaves.0],
-            [before.0, after.0],
-            [u64::from_le_bytes(marks), 0],
-        ],
-    )
-}
-
-#[inline(always)]
-fn ledger(at: u64, entry: &LedgerEntry) -> u64 {
-    let LedgerEntry { kind, asset_id, amount, from, to, order_id, trade_id } = *entry;
-    let LedgerPlace { account_id: giver, bucket: given, version: giver_version } = from;
-    let LedgerPlace { account_id: receiver, bucket: received, version: receiver_version } = to;
-    let [low, high] = asset_id.0.to_le_bytes();
-    let marks = [low, high, kind.code(), given.code(), received.code(), 0, 0, 0];
-    let amount = amount.get();
-    pairs(
-        LEDGER,
-        at,
-        [
-            [order_id.0, trade_id.0],
-            [giver_version, receiver_version],
-            [u64::from(giver.0) << 32 | u64::from(receiver.0), amount as u64],
-            [u64::from_le_bytes(marks), (amount >> 64) as u64],
-        ],
-    )
-}
-
-/// All of an order's name, in 56 bits.
-#[inline(always)]
-fn name(OrderKey { session_id, channel, user_ref_num }: OrderKey) -> u64 {
-    u64::from(user_ref_num) << 24 | u64::from(session_id.0) << 8 | u64::from(channel)
-}
-
-#[inline(always)]
-fn firm(firm: Firm) -> u64 {
-    u32::from_le_bytes(*firm.as_bytes()).into()
+        quantity,
+        maker_shown,
+        maker,
+        taker,
+        auction: _,
+    } = *traded;
+    let Fill { key: maker_key, order_id: maker_order_id, leaves: maker_leaves } = maker;
+    let Fill { key: taker_key, order_id: taker_order_id, leaves: taker_leaves } = taker;
+    [
+        [trade_id.0, price.0],
+        [quantity.0, maker_shown.0],
+        [maker_order_id.0, taker_order_id.0],
+        [maker_leaves.0, taker_leaves.0],
+        [key_word(maker_key), key_word(taker_key)],
+        [u64::from(instrument_id.0) << 8 | u64::from(taker_side.code()), 0],
+    ]
 }
 
 /// Takes the fields of an event, a word each.
@@ -304,11 +175,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        AccountId, AssetId, Bucket, CancelReason, Capacity, ClientOrderId, CommandKind,
-        CustomerType, Display, Firm, InstrumentId, LedgerEntry, LedgerKind, LedgerPlace,
-        OrderAttributes, OrderEntered, OrderId, OrderKey, OrderType, OrderWithdrawn, OwnMovement,
-        Quantity, RejectReason, Rejected, SelfMatchGroup, SelfMatchPrevention, SessionId,
-        Settlement, Side, SystemEvent, Ticks, TimeInForce, TradeId, TradeSettled, Units,
+        AccountId, AssetId, AuctionTrade, Bucket, CancelReason, Canceled, Capacity, ClientOrderId,
+        CommandKind, CustomerType, Display, Firm, InstrumentId, LedgerEntry, LedgerKind,
+        LedgerPlace, OrderAttributes, OrderEntered, OrderId, OrderKey, OrderType, OrderWithdrawn,
+        OwnMovement, Phase, Price, Quantity, RejectReason, Rejected, SelfMatchGroup,
+        SelfMatchPrevention, SessionId, Settlement, Shown, Side, SystemEvent, Ticks, TimeInForce,
+        TradeId, TradeSettled, Units,
     };
 
     fn digest_of(lines: &[(u64, u64, Outcome)]) -> EventDigest {
@@ -597,26 +469,51 @@ mod tests {
         all_differ(all.map(Outcome::Event));
     }
 
-    /// Events that come at once have the digest of the same events one by one.
+    /// Each field of a trade counts, and so does an auction.
     #[test]
-    fn grouping_makes_no_difference() {
-        let charged = Settlement { taker_is_buy: true, rebate: 3, maker_fee: 0, ..settlement() };
-        for outcome in [
-            Outcome::Entered(entered()),
-            Outcome::Entered(OrderEntered { rests: true, ..entered() }),
-            Outcome::Entered(OrderEntered { reserved: OwnMovement::NONE, ..entered() }),
-            Outcome::Withdrawn(withdrawn()),
-            Outcome::Withdrawn(OrderWithdrawn { is_shown: true, ..withdrawn() }),
-            Outcome::Settled(TradeSettled::of(&settlement()).expect("it fits")),
-            Outcome::Settled(TradeSettled::of(&charged).expect("it fits")),
-        ] {
-            let mut events = Vec::new();
-            outcome.each(|event| events.push((1, 2, Outcome::Event(event))));
-            assert_eq!(digest_of(&[(1, 2, outcome)]), digest_of(&events), "{outcome:?}");
-        }
+    fn every_field_of_a_trade_counts() {
+        let fill = |order_id| Fill { key: key(), order_id, leaves: Quantity(3) };
+        let traded = Traded {
+            trade_id: TradeId(5),
+            instrument_id: InstrumentId(1),
+            taker_side: Side::Buy,
+            price: Price(100),
+            quantity: Quantity(5),
+            maker_shown: Quantity(8),
+            maker: fill(OrderId(7)),
+            taker: fill(OrderId(9)),
+            auction: None,
+        };
+        let auction = AuctionTrade { phase: Phase::Continuous, taker_shown: Quantity(0) };
+        let mut all = with_changes(
+            traded,
+            &[
+                |it| it.trade_id.0 ^= 1 << 63,
+                |it| it.instrument_id.0 ^= 1 << 15,
+                |it| it.taker_side = Side::Sell,
+                |it| it.price.0 ^= 1 << 63,
+                |it| it.quantity.0 ^= 1 << 63,
+                |it| it.maker_shown.0 ^= 1 << 63,
+                |it| core::mem::swap(&mut it.maker, &mut it.taker),
+                |it| it.maker.order_id.0 ^= 1 << 63,
+                |it| it.maker.leaves.0 ^= 1 << 63,
+                |it| it.maker.key.user_ref_num ^= 1 << 31,
+                |it| it.maker.key.session_id.0 ^= 1 << 15,
+                |it| it.maker.key.channel ^= 1 << 7,
+                |it| it.taker.order_id.0 ^= 1 << 63,
+                |it| it.taker.leaves.0 ^= 1 << 63,
+                |it| it.taker.key.user_ref_num ^= 1 << 31,
+                |it| it.taker.key.session_id.0 ^= 1 << 15,
+                |it| it.taker.key.channel ^= 1 << 7,
+            ],
+        );
+        all.push(Traded { auction: Some(auction), ..traded });
+        let other = AuctionTrade { taker_shown: Quantity(1), ..auction };
+        all.push(Traded { auction: Some(other), ..traded });
+        all_differ(all.into_iter().map(|it| Outcome::Event(Event::Traded(it))));
     }
 
-    /// The order of the outcomes counts, and so do the input and the time of each; a digest goes on where its
+    /// The order of the lines counts, and so do the input and the time of each; a digest goes on where its
     /// number was kept.
     #[test]
     fn place_and_input_of_a_line_count() {

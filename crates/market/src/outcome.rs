@@ -116,6 +116,13 @@ impl OwnMovement {
         self.account_id
     }
 
+    /// All of it for the event digest: amount and version, and in 48 bits the account and the asset.
+    #[inline(always)]
+    fn words(&self) -> ([u64; 2], u64) {
+        let Self { amount, version, account_id, asset_id } = *self;
+        ([amount, version], u64::from(account_id.0) << 16 | u64::from(asset_id.0))
+    }
+
     #[inline(always)]
     fn entry(&self, kind: LedgerKind, order_id: OrderId) -> Option<LedgerEntry> {
         let Self { amount, version, account_id, asset_id } = *self;
@@ -173,7 +180,77 @@ crate::assert_layout! {
     }
 }
 
+/// All of an order's name for the event digest, in 56 bits.
+#[inline(always)]
+pub(crate) fn key_word(OrderKey { session_id, channel, user_ref_num }: OrderKey) -> u64 {
+    u64::from(user_ref_num) << 24 | u64::from(session_id.0) << 8 | u64::from(channel)
+}
+
 impl OrderEntered {
+    /// All fields for the event digest.
+    #[inline(always)]
+    pub(crate) fn pairs(&self) -> [[u64; 2]; 6] {
+        let Self {
+            order_id,
+            key,
+            price,
+            instrument_id,
+            quantity,
+            attributes,
+            side,
+            time_in_force,
+            self_match_prevention,
+            rests,
+            self_match_group,
+            reserved,
+        } = *self;
+        let OrderAttributes {
+            client_order_id,
+            firm,
+            capacity,
+            customer_type,
+            group_id,
+            shares_located,
+            locate_broker,
+        } = attributes;
+        let [c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13] =
+            *client_order_id.as_bytes();
+        let [group_low, group_high] = *self_match_group.as_bytes();
+        let [id_low, id_high] = group_id.to_le_bytes();
+        let firm_word = |firm: Firm| u64::from(u32::from_le_bytes(*firm.as_bytes()));
+        let (moved, owner) = reserved.words();
+        [
+            [order_id.0, key_word(key)],
+            [
+                u64::from(price.0) << 32
+                    | u64::from(instrument_id.0) << 16
+                    | u64::from(u16::from_le_bytes([group_low, group_high])),
+                quantity.get() << 16
+                    | u64::from(side.code()) << 8
+                    | u64::from(time_in_force.code()),
+            ],
+            [
+                u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
+                u64::from_le_bytes([c8, c9, c10, c11, c12, c13, id_low, id_high]),
+            ],
+            [
+                firm_word(firm) << 32 | firm_word(locate_broker),
+                u64::from_le_bytes([
+                    capacity.code(),
+                    customer_type.code(),
+                    u8::from(shares_located),
+                    self_match_prevention.code(),
+                    u8::from(rests),
+                    0,
+                    0,
+                    0,
+                ]),
+            ],
+            moved,
+            [owner, 0],
+        ]
+    }
+
     /// The entry of what it reserves.
     #[inline(always)]
     fn entry(&self) -> Option<LedgerEntry> {
@@ -244,6 +321,21 @@ crate::assert_layout! {
 }
 
 impl OrderWithdrawn {
+    /// All fields for the event digest.
+    #[inline(always)]
+    pub(crate) fn pairs(&self) -> [[u64; 2]; 3] {
+        let Self { order_id, key, released, instrument_id, quantity, is_shown } = *self;
+        let (moved, owner) = released.words();
+        [
+            [order_id.0, key_word(key)],
+            moved,
+            [
+                quantity.get() << 16 | u64::from(instrument_id.0),
+                owner << 8 | u64::from(u8::from(is_shown)),
+            ],
+        ]
+    }
+
     /// The entry of what it releases.
     #[inline(always)]
     fn entry(&self) -> Option<LedgerEntry> {
@@ -353,6 +445,38 @@ impl TradeSettled {
             versions_high: [quote.map(|it| (it >> 32) as u8), base.map(|it| (it >> 32) as u8)],
             taker_is_buy: it.taker_is_buy,
         })
+    }
+
+    /// All fields for the event digest.
+    #[inline(always)]
+    pub(crate) fn pairs(&self) -> [[u64; 2]; 7] {
+        let Self {
+            trade_id,
+            orders: [buy, sell],
+            accounts: [buyer, seller],
+            assets: [quote, base],
+            paid,
+            freed,
+            delivered,
+            taker_fee,
+            maker_fee,
+            versions_low: [[q0, q1, q2], [b0, b1, b2]],
+            versions_high: [[hq0, hq1, hq2], [hb0, hb1, hb2]],
+            taker_is_buy,
+        } = *self;
+        let both = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        [
+            [trade_id.0, both(buyer.0, seller.0)],
+            [buy.0, sell.0],
+            [paid, freed],
+            [delivered, taker_fee],
+            [maker_fee.cast_unsigned(), both(q0, q1)],
+            [both(q2, b0), both(b1, b2)],
+            [
+                u64::from_le_bytes([hq0, hq1, hq2, hb0, hb1, hb2, u8::from(taker_is_buy), 0]),
+                u64::from(quote.0) << 16 | u64::from(base.0),
+            ],
+        ]
     }
 
     /// The settlement.

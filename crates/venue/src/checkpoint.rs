@@ -58,7 +58,7 @@ impl DigestRecord {
 /// Identifies the digest function of a program: the digest of the events of one small, fixed run. A digest
 /// with another fingerprint is not compared.
 ///
-/// The run has what most days have: orders that rest, a trade that is settled, a cancel, single events.
+/// The run has a line of each kind: orders that rest, a trade that is settled, a cancel, single events.
 /// So a program with other fields in them, or another way to hash them, has another fingerprint.
 pub fn fingerprint() -> u64 {
     static FINGERPRINT: OnceLock<u64> = OnceLock::new();

@@ -4,7 +4,7 @@
 //! `engine` and `gateway` define what the sections hold, `journal` the file; here the three meet.
 //!
 //! Invariants: a state that was read back has the state hash and the sequence that its snapshot names.
-//! The digest is over the very events that the engine's stage adds.
+//! The digest is over the very lines that the engine's stage publishes.
 
 use std::{fmt, io};
 
@@ -51,7 +51,7 @@ impl VenueState {
         Self { archive, ..Self::default() }
     }
 
-    /// Applies an input, adds its events to the digest, keeps the messages it leads to, and calls `each`
+    /// Applies an input, adds its lines to the digest, keeps the messages it leads to, and calls `each`
     /// with every output.
     pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&Output)) {
         let Self { engine, digest, archive } = self;

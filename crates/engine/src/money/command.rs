@@ -200,8 +200,9 @@ impl Engine {
             if limits.len() <= index {
                 limits.resize(index + 1, AssetLimits::default());
             }
-            self.money.has_asset_limits = true;
             limits[index].set(setting, value.get());
+            let is_limited = limits[index] != AssetLimits::default();
+            self.money.has_asset_limits = is_limited || self.money.any_asset_limits();
         } else {
             let account = &mut self.money.accounts[index];
             let tier = account.fee_tier;

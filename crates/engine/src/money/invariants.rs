@@ -43,11 +43,11 @@ impl Money {
             }
         }
         assert_eq!(self.market_reserved, 0);
+        assert_eq!(self.has_asset_limits, self.any_asset_limits());
         self.undo.check();
     }
 
     /// True if an asset may have been sold short: only if limits were set for it.
-    /// which limits were set.
     fn may_be_short(&self, asset_id: AssetId) -> bool {
         !self.limits[usize::from(asset_id.0) - 1].is_empty()
     }

@@ -239,8 +239,8 @@ impl Engine {
         if of_asset.len() <= index {
             of_asset.resize(index + 1, AssetLimits::default());
         }
-        self.money.has_asset_limits = true;
         of_asset[index] = limits;
+        self.money.has_asset_limits |= limits != AssetLimits::default();
         Some(())
     }
 }

@@ -70,9 +70,13 @@ impl Emit for Said {
     }
 }
 
-/// Gives the commands of every profile to an engine, and to another one through `other`; their
-/// events, event digests and state hashes are equal.
-fn two_engines_agree(commands: u64, other: fn(&Engine, &mut Engine, &Input, &mut Said)) {
+/// Gives the commands of every profile to an engine, and to another one through `other`; their events and
+/// state hashes are equal, and so are their event digests where `has_equal_lines`.
+fn two_engines_agree(
+    commands: u64,
+    has_equal_lines: bool,
+    other: fn(&Engine, &mut Engine, &Input, &mut Said),
+) {
     let seeds = setting("DAMRAK_RESTORED_SEEDS", 4);
     for (name, profile) in agreement::profiles(commands) {
         for seed in 1..=seeds {
@@ -89,7 +93,9 @@ fn two_engines_agree(commands: u64, other: fn(&Engine, &mut Engine, &Input, &mut
                 first.apply_to(&input, &mut said);
                 let place = || format!("{name}, seed {seed}, {number}: {:?}", input.command);
                 assert_eq!(said.events, others.events, "{}", place());
-                assert_eq!(said.digest, others.digest, "{}", place());
+                if has_equal_lines {
+                    assert_eq!(said.digest, others.digest, "{}", place());
+                }
                 // A hash walks over the whole state: each is compared while that is small, and 200 of all.
                 if number <= 1_000 || number.is_multiple_of(commands / 200) {
                     assert_eq!(first.state_hash(), second.state_hash(), "{}", place());
@@ -99,19 +105,19 @@ fn two_engines_agree(commands: u64, other: fn(&Engine, &mut Engine, &Input, &mut
     }
 }
 
-/// The mark of plain orders changes neither events, nor the digest of them, nor the state, whatever comes.
+/// The mark of plain orders changes neither events nor the state, whatever comes.
 #[test]
 fn the_mark_of_plain_orders_has_no_effect() {
-    two_engines_agree(50_000, |_, unmarked, input, said| {
+    two_engines_agree(50_000, false, |_, unmarked, input, said| {
         unmarked.apply_unmarked(input, &mut |event| said.emit(event));
     });
 }
 
 /// An engine that was restored from a snapshot goes on as the one that the snapshot is of, whatever
-/// comes: nothing that matters later is missing in it, and the event digest goes on.
+/// comes, line by line: nothing that matters later is missing in it, and the event digest goes on.
 #[test]
 fn restored_engine_goes_on_as_its_origin() {
-    two_engines_agree(4_000, |origin, restored, input, said| {
+    two_engines_agree(4_000, true, |origin, restored, input, said| {
         if input.sequence.0.is_multiple_of(40) {
             *restored = proof::restored(origin).unwrap();
         }

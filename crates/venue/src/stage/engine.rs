@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use engine::{Emit, Engine, PREFETCH_MAX};
-use market::{Command, Event, Input, Outcome, OutputLine, Sequence, Timestamp, VenueEvent};
+use market::{
+    Command, Event, Input, OperatorResult, Outcome, OutputLine, Sequence, Timestamp, VenueEvent,
+};
 use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
 
 use super::{Perturbation, Perturbations, TURN_LIMIT};
@@ -202,15 +204,29 @@ fn operate(
     outgoing: &mut Outgoing<'_, '_>,
     results: Option<&mut Producer<Answered>>,
 ) {
-    let mut found = None;
-    engine.apply(input, &mut |event| {
-        if let Event::Venue(VenueEvent::Operated(result)) = event {
-            found = Some(Answered { cause: input.sequence, result });
+    let mut operating = Operating { outgoing, result: None };
+    engine.apply_to(input, &mut operating);
+    if let (Some(result), Some(results)) = (operating.result, results) {
+        let _ = results.try_publish(Answered { cause: input.sequence, result });
+    }
+}
+
+/// Passes an operator's command on, and keeps its result.
+struct Operating<'a, 'b, 'c> {
+    outgoing: &'a mut Outgoing<'b, 'c>,
+    result: Option<OperatorResult>,
+}
+
+impl Emit for Operating<'_, '_, '_> {
+    fn emit(&mut self, event: Event) {
+        self.emit_at_once(Outcome::Event(event));
+    }
+
+    fn emit_at_once(&mut self, outcome: Outcome) {
+        if let Outcome::Event(Event::Venue(VenueEvent::Operated(result))) = outcome {
+            self.result = Some(result);
         }
-        outgoing.emit(event);
-    });
-    if let (Some(answered), Some(results)) = (found, results) {
-        let _ = results.try_publish(answered);
+        self.outgoing.emit_at_once(outcome);
     }
 }
 

@@ -6,7 +6,7 @@ use engine::Engine;
 use gateway::{
     DerivedData, DerivedFact, DerivedMirror, DerivedUpdate, FeedBooks, PriceLevel, PriceLevels,
 };
-use market::DecimalText;
+use market::{DecimalText, SplitMix64};
 use ring::{AtomicGauge, Builder, Cursor, Producer};
 use serde_json::{Value, json};
 use tokio::{
@@ -34,19 +34,6 @@ const SYMBOLS: [&str; 2] = ["AAPL", "MSFT"];
 const NOW_NS: u64 = (20_780 * 24 + 12) * 3_600_000_000_000;
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Numbers from a seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
-    }
-}
-
 /// A feed made at random, with what is derived from it, and the pages of it.
 struct Source {
     books: FeedBooks,
@@ -57,7 +44,7 @@ struct Source {
     number: u64,
     /// Live orders, with their instruments and lots.
     orders: Vec<(u64, u16, u32)>,
-    random: Random,
+    random: SplitMix64,
     pages: Pages,
     figures: Arc<MarketFigures>,
 }
@@ -109,7 +96,7 @@ impl Source {
             request: 0,
             number: 0,
             orders: Vec::new(),
-            random: Random(seed),
+            random: SplitMix64::new(seed),
             pages,
             figures,
         };
