@@ -11,7 +11,7 @@ use engine::{BookView, Engine, PRICE_MAX, QUANTITY_MAX};
 use market::{
     AddInstrument, AddSession, CancelOrder, Command, EnterOrder, Event, Firm, Input, InstrumentId,
     OrderKey, Price, Quantity, SelfMatchPrevention, SessionId, Side, Symbol, SystemEvent, Text,
-    TimeInForce, Timestamp,
+    TimeInForce,
 };
 
 use crate::api::{
@@ -306,10 +306,15 @@ impl Terms {
     }
 }
 
-/// Sequences a command and applies it. The benchmark has no time of day, so time stands still.
+/// Sequences a command and applies it, with all its steps: an order that trades with many others does so in steps of
+/// bounded length, one at each input. The benchmark has no time of day, so time stands still but for them.
 fn apply(engine: &mut Engine, command: Command, mut emit: impl FnMut(Event)) {
-    let sequence = engine.sequence().next();
-    engine.apply(&Input { sequence, timestamp: Timestamp::default(), command }, &mut emit);
+    let mut next = Some((engine.timestamp(), command));
+    while let Some((timestamp, command)) = next {
+        let sequence = engine.sequence().next();
+        engine.apply(&Input { sequence, timestamp, command }, &mut emit);
+        next = engine.due().map(|due| (due, Command::Time));
+    }
 }
 
 fn key(user_ref_num: u32) -> OrderKey {

@@ -327,6 +327,20 @@ fn terms_end_where_the_rules_say() {
     assert_eq!((exchange.best(), exchange.depth(1, BUY)), ((1, price_max), 999_999));
 }
 
+/// An order that trades with more orders than one step has trades with all of them before the next message.
+#[test]
+fn an_order_trades_with_thousands() {
+    let mut exchange = Exchange::open();
+    for order_id in 1..=5_000 {
+        exchange.order(order_id, SELL, 1, 100);
+    }
+    let reports = exchange.order(6_000, BUY, 5_001, 100);
+    let expected: Vec<_> = (1..=5_000).map(|maker| (maker, 6_000, 100, 1)).collect();
+    assert_eq!(trades(&reports), expected);
+    assert_eq!(exchange.depth(100, SELL), 0);
+    assert_eq!(exchange.depth(100, BUY), 1);
+}
+
 /// A report that finds the queue full is offered until it is taken; none is lost or doubled.
 #[test]
 fn a_full_queue_is_waited_for() {
