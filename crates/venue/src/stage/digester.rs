@@ -56,9 +56,6 @@ pub struct Digester {
 /// Digests that may wait for the journal; beyond that the oldest are dropped.
 const RECORDS_MAX: usize = 64;
 
-/// Lines hashed in a turn: more than the inputs of one commit cause, so that the engine does not wait for the digest.
-const HASH_LIMIT: usize = 1 << 14;
-
 /// Notes of the core's progress that are taken in a turn: more than its ring holds.
 const PROGRESS_MAX: usize = 1 << 10;
 
@@ -98,8 +95,8 @@ impl Digester {
         self.every
     }
 
-    /// Hashes what is in the ring, at most so many lines as a turn has; returns their number.
-    pub(super) fn turn(&mut self) -> usize {
+    /// Hashes what is in the ring, at most `limit` lines; returns their number.
+    pub(super) fn turn(&mut self, limit: usize) -> usize {
         // In this order: the ring has all events up to `applied`, and the core notes its progress at an
         // input before the ring has an event of a later one.
         let applied = self.applied.get();
@@ -125,7 +122,7 @@ impl Digester {
             }
             ahead.front().map_or(*next, |progress| progress.sequence.0.min(*next))
         };
-        let taken = outputs.drain(available.min(HASH_LIMIT), |line, _| {
+        let taken = outputs.drain(available.min(limit), |line, _| {
             let OutputLine { cause, timestamp, ref outcome } = *line;
             if cause.0 > due {
                 due = pass(*digest, cause.0 - 1);
@@ -179,6 +176,7 @@ mod tests {
     fn each_digest_is_up_to_its_input() {
         for seed in 0..500 {
             let mut random = SplitMix64::new(seed);
+            let limit = 1 + random.below(4) as usize;
             let mut outputs = Builder::new("outputs", 8);
             let mut notes = Builder::new("progress", 64);
             let mut checkpoints = Builder::new("checkpoints", 64);
@@ -203,11 +201,11 @@ mod tests {
                         is_noted = false;
                     }
                     while outputs.try_publish(line(sequence)).is_err() {
-                        assert!(digester.turn() > 0, "a full ring has lines");
+                        assert!(digester.turn(limit) > 0, "a full ring has lines");
                     }
                     digest.add(Sequence(sequence), Timestamp(7), &line(sequence).outcome);
                     if random.below(3) == 0 {
-                        digester.turn();
+                        digester.turn(limit);
                     }
                 }
                 expected.push(digest);
@@ -219,11 +217,11 @@ mod tests {
                     noted.push(sequence);
                 }
                 if random.below(3) == 0 {
-                    digester.turn();
+                    digester.turn(limit);
                 }
             }
             applied.set(INPUTS);
-            while digester.turn() > 0 {}
+            while digester.turn(limit) > 0 {}
 
             let mut found = Vec::new();
             published.poll(usize::MAX, |checkpoint| found.push(*checkpoint));

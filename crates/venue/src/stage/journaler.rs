@@ -14,6 +14,9 @@ use crate::checkpoint::{self, DigestRecord};
 /// Inputs written by one commit at most; bounds the time of a turn.
 const COMMIT_LIMIT: usize = 4096;
 
+/// Lines hashed in a turn at most: more than the inputs of one commit cause, so that the engine does not wait for the digest.
+const HASH_LIMIT: usize = 1 << 14;
+
 /// Writes all waiting inputs to the journal by one write, and one sync where the policy asks for it,
 /// and then moves the durable cursor.
 pub struct Journaler {
@@ -92,7 +95,7 @@ impl Journaler {
     fn hash_events(&mut self) -> usize {
         match &mut self.digester {
             Some(digester) if !self.perturbations.happens(Perturbation::LateDigest) => {
-                digester.turn()
+                digester.turn(HASH_LIMIT)
             }
             _ => 0,
         }
@@ -148,7 +151,7 @@ impl Agent for Journaler {
     fn close(&mut self) {
         // The rings were drained before, up to events that came since. Syncs everything and moves the watermark.
         // After a failure here no reply is withheld, and the next start reads the true end of the journal.
-        while self.digester.as_mut().is_some_and(|digester| digester.turn() > 0) {}
+        while self.digester.as_mut().is_some_and(|digester| digester.turn(HASH_LIMIT) > 0) {}
         let _ = self.record_digests();
         let _ = self.writer.sync();
     }
