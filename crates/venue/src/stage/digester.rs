@@ -106,7 +106,7 @@ impl Digester {
             assert!(progress.sequence.0 >= hashed, "{progress:?} comes after events of {hashed}");
             ahead.push_back(*progress);
         });
-        let mut due = self.due();
+        let mut due = due_of(&self.ahead, self.next);
         let Self { outputs, digest, hashed, ahead, checkpoints, next, records, every, .. } = self;
         let mut pass = |digest: EventDigest, through: u64| {
             while let Some(progress) = ahead.pop_front_if(|it| it.sequence.0 <= through) {
@@ -120,7 +120,7 @@ impl Digester {
                 records.push_back((Sequence(*next), digest));
                 *next += *every;
             }
-            ahead.front().map_or(*next, |progress| progress.sequence.0.min(*next))
+            due_of(ahead, *next)
         };
         let taken = outputs.drain(available.min(limit), |line, _| {
             let OutputLine { cause, timestamp, ref outcome } = *line;
@@ -136,15 +136,15 @@ impl Digester {
         taken
     }
 
-    /// The first input whose digest is wanted.
-    fn due(&self) -> u64 {
-        self.ahead.front().map_or(self.next, |progress| progress.sequence.0.min(self.next))
-    }
-
     /// The next digest for the journal, if it is up to an input of at most `last`.
     pub(super) fn take_record(&mut self, last: u64) -> Option<(Sequence, EventDigest)> {
         self.records.pop_front_if(|(sequence, _)| sequence.0 <= last)
     }
+}
+
+/// The first input whose digest is wanted: for a checkpoint, or as the next multiple.
+fn due_of(ahead: &VecDeque<Progress>, next: u64) -> u64 {
+    ahead.front().map_or(next, |progress| progress.sequence.0.min(next))
 }
 
 #[cfg(test)]

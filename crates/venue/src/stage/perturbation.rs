@@ -15,13 +15,13 @@ pub enum Perturbation {
     ShortCommit,
     /// The journaler hands a batch on before the commit does.
     EarlyFlush,
-    /// The journaler records an event digest a turn later.
+    /// The journaler hashes events a turn later.
     LateDigest,
     /// The core takes fewer inputs than there are.
     ShortEngineTurn,
     /// The core finds no room for its events and keeps them.
     KeptEvents,
-    /// The core publishes a checkpoint early.
+    /// The core notes its progress early.
     EarlyCheckpoint,
     /// A snapshot is made early.
     EarlySnapshot,
