@@ -30,7 +30,7 @@ use market::{AccountId, AssetId, InstrumentId, SessionId, Side, Text, Timestamp}
 
 use crate::intake::name_index::NameIndex;
 use account::{Account, AssetLimits, HotAccount, TIER_COUNT};
-use balance::{Balance, Holding};
+use balance::Holding;
 use fees::Fees;
 use terms::Terms;
 use undo::Undo;
@@ -167,13 +167,14 @@ impl Money {
     ) {
         let Some(terms) = self.terms(instrument_id) else { return };
         let asset_id = terms.reserved_asset(side);
-        let balance = self.balance(asset_id, self.account_id(session_id));
-        fetch(core::ptr::from_ref(balance).cast());
+        let holding = &self.holdings[usize::from(asset_id.0) - 1];
+        fetch(holding.address(self.account_id(session_id)));
     }
 
+    /// The available units of an account in an asset.
     #[inline(always)]
-    pub(crate) fn balance(&self, asset_id: AssetId, account_id: AccountId) -> &Balance {
-        self.holdings[usize::from(asset_id.0) - 1].balance(account_id)
+    pub(crate) fn available(&self, asset_id: AssetId, account_id: AccountId) -> i128 {
+        self.holdings[usize::from(asset_id.0) - 1].available(account_id)
     }
 
     #[inline(always)]

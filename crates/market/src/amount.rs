@@ -37,6 +37,17 @@ impl Amount {
         if denominator == 1 { product } else { quotient(product, denominator) }
     }
 
+    /// The same as [`units`](Self::units); `None` if 64 bits do not have the product.
+    ///
+    /// # Panics
+    /// `denominator` is 0.
+    #[must_use]
+    #[inline(always)]
+    pub fn small_units(self, numerator: u64, denominator: u64) -> Option<u64> {
+        let product = u64::try_from(self.0).ok()?.checked_mul(numerator)?;
+        Some(if denominator == 1 { product } else { product / denominator })
+    }
+
     /// Sum; `None` on overflow.
     #[must_use]
     pub const fn checked_add(self, other: Self) -> Option<Self> {
@@ -100,7 +111,12 @@ mod tests {
             (wide, 3, 2, wide * 3 / 2),
             (u128::MAX, 1, 1, u128::MAX),
         ] {
-            assert_eq!(Amount(amount).units(numerator, denominator), units, "{amount}");
+            let amount = Amount(amount);
+            assert_eq!(amount.units(numerator, denominator), units, "{amount}");
+            let product = amount.0.checked_mul(numerator.into());
+            let is_small = product.is_some_and(|product| product >> 64 == 0);
+            let small = is_small.then_some(units as u64);
+            assert_eq!(amount.small_units(numerator, denominator), small, "{amount}");
         }
     }
 

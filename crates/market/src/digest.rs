@@ -176,11 +176,10 @@ mod tests {
     use super::*;
     use crate::{
         AccountId, AssetId, AuctionTrade, Bucket, CancelReason, Canceled, Capacity, ClientOrderId,
-        CommandKind, CustomerType, Display, Firm, InstrumentId, LedgerEntry, LedgerKind,
-        LedgerPlace, OrderAttributes, OrderEntered, OrderId, OrderKey, OrderType, OrderWithdrawn,
-        OwnMovement, Phase, Price, Quantity, RejectReason, Rejected, SelfMatchGroup,
-        SelfMatchPrevention, SessionId, Settlement, Shown, Side, SystemEvent, Ticks, TimeInForce,
-        TradeId, TradeSettled, Units,
+        CommandKind, CustomerType, Display, Firm, InstrumentId, LedgerKind, OrderAttributes,
+        OrderEntered, OrderId, OrderKey, OrderType, OrderWithdrawn, OwnMovement, Phase, Price,
+        Quantity, RejectReason, Rejected, SelfMatchGroup, SelfMatchPrevention, SessionId,
+        Settlement, Shown, Side, SystemEvent, Ticks, TimeInForce, TradeId, TradeSettled, Units,
     };
 
     fn digest_of(lines: &[(u64, u64, Outcome)]) -> EventDigest {
@@ -192,18 +191,8 @@ mod tests {
     }
 
     /// A movement of these numbers.
-    fn movement(amount: u128, version: u64, account: u32, asset: u16) -> OwnMovement {
-        let place = |bucket| LedgerPlace { account_id: AccountId(account), bucket, version };
-        OwnMovement::of(&LedgerEntry {
-            kind: LedgerKind::Reserve,
-            asset_id: AssetId(asset),
-            amount: Units::new(amount),
-            from: place(Bucket::Available),
-            to: place(Bucket::Reserved),
-            order_id: OrderId(0),
-            trade_id: TradeId(0),
-        })
-        .expect("the amount is small")
+    fn movement(amount: u64, version: u64, account: u32, asset: u16) -> OwnMovement {
+        OwnMovement::new(AccountId(account), AssetId(asset), amount, version)
     }
 
     fn key() -> OrderKey {
@@ -338,12 +327,12 @@ mod tests {
                 |it| it.assets[0].0 ^= 1 << 15,
                 |it| it.assets[1].0 ^= 1 << 15,
                 |it| it.taker_is_buy = true,
-                |it| it.paid ^= 1 << 62,
-                |it| it.freed ^= 1 << 62,
-                |it| it.delivered ^= 1 << 62,
-                |it| it.taker_fee ^= 1 << 62,
+                |it| it.paid ^= 1 << 61,
+                |it| it.freed ^= 1 << 61,
+                |it| it.delivered ^= 1 << 61,
+                |it| it.taker_fee ^= 1 << 61,
                 |it| (it.rebate, it.maker_fee) = (2, 0),
-                |it| it.maker_fee ^= 1 << 62,
+                |it| it.maker_fee ^= 1 << 61,
             ],
         );
         for (asset, party) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)] {

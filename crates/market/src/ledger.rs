@@ -161,6 +161,19 @@ code_enum! {
     }
 }
 
+impl LedgerKind {
+    /// The buckets of one balance that a movement for an order goes between: a reservation from available to reserved, a
+    /// [`Release`](Self::Release) back.
+    #[must_use]
+    #[inline(always)]
+    pub fn buckets_within(self) -> [Bucket; 2] {
+        match self {
+            Self::Reserve => [Bucket::Available, Bucket::Reserved],
+            _ => [Bucket::Reserved, Bucket::Available],
+        }
+    }
+}
+
 /// One movement of one asset, by double entry: it names both ends. Its cause is that of the
 /// [`Output`](crate::Output). The movements alone give all balances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]

@@ -187,6 +187,23 @@ impl MoneyTerms {
         (price * quantity).units(self.quote_numerator, self.quote_denominator)
     }
 
+    /// The same as [`quote_amount`](Self::quote_amount); `None` if 64 bits do not have it.
+    ///
+    /// # Panics
+    /// The terms have no class.
+    #[must_use]
+    #[inline(always)]
+    pub fn small_quote_amount(&self, price: Price, quantity: Quantity) -> Option<u64> {
+        (price * quantity).small_units(self.quote_numerator, self.quote_denominator)
+    }
+
+    /// The same as [`base_amount`](Self::base_amount); `None` if 64 bits do not have it.
+    #[must_use]
+    #[inline(always)]
+    pub fn small_base_amount(&self, quantity: Quantity) -> Option<u64> {
+        quantity.0.checked_mul(self.base_units)
+    }
+
     /// Units of the base asset in a quantity.
     #[must_use]
     #[inline(always)]

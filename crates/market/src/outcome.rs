@@ -100,13 +100,11 @@ impl OwnMovement {
     pub const NONE: Self =
         Self { amount: 0, version: 0, account_id: AccountId::VENUE, asset_id: AssetId(0) };
 
-    /// That of an entry of one account; `None` if its amount exceeds 64 bits.
+    /// An amount in units, with the version of the balance after it.
     #[must_use]
     #[inline(always)]
-    pub fn of(entry: &LedgerEntry) -> Option<Self> {
-        let LedgerPlace { account_id, version, .. } = entry.from;
-        let amount = u64::try_from(entry.amount.get()).ok()?;
-        Some(Self { amount, version, account_id, asset_id: entry.asset_id })
+    pub fn new(account_id: AccountId, asset_id: AssetId, amount: u64, version: u64) -> Self {
+        Self { amount, version, account_id, asset_id }
     }
 
     /// The account; [`AccountId::VENUE`] where nothing moves.
@@ -126,10 +124,7 @@ impl OwnMovement {
     #[inline(always)]
     fn entry(&self, kind: LedgerKind, order_id: OrderId) -> Option<LedgerEntry> {
         let Self { amount, version, account_id, asset_id } = *self;
-        let (from, to) = match kind {
-            LedgerKind::Reserve => (Bucket::Available, Bucket::Reserved),
-            _ => (Bucket::Reserved, Bucket::Available),
-        };
+        let [from, to] = kind.buckets_within();
         let place = |bucket| LedgerPlace { account_id, bucket, version };
         (amount != 0).then(|| LedgerEntry {
             kind,
@@ -420,15 +415,14 @@ crate::assert_layout! {
 }
 
 impl TradeSettled {
-    /// A settlement in a line; `None` if it does not fit: an amount above 64 bits, a version above 40, or a fee and a rebate of the maker.
+    /// A settlement in a line; `None` if it does not fit: an amount above 62 bits, a version above 40, or a fee and a rebate of the maker.
     #[must_use]
     #[inline(always)]
     pub fn of(it: &Settlement) -> Option<Self> {
         let [quote, base] = it.versions;
         let versions_used = quote.into_iter().chain(base).fold(0, |all, version| all | version);
-        let amounts = it.paid | it.freed | it.delivered | it.taker_fee | it.rebate | it.maker_fee;
         let has_both = it.rebate != 0 && it.maker_fee != 0;
-        if amounts >> 63 != 0 || versions_used >> 40 != 0 || has_both {
+        if !it.is_small() || versions_used >> 40 != 0 || has_both {
             return None;
         }
         Some(Self {
@@ -442,7 +436,7 @@ impl TradeSettled {
             taker_fee: it.taker_fee as u64,
             maker_fee: it.maker_fee as i64 - it.rebate as i64,
             versions_low: [quote.map(|it| it as u32), base.map(|it| it as u32)],
-            versions_high: [quote.map(|it| (it >> 32) as u8), base.map(|it| (it >> 32) as u8)],
+            versions_high: if versions_used >> 32 == 0 { [[0; 3]; 2] } else { high(it.versions) },
             taker_is_buy: it.taker_is_buy,
         })
     }
@@ -510,6 +504,12 @@ impl TradeSettled {
     }
 }
 
+/// The high 8 of the 40 bits of versions.
+#[cold]
+fn high(versions: [[u64; 3]; 2]) -> [[u8; 3]; 2] {
+    versions.map(|of_asset| of_asset.map(|version| (version >> 32) as u8))
+}
+
 impl Settlement {
     /// Index of the buyer among the parties.
     pub const BUYER: usize = 0;
@@ -521,6 +521,14 @@ impl Settlement {
     pub const QUOTE: usize = 0;
     /// Index of the asset that is delivered.
     pub const BASE: usize = 1;
+
+    /// True if 62 bits have each amount, and so 64 bits any sum of two.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_small(&self) -> bool {
+        let Self { paid, freed, delivered, taker_fee, rebate, maker_fee, .. } = *self;
+        (paid | freed | delivered | taker_fee | rebate | maker_fee) >> 62 == 0
+    }
 
     /// Gives the entry of each leg that moves something, in posting order: payment, release, delivery, the taker's fee, the maker's
     /// rebate, the maker's fee.
@@ -638,13 +646,13 @@ mod tests {
     fn a_settlement_fits_a_line() {
         let mut random = SplitMix64::new(7);
         for _ in 0..10_000 {
-            let settlement = settlement(&mut random, 1 << 63, 1 << 40);
+            let settlement = settlement(&mut random, 1 << 62, 1 << 40);
             let line = TradeSettled::of(&settlement).expect("it is within the bounds");
             assert_eq!(line.settlement(), settlement);
         }
         let within = settlement(&mut random, 1_000, 1_000);
         let mut beyond = [within; 4];
-        beyond[0].paid = 1 << 63;
+        beyond[0].paid = 1 << 62;
         beyond[1].versions[Settlement::BASE][Settlement::VENUE] = 1 << 40;
         beyond[2].maker_fee = u128::MAX;
         (beyond[3].rebate, beyond[3].maker_fee) = (1, 1);

@@ -157,10 +157,7 @@ impl Engine {
         let (key, order_id, instrument_id) = (order.key, order.order_id(), order.instrument_id);
         let quantity = order.leaves();
         let released = self.money.released(&Claim::from(order), quantity, Quantity::ZERO);
-        let own = match &released {
-            None => Some(OwnMovement::NONE),
-            Some(entry) => OwnMovement::of(entry),
-        };
+        let own = released.map_or(Some(OwnMovement::NONE), |shift| shift.own());
         if is_own_command
             && booked
             && !order.is_iceberg()
@@ -187,8 +184,8 @@ impl Engine {
             reason,
             cause: self.cause,
         }));
-        if let Some(entry) = released {
-            emit.emit(Event::Ledger(entry));
+        if let Some(shift) = released {
+            emit.emit(Event::Ledger(shift.entry(order_id)));
         }
     }
 

@@ -119,7 +119,7 @@ impl Engine {
     ) {
         let Plain { instrument_id, ranks, ref hold } = *plain;
         let EnterOrder { key, side, time_in_force, .. } = *order;
-        let reserved = self.money.hold_plain(hold, order_id);
+        let reserved = self.money.hold_plain(hold);
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
         let rests = time_in_force.may_rest() && ranks.worst < book.opposite(side).best_rank();
         let is_followed = book.is_followed();

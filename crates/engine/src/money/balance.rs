@@ -1,16 +1,25 @@
 //! Balances of one asset, and the one way to change them.
 //!
-//! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry.
-//! [`Holding::check_conserved`] ends the movements of a step.
+//! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry;
+//! [`Holding::shift`] moves within one balance, and [`Holding::settle`] applies what a trade moves.
+//! [`Holding::check_conserved`] ends the movements of a step; the last two end it themselves.
+//!
+//! Balances have 64 bits while less than 2⁶² units are issued and nobody may be short of the asset,
+//! and 128 bits from then on. Both widths have the same code, and nothing that leaves the engine
+//! tells which of the two is used.
 //!
 //! Invariant: the sum of all balances, counted from each balance's gains and losses, equals what
 //! was issued, counted from deposits and withdrawals. Each step that moves money compares the two.
 
 use alloc::vec::Vec;
+use core::{
+    fmt::Debug,
+    ops::{Add, AddAssign, Sub, SubAssign},
+};
 
 use market::{
-    AccountId, Asset, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OrderId, Settlement,
-    TradeId, Units,
+    AccountId, Asset, AssetId, Bucket, LedgerEntry, LedgerKind, LedgerPlace, OrderId, OwnMovement,
+    Settlement, TradeId, Units,
 };
 
 use super::hash;
@@ -19,42 +28,111 @@ use crate::state::hash::StateHash;
 /// The most units of one asset.
 pub(crate) const ISSUED_MAX: u128 = 1 << 120;
 
+/// Below this many issued units, the balances of an asset that nobody may be short of have 64 bits:
+/// each balance, and each sum of them, fits.
+pub(crate) const NARROW_LIMIT: u128 = 1 << 62;
+
 /// Order and trade of a movement that belongs to none.
 pub(super) const NO_ORDER: OrderId = OrderId(0);
 pub(super) const NO_TRADE: TradeId = TradeId(0);
 
-/// The balance of one account in one asset, in units: one cache line.
+/// A number of units in 64 or in 128 bits.
+pub(crate) trait Width:
+    Copy
+    + Debug
+    + Default
+    + Ord
+    + From<i64>
+    + Into<i128>
+    + TryFrom<u128>
+    + Add<Output = Self>
+    + AddAssign
+    + Sub<Output = Self>
+    + SubAssign
+{
+    /// The difference, which wraps.
+    fn wrapping_sub(self, other: Self) -> Self;
+    /// The sum, which wraps.
+    fn wrapping_add(self, other: Self) -> Self;
+
+    /// An amount in this width.
+    ///
+    /// # Panics
+    /// It does not fit: what moves is bounded by what was issued, which decides the width.
+    #[inline(always)]
+    fn of(amount: u128) -> Self {
+        let Ok(amount) = Self::try_from(amount) else { too_wide(amount) };
+        amount
+    }
+}
+
+#[cold]
+fn too_wide(amount: u128) -> ! {
+    panic!("{amount} units move, more than were issued");
+}
+
+impl Width for i64 {
+    #[inline(always)]
+    fn wrapping_sub(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn wrapping_add(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}
+
+impl Width for i128 {
+    #[inline(always)]
+    fn wrapping_sub(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn wrapping_add(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}
+
+/// The balance of one account in one asset, in units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C, align(64))]
-pub(crate) struct Balance {
+#[repr(C, align(32))]
+pub(crate) struct Balance<N> {
     /// Available. Below 0 only for an asset sold short.
-    pub(crate) available: i128,
-    /// Reserved: the possible cost or delivery of all live orders.
-    pub(crate) reserved: u128,
-    /// Possible receipts of live orders; only where the account's position is limited.
-    pub(crate) buying: u128,
+    pub(crate) available: N,
+    /// Reserved: the possible cost or delivery of all live orders. Never below 0.
+    pub(crate) reserved: N,
     /// Version: the number of movements.
     pub(crate) version: u64,
 }
 
+type NarrowBalance = Balance<i64>;
+type WideBalance = Balance<i128>;
+
 market::assert_layout! {
-    Balance, 64 { available: 0, reserved: 16, buying: 32, version: 48 }
+    NarrowBalance, 32 { available: 0, reserved: 8, version: 16 }
 }
 
-impl Balance {
-    /// Available and reserved; below 0 for a short position.
-    pub(crate) fn position(&self) -> i128 {
-        self.available + self.reserved.cast_signed()
+market::assert_layout! {
+    WideBalance, 64 { available: 0, reserved: 16, version: 32 }
+}
+
+impl<N: Width> Balance<N> {
+    #[inline(always)]
+    fn widened(&self) -> WideBalance {
+        let Self { available, reserved, version } = *self;
+        Balance { available: available.into(), reserved: reserved.into(), version }
     }
 
     /// Takes an amount out of a bucket.
     #[inline(always)]
-    fn debit(&mut self, bucket: Bucket, amount: u128) {
+    fn debit(&mut self, bucket: Bucket, amount: N) {
         match bucket {
-            Bucket::Available => self.available -= amount.cast_signed(),
+            Bucket::Available => self.available -= amount,
             Bucket::Reserved => {
-                let left = self.reserved.checked_sub(amount);
-                self.reserved = left.expect("an order never costs more than it reserved");
+                assert!(amount <= self.reserved, "an order never costs more than it reserved");
+                self.reserved -= amount;
             }
             Bucket::Outside => unreachable!("no balance has what is outside"),
         }
@@ -62,49 +140,204 @@ impl Balance {
 
     /// Puts an amount into a bucket.
     #[inline(always)]
-    fn credit(&mut self, bucket: Bucket, amount: u128) {
+    fn credit(&mut self, bucket: Bucket, amount: N) {
         match bucket {
-            Bucket::Available => self.available += amount.cast_signed(),
+            Bucket::Available => self.available += amount,
             Bucket::Reserved => self.reserved += amount,
             Bucket::Outside => unreachable!("no balance has what is outside"),
         }
     }
 
-    /// Changes the balance; returns what it gained, read from the balance itself. Its own numbers are checked; their sum wraps, so
-    /// that the compiler leaves out what it can prove.
+    /// All of it. Its own numbers are checked; their sum wraps, so that the compiler leaves out what it can prove.
     #[inline(always)]
-    fn change(&mut self, by: impl FnOnce(&mut Self)) -> i128 {
-        let sum = |it: &Self| it.available.wrapping_add(it.reserved.cast_signed());
-        let before = sum(self);
-        by(self);
-        sum(self).wrapping_sub(before)
+    fn sum(&self) -> N {
+        self.available.wrapping_add(self.reserved)
     }
 
-    /// Moves an amount from one bucket to another; returns what the balance gained.
+    /// What it gained since its sum was this, read from the balance itself.
     #[inline(always)]
-    fn shift(&mut self, from: Bucket, to: Bucket, amount: u128) -> i128 {
-        self.change(|it| {
-            it.debit(from, amount);
-            it.credit(to, amount);
-        })
+    fn gained(&self, before: N) -> N {
+        self.sum().wrapping_sub(before)
     }
+}
+
+impl WideBalance {
+    /// Available and reserved; below 0 for a short position.
+    pub(crate) fn position(&self) -> i128 {
+        self.available + self.reserved
+    }
+}
+
+/// The balances of an asset in one width.
+#[derive(Debug)]
+struct Sheet<N> {
+    /// By account id.
+    balances: Vec<Balance<N>>,
+    /// What all balances gained, less what was issued; 0 at the end of each step.
+    excess: N,
+    /// A planted fault: whatever an account receives from another, or from outside, is this many units more.
+    #[cfg(test)]
+    minted: N,
+}
+
+/// What an account gives another in an asset by a trade, in units; each 0 or more, and `amount` at least 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dues {
+    /// What the giver's order pays or delivers.
+    pub(super) amount: i64,
+    /// What the giver's order reserved beyond it, which is released.
+    pub(super) freed: i64,
+    /// What the receiver pays the venue.
+    pub(super) fee: i64,
+    /// What the venue pays the giver.
+    pub(super) rebate: i64,
+}
+
+impl<N: Width> Sheet<N> {
+    fn new(balances: Vec<Balance<N>>) -> Self {
+        Self {
+            balances,
+            excess: N::default(),
+            #[cfg(test)]
+            minted: N::default(),
+        }
+    }
+
+    /// Counts an amount that comes in from outside.
+    fn count_issued(&mut self, amount: u128) {
+        self.excess -= N::of(amount);
+    }
+
+    /// Counts an amount that goes out.
+    fn count_redeemed(&mut self, amount: u128) {
+        self.excess += N::of(amount);
+    }
+
+    /// What all balances have beyond what was issued.
+    fn excess(&self) -> i128 {
+        self.excess.into()
+    }
+
+    #[inline(always)]
+    fn available(&self, account_id: AccountId) -> i128 {
+        self.balances[account_id.0 as usize].available.into()
+    }
+
+    #[inline(always)]
+    fn is_conserved(&self) -> bool {
+        self.excess == N::default()
+    }
+
+    /// Takes an amount from one end of a movement; returns that end's new version.
+    fn debit(&mut self, account_id: AccountId, bucket: Bucket, amount: N) -> u64 {
+        let balance = &mut self.balances[account_id.0 as usize];
+        let before = balance.sum();
+        balance.debit(bucket, amount);
+        balance.version += 1;
+        self.excess += balance.gained(before);
+        balance.version
+    }
+
+    /// Gives an amount to one end of a movement; returns that end's new version.
+    fn credit(&mut self, account_id: AccountId, bucket: Bucket, amount: N) -> u64 {
+        let amount = self.received(amount);
+        let balance = &mut self.balances[account_id.0 as usize];
+        let before = balance.sum();
+        balance.credit(bucket, amount);
+        balance.version += 1;
+        self.excess += balance.gained(before);
+        balance.version
+    }
+
+    /// Moves an amount from one bucket of a balance to another; returns its new version.
+    #[inline(always)]
+    fn move_within(&mut self, account_id: AccountId, [from, to]: [Bucket; 2], amount: N) -> u64 {
+        let balance = &mut self.balances[account_id.0 as usize];
+        let before = balance.sum();
+        balance.debit(from, amount);
+        balance.credit(to, amount);
+        balance.version += 1;
+        self.excess += balance.gained(before);
+        balance.version
+    }
+
+    /// What an account receives of an amount: all of it, unless a test planted a fault.
+    #[inline(always)]
+    fn received(&self, amount: N) -> N {
+        #[cfg(test)]
+        let amount = if amount == N::default() { amount } else { amount + self.minted };
+        amount
+    }
+
+    /// See [`Holding::settle`].
+    #[inline(always)]
+    fn settle<const IS_CHARGED: bool>(
+        &mut self,
+        [giver_id, receiver_id]: [AccountId; 2],
+        dues: &Dues,
+    ) -> [u64; 3] {
+        let Dues { amount, freed, fee, rebate } = *dues;
+        let counts = |amount: i64| u64::from(amount != 0);
+        let [is_freed, has_fee, has_rebate] = [freed, fee, rebate].map(counts);
+        let [amount, freed, fee, rebate] = [amount, freed, fee, rebate].map(N::from);
+        let [amount_got, fee_got, rebate_got] =
+            [amount, fee, rebate].map(|amount| self.received(amount));
+        let giver = &mut self.balances[giver_id.0 as usize];
+        let mut versions = [giver.version, 0, 0];
+        let before = giver.sum();
+        giver.debit(Bucket::Reserved, amount + freed);
+        giver.credit(Bucket::Available, freed + rebate_got);
+        giver.version += 1 + is_freed + has_rebate;
+        let mut gained = giver.gained(before);
+        let receiver = &mut self.balances[receiver_id.0 as usize];
+        versions[Settlement::SELLER] = receiver.version;
+        let before = receiver.sum();
+        receiver.credit(Bucket::Available, amount_got);
+        receiver.debit(Bucket::Available, fee);
+        receiver.version += 1 + has_fee;
+        gained = gained.wrapping_add(receiver.gained(before));
+        if IS_CHARGED {
+            let venue = &mut self.balances[AccountId::VENUE.0 as usize];
+            versions[Settlement::VENUE] = venue.version;
+            let before = venue.sum();
+            venue.credit(Bucket::Available, fee_got);
+            venue.debit(Bucket::Available, rebate);
+            venue.version += has_fee + has_rebate;
+            gained = gained.wrapping_add(venue.gained(before));
+        }
+        self.excess += gained;
+        versions
+    }
+}
+
+/// The balances of an asset, in either width.
+#[derive(Debug)]
+enum Balances {
+    Narrow(Sheet<i64>),
+    Wide(Sheet<i128>),
+}
+
+/// Calls a function with the balances in their width.
+macro_rules! with_sheet {
+    ($balances:expr, $sheet:ident => $call:expr) => {
+        match $balances {
+            Balances::Narrow($sheet) => $call,
+            Balances::Wide($sheet) => $call,
+        }
+    };
 }
 
 /// One asset and its balances.
 #[derive(Debug)]
 pub(crate) struct Holding {
     asset: Asset,
-    /// Balances by account id.
-    balances: Vec<Balance>,
+    balances: Balances,
+    /// Possible receipts of live orders by account id, in units; only where positions are limited, and empty until then.
+    buying: Vec<u128>,
     /// Deposits less withdrawals, in units; at most [`ISSUED_MAX`].
     issued: u128,
     /// Number of deposits and withdrawals.
     version: u64,
-    /// The sum of all balances, in units, counted from the gains and losses of each.
-    held: i128,
-    /// A planted fault: whatever an account receives from another, or from outside, is this many units more.
-    #[cfg(test)]
-    pub(crate) minted: u128,
 }
 
 /// One movement: its kind, its ends and its amount.
@@ -135,31 +368,37 @@ impl Movement {
             trade_id,
         }
     }
+}
 
-    /// Reserves an amount for an order.
+/// A movement between the buckets of one balance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shift {
+    pub(crate) account_id: AccountId,
+    pub(crate) asset_id: AssetId,
+    /// [`LedgerKind::Reserve`] or [`LedgerKind::Release`].
+    pub(crate) kind: LedgerKind,
+    /// Amount in units; more than 0.
+    pub(crate) amount: u128,
+    /// Version of the balance after it.
+    pub(crate) version: u64,
+}
+
+impl Shift {
+    /// The ledger entry of it, for an order.
     #[inline(always)]
-    pub(super) fn reserve(account_id: AccountId, amount: u128, order_id: OrderId) -> Self {
-        Self {
-            kind: LedgerKind::Reserve,
-            from: (account_id, Bucket::Available),
-            to: (account_id, Bucket::Reserved),
-            amount,
-            order_id,
-            trade_id: NO_TRADE,
-        }
+    pub(crate) fn entry(&self, order_id: OrderId) -> LedgerEntry {
+        let Self { account_id, asset_id, kind, amount, version } = *self;
+        let [from, to] = kind.buckets_within().map(|bucket| (account_id, bucket));
+        let movement = Movement { kind, from, to, amount, order_id, trade_id: NO_TRADE };
+        movement.entry(asset_id, [version; 2])
     }
 
-    /// Releases an amount that was reserved for an order.
+    /// The same for a line; `None` if 64 bits do not have the amount.
     #[inline(always)]
-    pub(super) fn release(account_id: AccountId, amount: u128, order_id: OrderId) -> Self {
-        Self {
-            kind: LedgerKind::Release,
-            from: (account_id, Bucket::Reserved),
-            to: (account_id, Bucket::Available),
-            amount,
-            order_id,
-            trade_id: NO_TRADE,
-        }
+    pub(crate) fn own(&self) -> Option<OwnMovement> {
+        let Self { account_id, asset_id, amount, version, .. } = *self;
+        let amount = u64::try_from(amount).ok()?;
+        Some(OwnMovement::new(account_id, asset_id, amount, version))
     }
 }
 
@@ -168,12 +407,10 @@ impl Holding {
     pub(crate) fn new(asset: Asset, account_count: usize) -> Self {
         Self {
             asset,
-            balances: alloc::vec![Balance::default(); account_count],
+            balances: Balances::Narrow(Sheet::new(alloc::vec![Balance::default(); account_count])),
+            buying: Vec::new(),
             issued: 0,
             version: 0,
-            held: 0,
-            #[cfg(test)]
-            minted: 0,
         }
     }
 
@@ -193,127 +430,117 @@ impl Holding {
 
     /// Adds an account, with a balance of 0.
     pub(crate) fn add_account(&mut self) {
-        self.balances.push(Balance::default());
+        with_sheet!(&mut self.balances, sheet => sheet.balances.push(Balance::default()));
     }
 
+    /// Gives all balances 128 bits.
+    #[cold]
+    pub(crate) fn widen(&mut self) {
+        let Balances::Narrow(narrow) = &self.balances else { return };
+        let wide = Sheet {
+            balances: narrow.balances.iter().map(Balance::widened).collect(),
+            excess: narrow.excess.into(),
+            #[cfg(test)]
+            minted: narrow.minted.into(),
+        };
+        self.balances = Balances::Wide(wide);
+    }
+
+    /// The available units of an account.
     #[inline(always)]
-    pub(crate) fn balance(&self, account_id: AccountId) -> &Balance {
-        &self.balances[account_id.0 as usize]
+    pub(crate) fn available(&self, account_id: AccountId) -> i128 {
+        with_sheet!(&self.balances, sheet => sheet.available(account_id))
+    }
+
+    pub(crate) fn balance(&self, account_id: AccountId) -> Option<Balance<i128>> {
+        let index = account_id.0 as usize;
+        with_sheet!(&self.balances, sheet => sheet.balances.get(index).map(Balance::widened))
+    }
+
+    /// Available and reserved units of an account; below 0 for a short position.
+    pub(crate) fn position(&self, account_id: AccountId) -> i128 {
+        self.balance(account_id).map_or(0, |balance| balance.position())
+    }
+
+    /// Where the balance of an account is, to fetch it.
+    #[inline(always)]
+    pub(crate) fn address(&self, account_id: AccountId) -> *const u8 {
+        with_sheet!(
+            &self.balances,
+            sheet => core::ptr::from_ref(&sheet.balances[account_id.0 as usize]).cast()
+        )
     }
 
     /// All balances, by account id.
-    pub(crate) fn balances(&self) -> &[Balance] {
-        &self.balances
+    pub(crate) fn balances(&self) -> impl Iterator<Item = (AccountId, Balance<i128>)> {
+        let count = with_sheet!(&self.balances, sheet => sheet.balances.len());
+        let all = (0..count as u32).map(AccountId);
+        all.filter_map(|account_id| Some((account_id, self.balance(account_id)?)))
+    }
+
+    /// Possible receipts of live orders of an account.
+    pub(crate) fn buying(&self, account_id: AccountId) -> u128 {
+        self.buying.get(account_id.0 as usize).copied().unwrap_or(0)
     }
 
     /// Replaces the possible receipts of live orders of an account.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn change_buying(&mut self, account_id: AccountId, before: u128, after: u128) {
-        let buying = &mut self.balances[account_id.0 as usize].buying;
-        let others = buying.checked_sub(before).expect("each order was counted");
-        *buying = others + after;
+        let index = account_id.0 as usize;
+        if self.buying.len() <= index {
+            self.buying.resize(index + 1, 0);
+        }
+        let others = self.buying[index].checked_sub(before).expect("each order was counted");
+        self.buying[index] = others + after;
     }
 
     /// Applies a movement to both of its ends; returns the ledger entry.
     /// [`check_conserved`](Self::check_conserved) must end the step.
-    #[inline(always)]
     pub(crate) fn post(&mut self, movement: &Movement) -> LedgerEntry {
         let Movement { from, to, amount, .. } = *movement;
         let stays = from.1 != Bucket::Outside && to.1 != Bucket::Outside;
         let (from_version, to_version) = if stays && from.0 == to.0 {
             // Two buckets of one balance change at once.
-            let balance = &mut self.balances[from.0.0 as usize];
-            self.held += balance.shift(from.1, to.1, amount);
-            balance.version += 1;
-            (balance.version, balance.version)
+            let version = self.move_within(from.0, [from.1, to.1], amount);
+            (version, version)
         } else {
             (self.debit(from, amount), self.credit(to, amount))
         };
         movement.entry(self.asset.asset_id, [from_version, to_version])
     }
 
-    /// Applies a movement between the two buckets of one balance: as [`post`](Self::post), and ends the step.
+    /// Moves an amount from one bucket of a balance to another; returns its new version.
     #[inline(always)]
-    pub(super) fn post_within(&mut self, movement: &Movement) -> LedgerEntry {
-        let Movement { from, to, amount, .. } = *movement;
-        assert!(from.0 == to.0, "a movement within one balance");
-        let account_id = from.0;
-        let balance = &mut self.balances[account_id.0 as usize];
-        let gained = balance.shift(from.1, to.1, amount);
-        balance.version += 1;
-        let version = balance.version;
-        self.gain(gained);
-        movement.entry(self.asset.asset_id, [version; 2])
+    fn move_within(&mut self, account_id: AccountId, [from, to]: [Bucket; 2], amount: u128) -> u64 {
+        let buckets = [from, to];
+        with_sheet!(&mut self.balances, it => it.move_within(account_id, buckets, Width::of(amount)))
     }
 
-    /// Applies the movements of a trade in this asset: as [`post`](Self::post) of each, and the end of the step. The giver's
-    /// order pays an amount, and what it reserved beyond it is freed; the receiver pays a fee to the venue, and the giver gets
-    /// a rebate from it. Gives the versions of giver, receiver and venue before; without charges the venue's is 0.
+    /// Reserves an amount of an account for an order, or releases it, and ends the step.
+    #[inline(always)]
+    pub(super) fn shift(&mut self, account_id: AccountId, kind: LedgerKind, amount: u128) -> Shift {
+        let version = self.move_within(account_id, kind.buckets_within(), amount);
+        self.check_conserved();
+        Shift { account_id, asset_id: self.asset.asset_id, kind, amount, version }
+    }
+
+    /// Applies what a trade moves in this asset from its giver to its receiver: as [`post`](Self::post) of each, and the end of
+    /// the step. Gives the versions of giver, receiver and venue before; without charges the venue's is 0.
     ///
     /// # Panics
     /// Two of the accounts are the same, one is unknown, or the order reserved less.
     #[inline(always)]
-    pub(crate) fn settle<const IS_CHARGED: bool>(
+    pub(super) fn settle<const IS_CHARGED: bool>(
         &mut self,
-        [giver_id, receiver_id]: [AccountId; 2],
-        [amount, freed]: [u128; 2],
-        [fee, rebate]: [u128; 2],
+        accounts: [AccountId; 2],
+        dues: &Dues,
     ) -> [u64; 3] {
-        let [amount_got, fee_got, rebate_got] =
-            [amount, fee, rebate].map(|amount| self.received(amount));
-        let [of_giver, of_receiver] = [giver_id, receiver_id].map(|it| it.0 as usize);
-        let accounts = "a trade has two accounts, and neither is the venue's";
-        let (giver, receiver, venue) = if IS_CHARGED {
-            let of_venue = AccountId::VENUE.0 as usize;
-            let all = self.balances.get_disjoint_mut([of_giver, of_receiver, of_venue]);
-            let [giver, receiver, venue] = all.expect(accounts);
-            (giver, receiver, Some(venue))
-        } else {
-            let both = self.balances.get_disjoint_mut([of_giver, of_receiver]);
-            let [giver, receiver] = both.expect(accounts);
-            (giver, receiver, None)
+        let versions = match &mut self.balances {
+            Balances::Narrow(sheet) => sheet.settle::<IS_CHARGED>(accounts, dues),
+            Balances::Wide(sheet) => settle_wide::<IS_CHARGED>(sheet, accounts, *dues),
         };
-        let [is_paid, is_freed, has_fee, has_rebate] =
-            [amount, freed, fee, rebate].map(|it| u64::from(it != 0));
-        let mut versions = [giver.version, receiver.version, 0];
-        let mut gained = giver.change(|it| {
-            it.debit(Bucket::Reserved, amount + freed);
-            it.credit(Bucket::Available, freed + rebate_got);
-        });
-        giver.version += is_paid + is_freed + has_rebate;
-        gained = gained.wrapping_add(receiver.change(|it| {
-            it.credit(Bucket::Available, amount_got);
-            it.debit(Bucket::Available, fee);
-        }));
-        receiver.version += is_paid + has_fee;
-        if let Some(venue) = venue {
-            versions[Settlement::VENUE] = venue.version;
-            gained = gained.wrapping_add(venue.change(|it| {
-                it.credit(Bucket::Available, fee_got);
-                it.debit(Bucket::Available, rebate);
-            }));
-            venue.version += has_fee + has_rebate;
-        }
-        self.gain(gained);
-        versions
-    }
-
-    /// Counts what the balances of a step gained in all, and checks that the asset is conserved.
-    ///
-    /// # Panics
-    /// The sum of the balances differs from what was issued.
-    #[inline(always)]
-    fn gain(&mut self, gained: i128) {
-        self.held += gained;
         self.check_conserved();
-    }
-
-    /// What an account receives of an amount: all of it, unless a test planted a fault.
-    #[inline(always)]
-    fn received(&self, amount: u128) -> u128 {
-        #[cfg(test)]
-        let amount = if amount == 0 { 0 } else { amount + self.minted };
-        amount
+        versions
     }
 
     /// Checks that the asset is conserved, at the end of a step.
@@ -322,44 +549,43 @@ impl Holding {
     /// The sum of the balances differs from what was issued.
     #[inline(always)]
     pub(crate) fn check_conserved(&self) {
-        assert!(
-            self.held == self.issued.cast_signed(),
-            "{:?}: accounts hold {}, {} were issued",
-            self.asset,
-            self.held,
-            self.issued
-        );
+        if !with_sheet!(&self.balances, sheet => sheet.is_conserved()) {
+            self.fail_conserved();
+        }
+    }
+
+    #[cold]
+    fn fail_conserved(&self) -> ! {
+        let excess = with_sheet!(&self.balances, sheet => sheet.excess());
+        let held = self.issued.cast_signed() + excess;
+        panic!("{:?}: accounts hold {held}, {} were issued", self.asset, self.issued);
     }
 
     /// Takes an amount from one end of a movement; returns that end's new version.
-    #[inline(always)]
     fn debit(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
         if bucket == Bucket::Outside {
             self.issued += amount;
             self.version += 1;
             assert!(self.issued <= ISSUED_MAX, "checked before it came in");
+            if NARROW_LIMIT <= self.issued {
+                self.widen();
+            }
+            with_sheet!(&mut self.balances, sheet => sheet.count_issued(amount));
             return self.version;
         }
-        let balance = &mut self.balances[account_id.0 as usize];
-        self.held += balance.change(|it| it.debit(bucket, amount));
-        balance.version += 1;
-        balance.version
+        with_sheet!(&mut self.balances, it => it.debit(account_id, bucket, Width::of(amount)))
     }
 
     /// Gives an amount to one end of a movement; returns that end's new version.
-    #[inline(always)]
     fn credit(&mut self, (account_id, bucket): (AccountId, Bucket), amount: u128) -> u64 {
         if bucket == Bucket::Outside {
             let left = self.issued.checked_sub(amount);
             self.issued = left.expect("what goes out came in");
             self.version += 1;
+            with_sheet!(&mut self.balances, sheet => sheet.count_redeemed(amount));
             return self.version;
         }
-        let amount = self.received(amount);
-        let balance = &mut self.balances[account_id.0 as usize];
-        self.held += balance.change(|it| it.credit(bucket, amount));
-        balance.version += 1;
-        balance.version
+        with_sheet!(&mut self.balances, it => it.credit(account_id, bucket, Width::of(amount)))
     }
 
     /// Restores the number of deposits and withdrawals.
@@ -374,46 +600,97 @@ impl Holding {
         available: i128,
         version: u64,
     ) -> Option<()> {
-        let balance = self.balances.get_mut(account_id.0 as usize)?;
+        let sheet = self.restored();
+        let balance = sheet.balances.get_mut(account_id.0 as usize)?;
         if balance.version != 0 || version == 0 || 2 * ISSUED_MAX < available.unsigned_abs() {
             return None;
         }
         (balance.available, balance.version) = (available, version);
-        self.held = self.held.checked_add(available)?;
+        sheet.excess = sheet.excess.checked_add(available)?;
         Some(())
     }
 
     /// Restores what an order holds; `None` if the sum would exceed the maximum.
     pub(crate) fn restore_reserved(&mut self, account_id: AccountId, amount: u128) -> Option<()> {
-        self.held = self.held.checked_add(amount.cast_signed())?;
-        self.balances[account_id.0 as usize].reserved += amount;
+        let sheet = self.restored();
+        let amount = i128::try_from(amount).ok()?;
+        sheet.excess = sheet.excess.checked_add(amount)?;
+        sheet.balances[account_id.0 as usize].reserved += amount;
         Some(())
     }
 
-    /// Restores the issued amount as the sum of all balances; `None` if it is out of range.
-    pub(crate) fn restore_issued(&mut self) -> Option<()> {
-        self.issued = u128::try_from(self.held).ok().filter(|issued| *issued <= ISSUED_MAX)?;
+    /// The balances while they are restored: wide, because the sum is not known yet.
+    fn restored(&mut self) -> &mut Sheet<i128> {
+        self.widen();
+        let Balances::Wide(sheet) = &mut self.balances else { unreachable!("it was widened") };
+        sheet
+    }
+
+    /// Restores the issued amount as the sum of all balances; `None` if it is out of range. `may_be_short`: some account may be
+    /// short of the asset.
+    pub(crate) fn restore_issued(&mut self, may_be_short: bool) -> Option<()> {
+        let sheet = self.restored();
+        let held = core::mem::take(&mut sheet.excess);
+        let is_short = may_be_short || sheet.balances.iter().any(|it| it.available < 0);
+        let issued = u128::try_from(held).ok().filter(|issued| *issued <= ISSUED_MAX)?;
+        if !is_short && issued < NARROW_LIMIT {
+            let narrow =
+                |amount| i64::try_from(amount).expect("no balance exceeds what was issued");
+            let narrow = |it: &Balance<i128>| Balance {
+                available: narrow(it.available),
+                reserved: narrow(it.reserved),
+                version: it.version,
+            };
+            let balances = sheet.balances.iter().map(narrow).collect();
+            self.balances = Balances::Narrow(Sheet::new(balances));
+        }
+        self.issued = issued;
         Some(())
     }
 
-    /// Checks that the sum of all balances, computed anew, equals both counts.
+    /// Checks that the sum of all balances, computed anew, equals what was issued.
     pub(crate) fn check(&self) {
-        let held: i128 = self.balances.iter().map(Balance::position).sum();
-        assert_eq!(held, self.held, "{:?}", self.asset);
+        let held: i128 = self.balances().map(|(_, balance)| balance.position()).sum();
         assert_eq!(held, self.issued.cast_signed(), "{:?}", self.asset);
+        self.check_conserved();
+        let is_bounded =
+            self.issued < NARROW_LIMIT && self.balances().all(|(_, it)| 0 <= it.available);
+        assert!(self.is_wide() || is_bounded, "{:?}: 64 bits may have too few", self.asset);
+    }
+
+    /// Plants a fault: each receipt is one unit more.
+    #[cfg(test)]
+    pub(super) fn mint(&mut self) {
+        with_sheet!(&mut self.balances, sheet => sheet.minted = Width::of(1));
+    }
+
+    /// True if balances have 128 bits.
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self.balances, Balances::Wide(_))
     }
 
     /// Adds the elements of all balances to the state hash.
     pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
-        for (balance, account_id) in self.balances.iter().zip(0..) {
-            sum.add(element(balance, self.asset.asset_id, AccountId(account_id)));
+        for (account_id, balance) in self.balances() {
+            sum.add(element(&balance, self.asset.asset_id, account_id));
         }
     }
 }
 
+/// What a trade moves in an asset whose balances have 128 bits.
+#[cold]
+#[inline(never)]
+fn settle_wide<const IS_CHARGED: bool>(
+    sheet: &mut Sheet<i128>,
+    accounts: [AccountId; 2],
+    dues: Dues,
+) -> [u64; 3] {
+    sheet.settle::<IS_CHARGED>(accounts, &dues)
+}
+
 /// The state hash element of a balance; 0 before its first movement. The reserved part is left out,
 /// because it follows from the live orders.
-fn element(balance: &Balance, asset_id: AssetId, account_id: AccountId) -> u64 {
+fn element(balance: &WideBalance, asset_id: AssetId, account_id: AccountId) -> u64 {
     if balance.version == 0 {
         return 0;
     }
@@ -442,30 +719,29 @@ mod tests {
             order_id: NO_ORDER,
             trade_id: NO_TRADE,
         });
-        let reserve = Movement::reserve(AccountId(1), 500, NO_ORDER);
-        holding.post_within(&reserve);
-        holding.held += 1;
+        holding.shift(AccountId(1), LedgerKind::Reserve, 500);
+        let Balances::Narrow(sheet) = &mut holding.balances else { panic!("1,000 units") };
+        sheet.excess += 1;
         holding
     }
+
+    const PAID: Dues = Dues { amount: 10, freed: 0, fee: 0, rebate: 0 };
 
     #[test]
     #[should_panic = "accounts hold 1001, 1000 were issued"]
     fn a_reservation_compares() {
-        let reserve = Movement::reserve(AccountId(1), 1, NO_ORDER);
-        miscounted().post_within(&reserve);
+        miscounted().shift(AccountId(1), LedgerKind::Reserve, 1);
     }
 
     #[test]
     #[should_panic = "accounts hold 1001, 1000 were issued"]
     fn a_payment_compares() {
-        let accounts = [1, 2].map(AccountId);
-        miscounted().settle::<false>(accounts, [10, 0], [0; 2]);
+        miscounted().settle::<false>([1, 2].map(AccountId), &PAID);
     }
 
     #[test]
     #[should_panic = "accounts hold 1001, 1000 were issued"]
     fn a_payment_with_a_fee_compares() {
-        let accounts = [1, 2].map(AccountId);
-        miscounted().settle::<true>(accounts, [10, 0], [1, 0]);
+        miscounted().settle::<true>([1, 2].map(AccountId), &Dues { fee: 1, ..PAID });
     }
 }

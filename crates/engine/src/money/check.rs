@@ -115,12 +115,13 @@ impl Money {
     ) -> Result<(), RejectReason> {
         let freed = freed(terms, asked);
         let base_amount = terms.0.base_amount(asked.leaves);
-        let base = self.balance(terms.0.base, account_id);
+        let base = &self.holdings[usize::from(terms.0.base.0) - 1];
         if asked.side.is_buy() {
             if terms.is_position() && limits.position_max != 0 {
                 let freed = asked.original.map_or(0, |order| terms.0.base_amount(order.leaves()));
-                let buying = base.buying - freed + base_amount;
-                if limits.position_max.cast_signed() < base.position() + buying.cast_signed() {
+                let buying = base.buying(account_id) - freed + base_amount;
+                let position = base.position(account_id);
+                if limits.position_max.cast_signed() < position + buying.cast_signed() {
                     return Err(RejectReason::PositionLimit);
                 }
             }
@@ -129,7 +130,7 @@ impl Money {
         if asked.side == Side::Sell {
             return self.check_available(terms.0.base, account_id, base_amount, freed);
         }
-        let left = base.available + freed.cast_signed() - base_amount.cast_signed();
+        let left = base.available(account_id) + freed.cast_signed() - base_amount.cast_signed();
         if left < -limits.short_max.cast_signed() {
             return Err(RejectReason::PositionLimit);
         }
@@ -145,7 +146,7 @@ impl Money {
         needed: u128,
         freed: u128,
     ) -> Result<(), RejectReason> {
-        let available = self.balance(asset_id, account_id).available;
+        let available = self.available(asset_id, account_id);
         if available + freed.cast_signed() < needed.cast_signed() {
             return Err(RejectReason::InsufficientBalance);
         }
@@ -158,7 +159,7 @@ impl Money {
         let account_id = self.account_id(order.key.session_id);
         match side {
             Side::Buy => true,
-            Side::Sell => 0 <= self.balance(terms.0.base, account_id).available,
+            Side::Sell => 0 <= self.available(terms.0.base, account_id),
             Side::SellShort | Side::SellShortExempt => {
                 terms.is_position() && self.limits(terms.0.base, account_id).short_max != 0
             }
@@ -170,7 +171,7 @@ impl Money {
         let Some(terms) = self.terms(order.instrument_id) else { return true };
         let held = |price| terms.reservation(order.side(), price, order.leaves());
         let account_id = self.account_id(order.key.session_id);
-        let available = self.balance(terms.reserved_asset(order.side()), account_id).available;
+        let available = self.available(terms.reserved_asset(order.side()), account_id);
         // The available balance of an asset sold short is below 0; then nothing is needed.
         held(price) <= held(order.price())
             || (held(price) - held(order.price())).cast_signed() <= available

@@ -202,6 +202,9 @@ impl Engine {
             }
             limits[index].set(setting, value.get());
             let is_limited = limits[index] != AssetLimits::default();
+            if limits[index].short_max != 0 {
+                self.money.holdings[asset_index].widen();
+            }
             self.money.has_asset_limits = is_limited || self.money.any_asset_limits();
         } else {
             let account = &mut self.money.accounts[index];
@@ -348,7 +351,7 @@ impl super::Money {
         if amount == 0 {
             return Err(DeclineReason::InvalidAmount);
         }
-        let available = u128::try_from(holding.balance(account_id).available).unwrap_or(0);
+        let available = u128::try_from(holding.available(account_id)).unwrap_or(0);
         if available < amount {
             return Err(DeclineReason::InsufficientBalance);
         }

@@ -35,10 +35,11 @@ impl Money {
         for holding in &self.holdings {
             holding.check();
             let asset_id = holding.asset().asset_id;
-            for (balance, account_id) in holding.balances().iter().zip(0..) {
-                let key = (asset_id, AccountId(account_id));
+            for (account_id, balance) in holding.balances() {
+                let key = (asset_id, account_id);
                 let (reserved, buying) = held.get(&key).copied().unwrap_or_default();
-                assert_eq!((balance.reserved, balance.buying), (reserved, buying), "{key:?}");
+                let kept = (balance.reserved.unsigned_abs(), holding.buying(account_id));
+                assert_eq!(kept, (reserved, buying), "{key:?}");
                 assert!(0 <= balance.available || self.may_be_short(asset_id), "{balance:?}");
             }
         }

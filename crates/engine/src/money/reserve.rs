@@ -5,16 +5,16 @@
 //! cost, and `market_reserved` is what is left of it.
 //!
 //! Invariant: reserved is the sum of what the live orders hold. Each reservation and each release
-//! is one [`Movement`] within an account, posted by [`Holding::post_within`](super::balance::Holding::post_within).
+//! is one [`Shift`] within a balance, made by [`Holding::shift`](super::balance::Holding::shift).
 
 use core::mem;
 
 use market::{
-    AccountId, AssetId, Event, InstrumentId, LedgerEntry, MoneyClass, OrderId, OwnMovement, Price,
+    AccountId, AssetId, Event, InstrumentId, LedgerKind, MoneyClass, OrderId, OwnMovement, Price,
     Quantity, SessionId, Side,
 };
 
-use super::{Money, balance::Movement, terms::Terms};
+use super::{Money, balance::Shift, terms::Terms};
 use crate::{Emit, order::Order};
 
 /// The fields of an order, besides its open lots, that decide what it holds.
@@ -49,7 +49,7 @@ impl Claim {
     }
 }
 
-/// What a plain order reserves, which 64 bits have.
+/// What a plain order reserves, which 63 bits have.
 #[derive(Clone, Copy)]
 pub(crate) struct PlainHold {
     /// In units; 0 is nothing.
@@ -72,7 +72,7 @@ impl PlainHold {
 
 impl Money {
     /// What a plain order will reserve; `None` if the account has limits or too little available, or the
-    /// order needs other checks or more than 64 bits.
+    /// order needs other checks or more than 63 bits.
     #[inline(always)]
     pub(crate) fn plain_hold(
         &self,
@@ -94,21 +94,21 @@ impl Money {
         }
         let amount = terms.reservation(side, price, leaves);
         let asset_id = terms.reserved_asset(side);
-        let available = self.balance(asset_id, account_id).available;
-        let is_plain = amount != 0 && amount >> 64 == 0 && amount.cast_signed() <= available;
+        let available = self.available(asset_id, account_id);
+        let is_plain = amount != 0 && amount >> 63 == 0 && amount.cast_signed() <= available;
         is_plain.then_some(PlainHold { amount: amount as u64, account_id, asset_id })
     }
 
     /// Reserves for a plain order.
     #[inline(always)]
-    pub(crate) fn hold_plain(&mut self, hold: &PlainHold, order_id: OrderId) -> OwnMovement {
+    pub(crate) fn hold_plain(&mut self, hold: &PlainHold) -> OwnMovement {
         let PlainHold { amount, account_id, asset_id } = *hold;
         if amount == 0 {
             return OwnMovement::NONE;
         }
-        let movement = Movement::reserve(account_id, amount.into(), order_id);
-        let entry = self.holding_mut(asset_id).post_within(&movement);
-        OwnMovement::of(&entry).expect("64 bits have the amount")
+        let holding = self.holding_mut(asset_id);
+        let shift = holding.shift(account_id, LedgerKind::Reserve, amount.into());
+        OwnMovement::new(account_id, asset_id, amount, shift.version)
     }
 
     /// Reserves the possible cost or delivery of an accepted order; for a buy order without a
@@ -121,9 +121,8 @@ impl Money {
             return self.reserve_walk(&terms, &claim, walk, emit);
         }
         let amount = terms.reservation(order.side(), order.price(), order.leaves());
-        let account_id = self.account_id(claim.session_id);
-        let movement = Movement::reserve(account_id, amount, order.order_id());
-        self.hold(terms.reserved_asset(order.side()), &movement, emit);
+        let asset_id = terms.reserved_asset(order.side());
+        self.hold(&claim, asset_id, LedgerKind::Reserve, amount, emit);
     }
 
     /// Reserves the cost of a contingent buy order without a limit as it enters the book; false,
@@ -136,7 +135,7 @@ impl Money {
     ) -> bool {
         let Some(&terms) = self.terms(order.instrument_id) else { return true };
         let account_id = self.account_id(order.key.session_id);
-        if self.balance(terms.0.quote, account_id).available < walk.cast_signed() {
+        if self.available(terms.0.quote, account_id) < walk.cast_signed() {
             return false;
         }
         self.reserve_walk(&terms, &Claim::from(order), walk, emit);
@@ -152,9 +151,7 @@ impl Money {
     ) {
         assert!(self.market_reserved == 0, "one order comes in at a time");
         self.market_reserved = walk;
-        let account_id = self.account_id(claim.session_id);
-        let movement = Movement::reserve(account_id, walk, claim.order_id);
-        self.hold(terms.0.quote, &movement, emit);
+        self.hold(claim, terms.0.quote, LedgerKind::Reserve, walk, emit);
     }
 
     /// Takes away what an order without a limit still holds, which trades on in a later step.
@@ -177,14 +174,14 @@ impl Money {
         emit: &mut dyn FnMut(Event),
     ) {
         let Some(&terms) = self.terms(after.instrument_id) else { return };
-        let account_id = self.account_id(after.key.session_id);
         let held = |order: &Order| terms.reservation(order.side(), order.price(), order.leaves());
         let (before, needed) = (held(before), held(after));
-        let movement = match before <= needed {
-            true => Movement::reserve(account_id, needed - before, after.order_id()),
-            false => Movement::release(account_id, before - needed, after.order_id()),
+        let (kind, amount) = match before <= needed {
+            true => (LedgerKind::Reserve, needed - before),
+            false => (LedgerKind::Release, before - needed),
         };
-        self.hold(terms.reserved_asset(after.side()), &movement, emit);
+        let asset_id = terms.reserved_asset(after.side());
+        self.hold(&Claim::from(after), asset_id, kind, amount, emit);
     }
 
     /// Releases what fewer open lots no longer need.
@@ -196,8 +193,8 @@ impl Money {
         after: Quantity,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        if let Some(entry) = self.released(claim, before, after) {
-            emit.emit(Event::Ledger(entry));
+        if let Some(shift) = self.released(claim, before, after) {
+            emit.emit(Event::Ledger(shift.entry(claim.order_id)));
         }
     }
 
@@ -208,7 +205,7 @@ impl Money {
         claim: &Claim,
         before: Quantity,
         after: Quantity,
-    ) -> Option<LedgerEntry> {
+    ) -> Option<Shift> {
         let terms = *self.terms(claim.instrument_id)?;
         self.count_buying(&terms, claim, before, after);
         let amount = if !claim.is_market_buy() {
@@ -219,10 +216,7 @@ impl Money {
         } else {
             return None;
         };
-        let account_id = self.account_id(claim.session_id);
-        let movement = Movement::release(account_id, amount, claim.order_id);
-        let asset_id = terms.reserved_asset(claim.side);
-        (amount != 0).then(|| self.holding_mut(asset_id).post_within(&movement))
+        self.shift(claim, terms.reserved_asset(claim.side), LedgerKind::Release, amount)
     }
 
     /// Releases the rounding rest of the walk when an order without a limit is filled.
@@ -247,9 +241,7 @@ impl Money {
         let left = mem::take(&mut self.market_reserved).checked_sub(needed);
         let amount = left.expect("the walk counted what would rest");
         let Some(&terms) = self.terms(order.instrument_id) else { return };
-        let account_id = self.account_id(order.key.session_id);
-        let movement = Movement::release(account_id, amount, order.order_id());
-        self.hold(terms.0.quote, &movement, emit);
+        self.hold(&Claim::from(order), terms.0.quote, LedgerKind::Release, amount, emit);
     }
 
     /// Updates what live orders could bring in of an asset with a position limit.
@@ -268,11 +260,33 @@ impl Money {
         }
     }
 
-    /// Posts a movement within one account and emits it; a movement of 0 is skipped.
+    /// Reserves an amount for an order, or releases it; `None` if that is nothing.
     #[inline(always)]
-    fn hold(&mut self, asset_id: AssetId, movement: &Movement, emit: &mut (impl Emit + ?Sized)) {
-        if movement.amount != 0 {
-            emit.emit(Event::Ledger(self.holding_mut(asset_id).post_within(movement)));
+    fn shift(
+        &mut self,
+        claim: &Claim,
+        asset_id: AssetId,
+        kind: LedgerKind,
+        amount: u128,
+    ) -> Option<Shift> {
+        let account_id = self.account_id(claim.session_id);
+        if amount == 0 {
+            return None;
+        }
+        Some(self.holding_mut(asset_id).shift(account_id, kind, amount))
+    }
+
+    /// As [`shift`](Self::shift), and emits it.
+    fn hold(
+        &mut self,
+        claim: &Claim,
+        asset_id: AssetId,
+        kind: LedgerKind,
+        amount: u128,
+        emit: &mut dyn FnMut(Event),
+    ) {
+        if let Some(shift) = self.shift(claim, asset_id, kind, amount) {
+            emit(Event::Ledger(shift.entry(claim.order_id)));
         }
     }
 }

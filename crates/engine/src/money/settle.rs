@@ -1,8 +1,8 @@
 //! Settlement: the movements of a trade between buyer, seller and venue.
 //!
 //! Invariant: [`TradeAmounts`] is the only place that calculates them, and [`Settlement`] has the only order in which they
-//! are posted. A trade posts them at once, or one by one where two of its accounts are the same; undoing or correcting a
-//! trade moves the difference of the same amounts.
+//! are posted. A trade posts them at once, or one by one where two of its accounts are the same or an amount is large or rounded to 0;
+//! undoing or correcting a trade moves the difference of the same amounts.
 
 use market::{
     AccountId, Event, LedgerEntry, MoneyTerms, Outcome, Price, Quantity, Settlement, TradeId,
@@ -11,12 +11,12 @@ use market::{
 
 use super::{
     Money,
-    balance::{Holding, Movement},
+    balance::{Dues, Holding, Movement},
     fees::Fees,
     reserve::Claim,
     terms::Terms,
 };
-use crate::{Emit, book::cross::Match, order::Order};
+use crate::{Emit, book::cross::Match};
 
 /// What a trade moves, in units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,14 @@ impl TradeAmounts {
         Self { paid, delivered, ..Self::default() }
     }
 
+    /// The same; `None` if 64 bits do not have one of them.
+    #[inline(always)]
+    fn small_without_fees(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Option<Self> {
+        let paid = terms.small_quote_amount(price, quantity)?.into();
+        let delivered = terms.small_base_amount(quantity)?.into();
+        Some(Self { paid, delivered, ..Self::default() })
+    }
+
     /// The same with fees. A party pays them out of what it receives: the buyer in the base asset, the seller in the quote.
     #[inline]
     pub(super) fn with_fees(self, taker_is_buy: bool, of_taker: Fees, of_maker: Fees) -> Self {
@@ -55,7 +63,7 @@ impl TradeAmounts {
     }
 }
 
-/// Posts the movements of a trade, and emits them: as one where they fit a line.
+/// Posts the movements of a trade between two accounts, of small amounts that are not 0, and emits them: as one where they fit a line.
 #[inline(always)]
 fn post<const IS_CHARGED: bool>(
     settlement: Settlement,
@@ -63,21 +71,22 @@ fn post<const IS_CHARGED: bool>(
     base: &mut Holding,
     emit: &mut (impl Emit + ?Sized),
 ) {
-    let Settlement { accounts: [buyer, seller], paid, freed, delivered, .. } = settlement;
-    if buyer == seller || buyer == AccountId::VENUE || seller == AccountId::VENUE {
-        return post_one_by_one(settlement, quote, base, emit);
-    }
+    let Settlement { accounts: [buyer, seller], taker_is_buy, .. } = settlement;
+    let Settlement { paid, freed, delivered, taker_fee, rebate, maker_fee, .. } = settlement;
+    let [paid, freed, delivered, taker_fee, rebate, maker_fee] =
+        [paid, freed, delivered, taker_fee, rebate, maker_fee].map(|amount| amount as i64);
     // Each party pays its fee out of what it receives; the rebate of the maker is in what it gives.
-    let Settlement { taker_is_buy, taker_fee, rebate, maker_fee, .. } = settlement;
-    let [in_quote, in_base] = match (IS_CHARGED, taker_is_buy) {
+    let [[quote_fee, quote_rebate], [base_fee, base_rebate]] = match (IS_CHARGED, taker_is_buy) {
         (false, _) => [[0; 2]; 2],
         (true, true) => [[maker_fee, 0], [taker_fee, rebate]],
         (true, false) => [[taker_fee, rebate], [maker_fee, 0]],
     };
+    let in_quote = Dues { amount: paid, freed, fee: quote_fee, rebate: quote_rebate };
+    let in_base = Dues { amount: delivered, freed: 0, fee: base_fee, rebate: base_rebate };
     let [buyer_in_quote, seller_in_quote, venue_in_quote] =
-        quote.settle::<IS_CHARGED>([buyer, seller], [paid, freed], in_quote);
+        quote.settle::<IS_CHARGED>([buyer, seller], &in_quote);
     let [seller_in_base, buyer_in_base, venue_in_base] =
-        base.settle::<IS_CHARGED>([seller, buyer], [delivered, 0], in_base);
+        base.settle::<IS_CHARGED>([seller, buyer], &in_base);
     let versions = [
         [buyer_in_quote, seller_in_quote, venue_in_quote],
         [buyer_in_base, seller_in_base, venue_in_base],
@@ -88,16 +97,23 @@ fn post<const IS_CHARGED: bool>(
     }
 }
 
+/// True if [`post`] may post the movements of a trade.
+#[inline(always)]
+fn are_posted_at_once(settlement: &Settlement) -> bool {
+    let [buyer, seller] = settlement.accounts;
+    let are_apart = buyer != seller && buyer != AccountId::VENUE && seller != AccountId::VENUE;
+    are_apart && settlement.paid != 0 && settlement.delivered != 0 && settlement.is_small()
+}
+
 /// Emits a settlement that does not fit a line.
 #[cold]
 fn emit_one_by_one(settlement: Settlement, emit: &mut (impl Emit + ?Sized)) {
     settlement.each(&mut |event| emit.emit(event));
 }
 
-/// Posts the movements one by one: the way of a trade between an account and itself, or with the venue.
-#[cold]
+/// Posts the movements of a trade one by one.
 fn post_one_by_one(
-    settlement: Settlement,
+    settlement: &Settlement,
     quote: &mut Holding,
     base: &mut Holding,
     emit: &mut (impl Emit + ?Sized),
@@ -144,12 +160,57 @@ impl Money {
         trade_id: TradeId,
         emit: &mut (impl Emit + ?Sized),
     ) {
+        if let Some(settlement) = self.settlement::<IS_CHARGED, true>(terms, met, trade_id)
+            && are_posted_at_once(&settlement)
+        {
+            self.take_lots(terms, met, settlement.paid);
+            let [quote, base] = self.both(&settlement);
+            return post::<IS_CHARGED>(settlement, quote, base, emit);
+        }
+        self.settle_one_by_one::<IS_CHARGED>(terms, met, trade_id, emit);
+    }
+
+    /// Settles a trade between an account and itself, with the venue, or of large amounts or for nothing.
+    #[cold]
+    #[inline(never)]
+    fn settle_one_by_one<const IS_CHARGED: bool>(
+        &mut self,
+        terms: &Terms,
+        met: &Match<'_>,
+        trade_id: TradeId,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        let settlement = self.settlement::<IS_CHARGED, false>(terms, met, trade_id);
+        let settlement = settlement.expect("every allowed trade has a cost");
+        self.take_lots(terms, met, settlement.paid);
+        let [quote, base] = self.both(&settlement);
+        post_one_by_one(&settlement, quote, base, emit);
+    }
+
+    /// The holdings of the two assets of a trade.
+    #[inline(always)]
+    fn both(&mut self, settlement: &Settlement) -> [&mut Holding; 2] {
+        let indexes = settlement.assets.map(|it| usize::from(it.0) - 1);
+        self.holdings.get_disjoint_mut(indexes).expect("terms name two assets")
+    }
+
+    /// What a trade moves, without the versions; `None` if it is to be small, and 64 bits do not have an amount.
+    #[inline(always)]
+    fn settlement<const IS_CHARGED: bool, const IS_SMALL: bool>(
+        &self,
+        terms: &Terms,
+        met: &Match<'_>,
+        trade_id: TradeId,
+    ) -> Option<Settlement> {
         let Match { taker, maker, price, quantity, .. } = *met;
         let taker_is_buy = taker.side().is_buy();
         let (buyer, seller) = if taker_is_buy { (taker, maker) } else { (maker, taker) };
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
-        let mut amounts = TradeAmounts::without_fees(&terms.0, price, quantity);
+        let mut amounts = match IS_SMALL {
+            true => TradeAmounts::small_without_fees(&terms.0, price, quantity)?,
+            false => TradeAmounts::without_fees(&terms.0, price, quantity),
+        };
         if IS_CHARGED {
             let (taker_id, maker_id) =
                 if taker_is_buy { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
@@ -157,8 +218,19 @@ impl Money {
             amounts = amounts.with_fees(taker_is_buy, of_taker, of_maker);
         }
         let TradeAmounts { paid, delivered, taker_fee, rebate, maker_fee } = amounts;
-        let freed = self.free(terms, buyer, price, quantity, paid);
-        let settlement = Settlement {
+        let is_exact = buyer.price() == price && terms.is_exact();
+        let freed = if is_exact || Claim::from(buyer).is_market_buy() {
+            0
+        } else {
+            let held = |leaves| match IS_SMALL {
+                true => terms.0.small_quote_amount(buyer.price(), leaves).map(u128::from),
+                false => Some(terms.0.quote_amount(buyer.price(), leaves)),
+            };
+            let leaves = buyer.leaves();
+            let held = held(Quantity(leaves.0 + quantity.0))? - held(leaves)?;
+            held.checked_sub(paid).expect("no trade is beyond the buyer's limit")
+        };
+        Some(Settlement {
             trade_id,
             orders: [buyer.order_id(), seller.order_id()],
             accounts: [buyer_id, seller_id],
@@ -171,38 +243,20 @@ impl Money {
             rebate,
             maker_fee,
             versions: [[0; 3]; 2],
-        };
-        let [quote, base] = settlement.assets.map(|it| usize::from(it.0) - 1);
-        let holdings = self.holdings.get_disjoint_mut([quote, base]);
-        let [quote, base] = holdings.expect("terms name two assets");
-        post::<IS_CHARGED>(settlement, quote, base, emit);
+        })
     }
 
-    /// Takes lots from the buyer's order. Returns what it held for them beyond their cost, in
-    /// units.
+    /// Takes the lots of a trade, and their cost, from what is counted for the buyer's order beside its balance.
     #[inline(always)]
-    fn free(
-        &mut self,
-        terms: &Terms,
-        buyer: &Order,
-        price: Price,
-        quantity: Quantity,
-        paid: u128,
-    ) -> u128 {
-        let leaves_before = Quantity(buyer.leaves().0 + quantity.0);
+    fn take_lots(&mut self, terms: &Terms, met: &Match<'_>, paid: u128) {
+        let buyer = if met.taker.side().is_buy() { met.taker } else { met.maker };
         let claim = Claim::from(buyer);
+        let leaves_before = Quantity(buyer.leaves().0 + met.quantity.0);
         self.count_buying(terms, &claim, leaves_before, buyer.leaves());
         if claim.is_market_buy() {
             let left = self.market_reserved.checked_sub(paid);
             self.market_reserved = left.expect("the walk counted this trade");
-            return 0;
         }
-        if buyer.price() == price && terms.is_exact() {
-            return 0;
-        }
-        let held = |leaves| terms.0.quote_amount(buyer.price(), leaves);
-        let freed = held(leaves_before) - held(buyer.leaves());
-        freed.checked_sub(paid).expect("no trade is beyond the buyer's limit")
     }
 
     /// The fees of an account's tier.
@@ -245,13 +299,13 @@ mod tests {
         }
     }
 
-    /// A settlement as one and leg by leg gives the same entries and the same balances.
+    /// A settlement as one and leg by leg, in either width, gives the same entries and the same balances.
     #[test]
     fn both_ways_settle_alike() {
         let mut random = SplitMix64::new(3);
         for _ in 0..2_000 {
             let seed = random.next_u64();
-            let settled = |at_once: bool| {
+            let settled = |at_once: bool, is_wide: bool| {
                 let mut random = SplitMix64::new(seed);
                 let holding = |number| {
                     let name = Text::new("ASSET").expect("five letters");
@@ -273,8 +327,12 @@ mod tests {
                     holding
                 };
                 let (mut quote, mut base) = (holding(1), holding(2));
+                if is_wide {
+                    [&mut quote, &mut base].into_iter().for_each(Holding::widen);
+                }
                 let mut amount = || u128::from((random.next_u64() % 50).saturating_sub(10));
                 let [paid, freed, delivered, taker_fee, of_maker] = [(); 5].map(|()| amount());
+                let [paid, delivered] = [paid, delivered].map(|amount| amount.max(1));
                 // A maker has a rebate or a fee.
                 let has_rebate = random.below(2) == 0;
                 let is_charged = random.below(2) == 0;
@@ -297,7 +355,7 @@ mod tests {
                 let (quote_mut, base_mut) = (&mut quote, &mut base);
                 match (at_once, is_charged) {
                     (false, _) => {
-                        post_one_by_one(settlement, quote_mut, base_mut, &mut seen);
+                        post_one_by_one(&settlement, quote_mut, base_mut, &mut seen);
                     }
                     (true, true) => {
                         post::<true>(settlement, quote_mut, base_mut, &mut seen);
@@ -308,36 +366,40 @@ mod tests {
                 }
                 assert_eq!(seen.lines, usize::from(at_once));
                 [&quote, &base].into_iter().for_each(Holding::check);
-                (seen.events, [quote, base].map(|it| it.balances().to_vec()))
+                (seen.events, [quote, base].map(|it| it.balances().collect::<alloc::vec::Vec<_>>()))
             };
-            assert_eq!(settled(true), settled(false));
+            let one_by_one = settled(false, false);
+            assert_eq!(settled(true, false), one_by_one);
+            assert_eq!(settled(true, true), one_by_one);
         }
     }
 
-    /// A movement within a balance gives the same entry and balance in both ways.
+    /// A movement within a balance gives the same entry and balance in both ways and in both widths.
     #[test]
     fn both_ways_move_alike_within_a_balance() {
         let name = Text::new("ASSET").expect("five letters");
         let asset = market::Asset { asset_id: AssetId(1), name, decimals: 0 };
         let (account_id, order_id) = (AccountId(1), OrderId(7));
-        let [mut one, mut other] = [(); 2].map(|()| Holding::new(asset, 2));
-        for holding in [&mut one, &mut other] {
+        let [mut one, mut narrow, mut wide] = [(); 3].map(|()| Holding::new(asset, 2));
+        for holding in [&mut one, &mut narrow, &mut wide] {
             let (from, to) = ((account_id, Bucket::Outside), (account_id, Bucket::Available));
             let (kind, amount, trade_id) = (LedgerKind::Deposit, 1_000, TradeId(0));
             holding.post(&Movement { kind, from, to, amount, order_id, trade_id });
         }
-        for movement in [
-            Movement::reserve(account_id, 1_000, order_id),
-            Movement::release(account_id, 400, order_id),
-            Movement::reserve(account_id, 1, order_id),
-        ] {
-            let entry = one.post(&movement);
-            one.check_conserved();
-            assert_eq!(other.post_within(&movement), entry);
-            assert_eq!(one.balances(), other.balances());
+        wide.widen();
+        for (kind, amount) in
+            [(LedgerKind::Reserve, 1_000), (LedgerKind::Release, 400), (LedgerKind::Reserve, 1)]
+        {
+            let [from, to] = kind.buckets_within().map(|bucket| (account_id, bucket));
+            let trade_id = TradeId(0);
+            let entry = one.post(&Movement { kind, from, to, amount, order_id, trade_id });
+            for other in [&mut narrow, &mut wide] {
+                assert_eq!(other.shift(account_id, kind, amount).entry(order_id), entry);
+                assert!(other.balances().eq(one.balances()));
+            }
         }
-        one.check();
-        other.check();
+        assert_eq!([&one, &narrow, &wide].map(Holding::is_wide), [false, false, true]);
+        [one, narrow, wide].iter().for_each(Holding::check);
     }
 
     /// Two accounts, each with enough of both assets for the orders below.
@@ -441,7 +503,7 @@ mod tests {
     #[should_panic = "accounts hold 2001, 2000 were issued"]
     fn a_settlement_that_makes_a_unit_is_found() {
         let mut venue = Venue::new();
-        venue.engine.money.holdings[0].minted = 1;
+        venue.engine.money.holdings[0].mint();
         venue.trade();
     }
 
@@ -456,7 +518,7 @@ mod tests {
         };
         venue.money(MoneyCommand::Withdraw(withdraw(1)));
         venue.money(MoneyCommand::Withdraw(withdraw(2)));
-        venue.engine.money.holdings[0].minted = 1;
+        venue.engine.money.holdings[0].mint();
         venue.money(MoneyCommand::Deposit(Deposit {
             account_id: AccountId(1),
             asset_id: AssetId(1),

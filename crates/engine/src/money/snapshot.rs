@@ -79,9 +79,8 @@ impl Money {
             })
         });
         let balances = self.holdings.iter().enumerate().flat_map(|(asset, holding)| {
-            let balances = holding.balances().iter().enumerate();
-            balances.filter(|(_, balance)| balance.version != 0).map(move |(account, balance)| {
-                let account_id = AccountId(account as u32);
+            let balances = holding.balances().filter(|(_, balance)| balance.version != 0);
+            balances.map(move |(account_id, balance)| {
                 Record::Balance(asset_id(asset), account_id, balance.available, balance.version)
             })
         });
@@ -133,7 +132,10 @@ impl Money {
     /// After the last record: sets the total of each asset to the sum of its balances.
     pub(crate) fn restore_issued(&mut self) -> Result<(), StateError> {
         let field = Section::Money.field("balance");
-        self.holdings.iter_mut().try_for_each(|it| it.restore_issued().ok_or(field))
+        self.holdings.iter_mut().zip(&self.limits).try_for_each(|(holding, limits)| {
+            let may_be_short = limits.iter().any(|limits| limits.short_max != 0);
+            holding.restore_issued(may_be_short).ok_or(field)
+        })
     }
 }
 

@@ -183,7 +183,7 @@ impl Money {
                 let may_be_short = asset == BASE && terms.class == MoneyClass::Position;
                 let limits = self.limits(asset_id, accounts[party]);
                 let short_max = if may_be_short { limits.short_max.cast_signed() } else { 0 };
-                let left = self.balance(asset_id, accounts[party]).available + net[asset][party];
+                let left = self.available(asset_id, accounts[party]) + net[asset][party];
                 if net[asset][party] < 0 && left < -short_max {
                     return Err(VenueDeclineReason::InsufficientBalance);
                 }

@@ -101,14 +101,14 @@ impl Engine {
     #[must_use]
     pub fn balance(&self, account_id: AccountId, asset_id: AssetId) -> Option<AccountBalance> {
         let holding = self.money.holdings.get(usize::from(asset_id.0).checked_sub(1)?)?;
-        let balance = holding.balances().get(account_id.0 as usize)?;
+        let balance = holding.balance(account_id)?;
         let AssetLimits { order_notional_max, position_max, short_max } =
             self.money.limits(asset_id, account_id);
         Some(AccountBalance {
             account_id,
             asset_id,
             available: balance.available,
-            reserved: balance.reserved,
+            reserved: balance.reserved.unsigned_abs(),
             version: balance.version,
             order_notional_max,
             position_max,

@@ -129,3 +129,27 @@ fn large_trades_are_settled_and_undone() {
         ",
     );
 }
+
+/// Rules 41.1, 42.1: orders hold and pay the same while the total of an asset passes 2⁶² units, from where its balances
+/// have 128 bits, and when it is back below; an engine restored meanwhile has 64 bits again. So it is where an account may be
+/// short of the asset.
+#[test]
+fn the_width_of_balances_changes_nothing() {
+    check_paid(
+        "
+        fees 0 1000 2000 => fees of 0
+        sell B1 10 @ 50 => accepted, reserve Q 10 SHR, booked 10 @ 50
+        buy A1 4 @ 50 => accepted, reserve P 200 USD, trade B1 A1 4 @ 50, settle P Q 200 USD, settle Q P 4 SHR, fee P 1 SHR, fee Q 1 USD
+        buy A2 1 @ 40 => accepted, reserve P 40 USD, booked 1 @ 40
+        deposit P 4611686018427387903 USD => deposit P 4611686018427387903 USD
+        buy A3 2 @ 50 => accepted, reserve P 100 USD, trade B1 A3 2 @ 50, settle P Q 100 USD, settle Q P 2 SHR, fee P 1 SHR, fee Q 1 USD
+        cancel A2 => canceled A2 1, release P 40 USD
+        withdraw P 4611686018427387903 USD => withdrawal P 4611686018427387903 USD
+        buy A4 2 @ 50 => accepted, reserve P 100 USD, trade B1 A4 2 @ 50, settle P Q 100 USD, settle Q P 2 SHR, fee P 1 SHR, fee Q 1 USD
+        set Q ShortMax 5 SHR => set ShortMax to 5
+        buy A5 1 @ 51 => accepted, reserve P 51 USD, trade B1 A5 1 @ 50, settle P Q 50 USD, release P 1 USD, settle Q P 1 SHR, fee P 1 SHR, fee Q 1 USD
+        set Q ShortMax 0 SHR => set ShortMax to 0
+        sell A6 1 @ 40 => accepted, reserve P 1 SHR, booked 1 @ 40
+        ",
+    );
+}
