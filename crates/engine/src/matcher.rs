@@ -17,7 +17,7 @@ use crate::{
     PREFETCH_MAX,
     book::{
         ladder::{Ladder, NO_RANK, Take},
-        pool::{Pool, PoolOrder, Slot},
+        pool::{HalfLine, Pool, PoolOrder, Slot},
     },
     intake::prefetch::ORDERS_MIN,
 };
@@ -33,7 +33,7 @@ const RANK_FLIP: u32 = (1 << 31) - 1;
 
 /// Books of orders with a payload each. A resting order takes 32 bytes with a payload of 8.
 #[derive(Debug)]
-pub struct Matcher<P = u64> {
+pub struct Matcher<P: Copy + Default = u64> {
     books: Vec<Sides>,
     /// The resting orders of all books.
     pool: Pool<Order<P>>,
@@ -135,6 +135,8 @@ struct Order<P> {
 const _: () = assert!(size_of::<crate::book::pool::Resting<Order<u64>>>() == 32);
 
 impl<P: Copy + Default> PoolOrder for Order<P> {
+    type Start = HalfLine;
+
     fn vacant() -> Self {
         Self { leaves: 0, rank: 0, generation: 0, place: 0, payload: P::default() }
     }

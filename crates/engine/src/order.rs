@@ -10,7 +10,10 @@ use market::{
     Side, TimeInForce,
 };
 
-use crate::{book::pool::PoolOrder, state::hash};
+use crate::{
+    book::pool::{Line, PoolOrder},
+    state::hash,
+};
 
 /// The largest quantity of an order where the instrument has no terms, and the most that a chain of
 /// replaces may execute there, in lots. OUCH 5.0, section 1.
@@ -127,6 +130,8 @@ impl ForAuction {
 }
 
 impl PoolOrder for Order {
+    type Start = Line;
+
     fn vacant() -> Self {
         Self {
             id_and_marks: 0,

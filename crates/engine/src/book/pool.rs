@@ -2,6 +2,7 @@
 //! while it rests.
 
 use alloc::{boxed::Box, vec::Vec};
+use core::fmt::Debug;
 
 use crate::order::Order;
 
@@ -32,8 +33,21 @@ impl Slot {
     }
 }
 
+/// Nothing, at a multiple of 64 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Line;
+
+/// Nothing, at a multiple of 32 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
+pub(crate) struct HalfLine;
+
 /// What the pool requires of an order type.
 pub(crate) trait PoolOrder: Copy {
+    /// [`Line`] or [`HalfLine`]: where its slots begin, so that none straddles two cache lines.
+    type Start: Copy + Default + Debug;
+
     /// The value of a slot that was never used: an order without open lots.
     fn vacant() -> Self;
 
@@ -44,7 +58,8 @@ pub(crate) trait PoolOrder: Copy {
 /// A resting order and its links in the queue of its level.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Resting<T = Order> {
+pub(crate) struct Resting<T: PoolOrder = Order> {
+    start: T::Start,
     pub(crate) order: T,
     /// The next younger order of the level; in a free slot, the next free slot.
     pub(crate) younger: Slot,
@@ -53,7 +68,7 @@ pub(crate) struct Resting<T = Order> {
 }
 
 market::assert_layout! {
-    Resting, 64 { order: 0, younger: 56, older: 60 }
+    Resting, 64 { start: 0, order: 0, younger: 56, older: 60 }
 }
 
 /// The neighbors of an order in its queue.
@@ -63,22 +78,32 @@ pub(crate) struct Neighbors {
     pub(crate) younger: Slot,
 }
 
-/// Slots in a chunk: 64 KiB of orders. Adding a chunk takes microseconds and moves no order.
-const CHUNK_LEN: usize = 1024;
+impl<T: PoolOrder> Resting<T> {
+    fn vacant() -> Self {
+        let start = T::Start::default();
+        Self { start, order: T::vacant(), younger: Slot::NONE, older: Slot::NONE }
+    }
+}
 
-/// Slots aligned to a cache line, so that slots of 64 or 32 bytes never straddle two lines.
-#[derive(Debug)]
-#[repr(C, align(64))]
-struct Chunk<T>([Resting<T>; CHUNK_LEN]);
+/// The fewest slots of the range: 16 MiB of addresses, for which the operating system gives memory as they are used.
+const RANGE_LEN_MIN: usize = 1 << 18;
+
+/// Slots in a chunk beyond the range. Adding a chunk takes microseconds and moves no order.
+const CHUNK_LEN: usize = 1024;
 
 /// All resting orders of all books.
 ///
 /// The slot freed last is reused first, while it is in the cache. The capacity is the most orders
 /// that ever rested at a time.
+///
+/// Slots are in one range of addresses, whose length is set with the first of them. Orders beyond it, which are more than
+/// was said to [`reserve`](Self::reserve), are in chunks. Invariant: no slot moves.
 #[derive(Debug)]
-pub(crate) struct Pool<T = Order> {
-    /// Chunks never move.
-    chunks: Vec<Box<Chunk<T>>>,
+pub(crate) struct Pool<T: PoolOrder = Order> {
+    /// The slots of the range that were ever used; the capacity never changes.
+    range: Vec<Resting<T>>,
+    /// The chunks beyond the range; none before it is full.
+    chunks: Vec<Box<[Resting<T>; CHUNK_LEN]>>,
     /// Number of slots ever used; later ones are in no list.
     used: usize,
     /// Head of the free list.
@@ -89,7 +114,7 @@ pub(crate) struct Pool<T = Order> {
 impl<T: PoolOrder> Pool<T> {
     /// A pool without slots.
     pub(crate) const fn new() -> Self {
-        Self { chunks: Vec::new(), used: 0, free: Slot::NONE, live_count: 0 }
+        Self { range: Vec::new(), chunks: Vec::new(), used: 0, free: Slot::NONE, live_count: 0 }
     }
 
     /// Number of resting orders.
@@ -129,17 +154,44 @@ impl<T: PoolOrder> Pool<T> {
     }
 
     /// The order in a slot, if the slot exists; a free slot has an order without open lots.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, slot: Slot) -> Option<&Resting<T>> {
-        let chunk = self.chunks.get(slot.0 as usize / CHUNK_LEN)?;
-        Some(&chunk.0[slot.0 as usize % CHUNK_LEN])
+        match self.range.get(slot.0 as usize) {
+            Some(resting) => Some(resting),
+            None => self.get_beyond(slot),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_beyond(&self, slot: Slot) -> Option<&Resting<T>> {
+        let place = slot.0 as usize - self.range.len();
+        Some(&self.chunks.get(place / CHUNK_LEN)?[place % CHUNK_LEN])
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_beyond_mut(&mut self, slot: Slot) -> Option<&mut Resting<T>> {
+        let place = slot.0 as usize - self.range.len();
+        Some(&mut self.chunks.get_mut(place / CHUNK_LEN)?[place % CHUNK_LEN])
     }
 
     /// Allocates and touches memory for this many orders in total, so that the operating system has
-    /// mapped it.
+    /// mapped it. Before the first order rests, it also sets the range to at least this many.
     pub(crate) fn reserve(&mut self, orders: usize) {
-        while self.chunks.len() * CHUNK_LEN < orders {
+        self.set_range(orders);
+        let len = self.range.len();
+        self.range.resize(self.range.capacity().min(orders).max(len), Resting::vacant());
+        self.range.truncate(len);
+        while self.range.capacity() + self.chunks.len() * CHUNK_LEN < orders {
             self.add_chunk();
+        }
+    }
+
+    /// Sets the range, with the first slot or before it.
+    fn set_range(&mut self, orders: usize) {
+        if self.range.capacity() == 0 {
+            self.range = Vec::with_capacity(orders.max(RANGE_LEN_MIN));
         }
     }
 
@@ -165,7 +217,8 @@ impl<T: PoolOrder> Pool<T> {
 
     /// Memory of the slots, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.chunks.len() * size_of::<Chunk<T>>() + self.chunks.capacity() * size_of::<usize>()
+        let chunk = CHUNK_LEN * size_of::<Resting<T>>() + size_of::<usize>();
+        self.range.len() * size_of::<Resting<T>>() + self.chunks.len() * chunk
     }
 
     /// A slot that was never used.
@@ -174,7 +227,10 @@ impl<T: PoolOrder> Pool<T> {
     fn fresh(&mut self) -> Slot {
         let slot = Slot(u32::try_from(self.used).expect("orders are counted in 32 bits"));
         assert!(!slot.is_none(), "the last number is no slot");
-        if self.used == self.chunks.len() * CHUNK_LEN {
+        self.set_range(0);
+        if self.range.len() < self.range.capacity() {
+            self.range.push(Resting::vacant());
+        } else if self.used == self.range.len() + self.chunks.len() * CHUNK_LEN {
             self.add_chunk();
         }
         self.used += 1;
@@ -182,23 +238,33 @@ impl<T: PoolOrder> Pool<T> {
     }
 
     fn add_chunk(&mut self) {
-        let vacant = Resting { order: T::vacant(), younger: Slot::NONE, older: Slot::NONE };
-        self.chunks.push(Box::new(Chunk([vacant; CHUNK_LEN])));
+        self.chunks.push(Box::new([Resting::vacant(); CHUNK_LEN]));
     }
 }
 
-impl<T> core::ops::Index<Slot> for Pool<T> {
+/// A link leads nowhere.
+#[cold]
+fn no_slot(slot: Slot) -> ! {
+    panic!("{slot:?} was never used");
+}
+
+impl<T: PoolOrder> core::ops::Index<Slot> for Pool<T> {
     type Output = Resting<T>;
 
-    #[inline]
+    #[inline(always)]
     fn index(&self, slot: Slot) -> &Resting<T> {
-        &self.chunks[slot.0 as usize / CHUNK_LEN].0[slot.0 as usize % CHUNK_LEN]
+        let Some(resting) = self.get(slot) else { no_slot(slot) };
+        resting
     }
 }
 
-impl<T> core::ops::IndexMut<Slot> for Pool<T> {
-    #[inline]
+impl<T: PoolOrder> core::ops::IndexMut<Slot> for Pool<T> {
+    #[inline(always)]
     fn index_mut(&mut self, slot: Slot) -> &mut Resting<T> {
-        &mut self.chunks[slot.0 as usize / CHUNK_LEN].0[slot.0 as usize % CHUNK_LEN]
+        if (slot.0 as usize) < self.range.len() {
+            return &mut self.range[slot.0 as usize];
+        }
+        let Some(resting) = self.get_beyond_mut(slot) else { no_slot(slot) };
+        resting
     }
 }

@@ -15,7 +15,7 @@ use market::{
 use super::{BenchTrade, Contender, Outbox, market_set_up, matching::ORDERS_EXPECTED};
 
 /// An opening balance that no account can spend, in units.
-const ENOUGH: u128 = 1 << 60;
+const ENOUGH: u128 = 1 << 50;
 
 /// The engine of the venue, a session for each user of the flow; `MONEY` adds an account and sufficient
 /// balances for each user, cash terms for each instrument, and fees: each order reserves funds, each
