@@ -13,6 +13,7 @@ mod order;
 mod check;
 mod reserve;
 mod settle;
+mod amounts;
 pub(crate) mod fees;
 pub(crate) mod terms;
 pub(crate) mod balance;

@@ -1,6 +1,8 @@
 //! Fees and rebates of trades. Invariant: fees round up, rebates round down, and no product
 //! overflows.
 
+use super::amounts::AmountWidth;
+
 /// Millionths in one.
 const MILLION: u32 = 1_000_000;
 
@@ -25,43 +27,54 @@ impl Fees {
     }
 
     /// The taker's fee on what it receives, rounded up.
-    #[inline]
-    pub(crate) fn of_taker(&self, received: u128) -> u128 {
-        part_up(received, self.taker_ppm)
+    #[inline(always)]
+    pub(super) fn of_taker<N: AmountWidth>(&self, received: N) -> N {
+        received.part_up(self.taker_ppm)
     }
 
     /// The maker's fee on what it receives, rounded up.
-    #[inline]
-    pub(crate) fn of_maker(&self, received: u128) -> u128 {
-        part_up(received, self.maker_ppm.max(0).unsigned_abs())
+    #[inline(always)]
+    pub(super) fn of_maker<N: AmountWidth>(&self, received: N) -> N {
+        received.part_up(self.maker_ppm.max(0).unsigned_abs())
     }
 
     /// The maker's rebate on what the taker receives, rounded down.
-    #[inline]
-    pub(crate) fn rebate_of_maker(&self, received: u128) -> u128 {
-        part_down(received, self.rebate_ppm())
+    #[inline(always)]
+    pub(super) fn rebate_of_maker<N: AmountWidth>(&self, received: N) -> N {
+        received.part_down(self.rebate_ppm())
     }
 }
 
 /// Below this, an amount times one million fits a word.
-const SMALL: u128 = 1 << 44;
+const SMALL: u64 = 1 << 44;
 
 /// This many ppm of an amount, rounded down.
-#[inline]
-fn part_down(whole: u128, ppm: u32) -> u128 {
+#[inline(always)]
+pub(super) fn small_part_down(whole: u64, ppm: u32) -> u64 {
     if whole < SMALL {
-        return u128::from(whole as u64 * u64::from(ppm) / u64::from(MILLION));
+        return whole * u64::from(ppm) / u64::from(MILLION);
     }
+    part(whole.into(), ppm).0 as u64
+}
+
+/// This many ppm of an amount, rounded up.
+#[inline(always)]
+pub(super) fn small_part_up(whole: u64, ppm: u32) -> u64 {
+    if whole < SMALL {
+        let most_below_one = u64::from(MILLION) - 1;
+        return (whole * u64::from(ppm) + most_below_one) / u64::from(MILLION);
+    }
+    part_up(whole.into(), ppm) as u64
+}
+
+/// This many ppm of an amount, rounded down.
+pub(super) fn part_down(whole: u128, ppm: u32) -> u128 {
     part(whole, ppm).0
 }
 
 /// This many ppm of an amount, rounded up.
-#[inline]
-fn part_up(whole: u128, ppm: u32) -> u128 {
-    if whole < SMALL {
-        let most_below_one = u64::from(MILLION) - 1;
-        return u128::from((whole as u64 * u64::from(ppm) + most_below_one) / u64::from(MILLION));
-    }
+#[inline(never)]
+pub(super) fn part_up(whole: u128, ppm: u32) -> u128 {
     let (part, is_rounded) = part(whole, ppm);
     part + u128::from(is_rounded)
 }
@@ -103,6 +116,10 @@ mod tests {
         ] {
             assert_eq!(part_down(whole, ppm), down, "{ppm} of {whole}");
             assert_eq!(part_up(whole, ppm), up, "{ppm} of {whole}");
+            if let Ok(whole) = u64::try_from(whole) {
+                let parts = (small_part_down(whole, ppm), small_part_up(whole, ppm));
+                assert_eq!(parts, (down as u64, up as u64), "{ppm} of {whole}");
+            }
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Settlement: the movements of a trade between buyer, seller and venue.
 //!
-//! Invariant: [`TradeAmounts`] is the only place that calculates them, and [`Settlement`] has the only order in which they
+//! Invariant: [`TradeAmounts`] is the only place that calculates the amounts, and [`Settlement`] has the only order in which they
 //! are posted. A trade posts them at once, or one by one where two of its accounts are the same or an amount is large or rounded to 0;
 //! undoing or correcting a trade moves the difference of the same amounts.
 
 use market::{
-    AccountId, Event, LedgerEntry, MoneyTerms, Outcome, Price, Quantity, Settlement, TradeId,
-    TradeSettled,
+    AccountId, AssetId, Event, LedgerEntry, Outcome, Quantity, Settlement, TradeId, TradeSettled,
 };
 
 use super::{
     Money,
+    amounts::{AmountWidth, TradeAmounts},
     balance::{Dues, Holding, Movement},
     fees::Fees,
     reserve::Claim,
@@ -18,54 +18,9 @@ use super::{
 };
 use crate::{Emit, book::cross::Match};
 
-/// What a trade moves, in units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TradeAmounts {
-    /// What the buyer pays.
-    pub(super) paid: u128,
-    /// What the seller delivers.
-    pub(super) delivered: u128,
-    /// The taker's fee, out of what it receives.
-    pub(super) taker_fee: u128,
-    /// The maker's rebate, in the asset of the taker's fee.
-    pub(super) rebate: u128,
-    /// The maker's fee, out of what it receives.
-    pub(super) maker_fee: u128,
-}
-
-impl TradeAmounts {
-    /// Those of a trade without fees.
-    #[inline(always)]
-    pub(super) fn without_fees(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Self {
-        let (paid, delivered) = (terms.quote_amount(price, quantity), terms.base_amount(quantity));
-        Self { paid, delivered, ..Self::default() }
-    }
-
-    /// The same; `None` if 64 bits do not have one of them.
-    #[inline(always)]
-    fn small_without_fees(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Option<Self> {
-        let paid = terms.small_quote_amount(price, quantity)?.into();
-        let delivered = terms.small_base_amount(quantity)?.into();
-        Some(Self { paid, delivered, ..Self::default() })
-    }
-
-    /// The same with fees. A party pays them out of what it receives: the buyer in the base asset, the seller in the quote.
-    #[inline]
-    pub(super) fn with_fees(self, taker_is_buy: bool, of_taker: Fees, of_maker: Fees) -> Self {
-        let (taken, made) =
-            if taker_is_buy { (self.delivered, self.paid) } else { (self.paid, self.delivered) };
-        Self {
-            taker_fee: of_taker.of_taker(taken),
-            rebate: of_maker.rebate_of_maker(taken),
-            maker_fee: of_maker.of_maker(made),
-            ..self
-        }
-    }
-}
-
 /// Posts the movements of a trade between two accounts, of small amounts that are not 0, and emits them: as one where they fit a line.
 #[inline(always)]
-fn post<const IS_CHARGED: bool>(
+fn post<const IS_CHARGED: bool, const IS_NARROW: bool>(
     settlement: Settlement,
     quote: &mut Holding,
     base: &mut Holding,
@@ -84,9 +39,9 @@ fn post<const IS_CHARGED: bool>(
     let in_quote = Dues { amount: paid, freed, fee: quote_fee, rebate: quote_rebate };
     let in_base = Dues { amount: delivered, freed: 0, fee: base_fee, rebate: base_rebate };
     let [buyer_in_quote, seller_in_quote, venue_in_quote] =
-        quote.settle::<IS_CHARGED>([buyer, seller], &in_quote);
+        quote.settle::<IS_CHARGED, IS_NARROW>([buyer, seller], &in_quote);
     let [seller_in_base, buyer_in_base, venue_in_base] =
-        base.settle::<IS_CHARGED>([seller, buyer], &in_base);
+        base.settle::<IS_CHARGED, IS_NARROW>([seller, buyer], &in_base);
     let versions = [
         [buyer_in_quote, seller_in_quote, venue_in_quote],
         [buyer_in_base, seller_in_base, venue_in_base],
@@ -160,12 +115,40 @@ impl Money {
         trade_id: TradeId,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        if let Some(settlement) = self.settlement::<IS_CHARGED, true>(terms, met, trade_id)
+        if self.both([terms.0.quote, terms.0.base]).iter().any(|holding| holding.is_wide()) {
+            return self.settle_wide::<IS_CHARGED>(terms, met, trade_id, emit);
+        }
+        self.settle_at_once::<IS_CHARGED, true>(terms, met, trade_id, emit);
+    }
+
+    /// As [`settle_paid`](Self::settle_paid), where the balances of an asset have 128 bits.
+    #[cold]
+    #[inline(never)]
+    fn settle_wide<const IS_CHARGED: bool>(
+        &mut self,
+        terms: &Terms,
+        met: &Match<'_>,
+        trade_id: TradeId,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        self.settle_at_once::<IS_CHARGED, false>(terms, met, trade_id, emit);
+    }
+
+    /// Settles a trade at once if that is possible, else one by one.
+    #[inline(always)]
+    fn settle_at_once<const IS_CHARGED: bool, const IS_NARROW: bool>(
+        &mut self,
+        terms: &Terms,
+        met: &Match<'_>,
+        trade_id: TradeId,
+        emit: &mut (impl Emit + ?Sized),
+    ) {
+        if let Some(settlement) = self.settlement::<u64, IS_CHARGED>(terms, met, trade_id)
             && are_posted_at_once(&settlement)
         {
             self.take_lots(terms, met, settlement.paid);
-            let [quote, base] = self.both(&settlement);
-            return post::<IS_CHARGED>(settlement, quote, base, emit);
+            let [quote, base] = self.both(settlement.assets);
+            return post::<IS_CHARGED, IS_NARROW>(settlement, quote, base, emit);
         }
         self.settle_one_by_one::<IS_CHARGED>(terms, met, trade_id, emit);
     }
@@ -180,23 +163,23 @@ impl Money {
         trade_id: TradeId,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        let settlement = self.settlement::<IS_CHARGED, false>(terms, met, trade_id);
+        let settlement = self.settlement::<u128, IS_CHARGED>(terms, met, trade_id);
         let settlement = settlement.expect("every allowed trade has a cost");
         self.take_lots(terms, met, settlement.paid);
-        let [quote, base] = self.both(&settlement);
+        let [quote, base] = self.both(settlement.assets);
         post_one_by_one(&settlement, quote, base, emit);
     }
 
     /// The holdings of the two assets of a trade.
     #[inline(always)]
-    fn both(&mut self, settlement: &Settlement) -> [&mut Holding; 2] {
-        let indexes = settlement.assets.map(|it| usize::from(it.0) - 1);
+    fn both(&mut self, assets: [AssetId; 2]) -> [&mut Holding; 2] {
+        let indexes = assets.map(|it| usize::from(it.0) - 1);
         self.holdings.get_disjoint_mut(indexes).expect("terms name two assets")
     }
 
-    /// What a trade moves, without the versions; `None` if it is to be small, and 64 bits do not have an amount.
+    /// What a trade moves, without the versions; `None` if amounts of this width do not have it.
     #[inline(always)]
-    fn settlement<const IS_CHARGED: bool, const IS_SMALL: bool>(
+    fn settlement<N: AmountWidth, const IS_CHARGED: bool>(
         &self,
         terms: &Terms,
         met: &Match<'_>,
@@ -207,10 +190,7 @@ impl Money {
         let (buyer, seller) = if taker_is_buy { (taker, maker) } else { (maker, taker) };
         let buyer_id = self.account_id(buyer.key.session_id);
         let seller_id = self.account_id(seller.key.session_id);
-        let mut amounts = match IS_SMALL {
-            true => TradeAmounts::small_without_fees(&terms.0, price, quantity)?,
-            false => TradeAmounts::without_fees(&terms.0, price, quantity),
-        };
+        let mut amounts = TradeAmounts::<N>::without_fees(&terms.0, price, quantity)?;
         if IS_CHARGED {
             let (taker_id, maker_id) =
                 if taker_is_buy { (buyer_id, seller_id) } else { (seller_id, buyer_id) };
@@ -220,15 +200,14 @@ impl Money {
         let TradeAmounts { paid, delivered, taker_fee, rebate, maker_fee } = amounts;
         let is_exact = buyer.price() == price && terms.is_exact();
         let freed = if is_exact || Claim::from(buyer).is_market_buy() {
-            0
+            N::default()
         } else {
-            let held = |leaves| match IS_SMALL {
-                true => terms.0.small_quote_amount(buyer.price(), leaves).map(u128::from),
-                false => Some(terms.0.quote_amount(buyer.price(), leaves)),
-            };
             let leaves = buyer.leaves();
-            let held = held(Quantity(leaves.0 + quantity.0))? - held(leaves)?;
-            held.checked_sub(paid).expect("no trade is beyond the buyer's limit")
+            let before = N::quote_amount(&terms.0, buyer.price(), Quantity(leaves.0 + quantity.0))?;
+            let after = N::quote_amount(&terms.0, buyer.price(), leaves)?;
+            let held = before - after;
+            assert!(paid <= held, "no trade is beyond the buyer's limit");
+            held - paid
         };
         Some(Settlement {
             trade_id,
@@ -236,12 +215,12 @@ impl Money {
             accounts: [buyer_id, seller_id],
             assets: [terms.0.quote, terms.0.base],
             taker_is_buy,
-            paid,
-            freed,
-            delivered,
-            taker_fee,
-            rebate,
-            maker_fee,
+            paid: paid.into(),
+            freed: freed.into(),
+            delivered: delivered.into(),
+            taker_fee: taker_fee.into(),
+            rebate: rebate.into(),
+            maker_fee: maker_fee.into(),
             versions: [[0; 3]; 2],
         })
     }
@@ -273,9 +252,9 @@ mod tests {
 
     use market::{
         AddAccount, AddAsset, AddInstrument, AddSession, AssetId, AssignSession, Bucket, Command,
-        Deposit, EnterOrder, Event, Firm, Input, LedgerKind, MoneyClass, MoneyCommand, OrderId,
-        OrderKey, OrderType, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms, Side,
-        SplitMix64, Symbol, SystemEvent, Text, TimeInForce, Timestamp, Units,
+        Deposit, EnterOrder, Event, Firm, Input, LedgerKind, MoneyClass, MoneyCommand, MoneyTerms,
+        OrderId, OrderKey, OrderType, Price, Quantity, SelfMatchPrevention, SessionId, SetTerms,
+        Side, SplitMix64, Symbol, SystemEvent, Text, TimeInForce, Timestamp, Units,
     };
 
     use super::*;
@@ -352,16 +331,20 @@ mod tests {
                     versions: [[0; 3]; 2],
                 };
                 let mut seen = Seen::default();
-                let (quote_mut, base_mut) = (&mut quote, &mut base);
-                match (at_once, is_charged) {
-                    (false, _) => {
-                        post_one_by_one(&settlement, quote_mut, base_mut, &mut seen);
+                let [quote_mut, base_mut] = [&mut quote, &mut base];
+                match (at_once, is_charged, is_wide) {
+                    (false, ..) => post_one_by_one(&settlement, quote_mut, base_mut, &mut seen),
+                    (_, true, true) => {
+                        post::<true, false>(settlement, quote_mut, base_mut, &mut seen);
                     }
-                    (true, true) => {
-                        post::<true>(settlement, quote_mut, base_mut, &mut seen);
+                    (_, true, false) => {
+                        post::<true, true>(settlement, quote_mut, base_mut, &mut seen);
                     }
-                    (true, false) => {
-                        post::<false>(settlement, quote_mut, base_mut, &mut seen);
+                    (_, false, true) => {
+                        post::<false, false>(settlement, quote_mut, base_mut, &mut seen);
+                    }
+                    (_, false, false) => {
+                        post::<false, true>(settlement, quote_mut, base_mut, &mut seen);
                     }
                 }
                 assert_eq!(seen.lines, usize::from(at_once));

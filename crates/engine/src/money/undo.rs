@@ -16,7 +16,7 @@ use market::{
     Price, Quantity, SessionId, Settlement, TradeId, VenueDeclineReason,
 };
 
-use super::{Money, balance::Movement, fees::Fees, settle::TradeAmounts};
+use super::{Money, amounts::TradeAmounts, balance::Movement, fees::Fees};
 use crate::{Engine, operator::trades::Trades};
 
 /// The values needed to undo trades.
@@ -115,7 +115,8 @@ impl Basis {
             net[asset][from] -= amount.cast_signed();
             net[asset][to] += amount.cast_signed();
         };
-        let amounts = TradeAmounts::without_fees(&self.terms, price, quantity);
+        let amounts = TradeAmounts::<u128>::without_fees(&self.terms, price, quantity);
+        let amounts = amounts.expect("128 bits have every amount");
         let amounts = amounts.with_fees(taker_is_buy, self.of_taker, self.of_maker);
         let TradeAmounts { paid, delivered, taker_fee, rebate, maker_fee } = amounts;
         let (to_taker, to_maker, taker, maker) = match taker_is_buy {

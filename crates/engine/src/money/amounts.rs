@@ -1,0 +1,106 @@
+//! What a trade moves: its amounts, in 64 bits where they fit, as nearly always, or in 128.
+
+use core::ops::Sub;
+
+use market::{MoneyTerms, Price, Quantity};
+
+use super::fees::{self, Fees};
+
+/// An amount in units: a `u64`, which has nearly every amount, or a `u128`, which has each.
+pub(super) trait AmountWidth:
+    Copy + Default + Ord + Into<u128> + Sub<Output = Self>
+{
+    /// See [`MoneyTerms::quote_amount`]; `None` if this width does not have it.
+    fn quote_amount(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Option<Self>;
+
+    /// See [`MoneyTerms::base_amount`]; `None` if this width does not have it.
+    fn base_amount(terms: &MoneyTerms, quantity: Quantity) -> Option<Self>;
+
+    /// This many ppm of it, at most a million, rounded down.
+    fn part_down(self, ppm: u32) -> Self;
+
+    /// This many ppm of it, at most a million, rounded up.
+    fn part_up(self, ppm: u32) -> Self;
+}
+
+impl AmountWidth for u64 {
+    #[inline(always)]
+    fn quote_amount(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Option<Self> {
+        terms.small_quote_amount(price, quantity)
+    }
+
+    #[inline(always)]
+    fn base_amount(terms: &MoneyTerms, quantity: Quantity) -> Option<Self> {
+        terms.small_base_amount(quantity)
+    }
+
+    #[inline(always)]
+    fn part_down(self, ppm: u32) -> Self {
+        fees::small_part_down(self, ppm)
+    }
+
+    #[inline(always)]
+    fn part_up(self, ppm: u32) -> Self {
+        fees::small_part_up(self, ppm)
+    }
+}
+
+impl AmountWidth for u128 {
+    fn quote_amount(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Option<Self> {
+        Some(terms.quote_amount(price, quantity))
+    }
+
+    fn base_amount(terms: &MoneyTerms, quantity: Quantity) -> Option<Self> {
+        Some(terms.base_amount(quantity))
+    }
+
+    fn part_down(self, ppm: u32) -> Self {
+        fees::part_down(self, ppm)
+    }
+
+    fn part_up(self, ppm: u32) -> Self {
+        fees::part_up(self, ppm)
+    }
+}
+
+/// What a trade moves, in units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TradeAmounts<N> {
+    /// What the buyer pays.
+    pub(super) paid: N,
+    /// What the seller delivers.
+    pub(super) delivered: N,
+    /// The taker's fee, out of what it receives.
+    pub(super) taker_fee: N,
+    /// The maker's rebate, in the asset of the taker's fee.
+    pub(super) rebate: N,
+    /// The maker's fee, out of what it receives.
+    pub(super) maker_fee: N,
+}
+
+impl<N: AmountWidth> TradeAmounts<N> {
+    /// Those of a trade without fees; `None` if this width does not have one of them.
+    #[inline(always)]
+    pub(super) fn without_fees(
+        terms: &MoneyTerms,
+        price: Price,
+        quantity: Quantity,
+    ) -> Option<Self> {
+        let paid = N::quote_amount(terms, price, quantity)?;
+        let delivered = N::base_amount(terms, quantity)?;
+        Some(Self { paid, delivered, ..Self::default() })
+    }
+
+    /// The same with fees. A party pays them out of what it receives: the buyer in the base asset, the seller in the quote.
+    #[inline(always)]
+    pub(super) fn with_fees(self, taker_is_buy: bool, of_taker: Fees, of_maker: Fees) -> Self {
+        let (taken, made) =
+            if taker_is_buy { (self.delivered, self.paid) } else { (self.paid, self.delivered) };
+        Self {
+            taker_fee: of_taker.of_taker(taken),
+            rebate: of_maker.rebate_of_maker(taken),
+            maker_fee: of_maker.of_maker(made),
+            ..self
+        }
+    }
+}
