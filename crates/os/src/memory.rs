@@ -3,8 +3,8 @@
 //!
 //! The system's allocator gives pages of 4 KiB, each when it is first written: 2 MiB cost five
 //! hundred page faults, and with ten million orders nearly each access misses the TLB. So blocks of
-//! 32 KiB to 8 MiB, and all smaller blocks aligned to a cache line, come from one reserved address
-//! range backed by huge pages. [`keep_ready`] starts the thread that populates the range ahead of
+//! 32 KiB to 8 MiB, all smaller blocks aligned to a cache line, and all larger ones aligned to a cache
+//! line or half of one, come from one reserved address range backed by huge pages. [`keep_ready`] starts the thread that populates the range ahead of
 //! its use. Everything else, and everything where the range cannot be reserved, comes from the
 //! system's allocator. Only speed depends on any of this.
 //!
@@ -50,8 +50,12 @@ const LINE: usize = 64;
 /// Blocks of so many bytes come from the range, whatever their alignment up to 4 KiB.
 const LARGE: usize = 32 << 10;
 
-/// Larger blocks do not: they are allocated once, at a start.
+/// Larger blocks do not, unless they are aligned to a cache line or half of one: a list that grows leaves behind each block
+/// that it had, and a store of slots that share no line is allocated once.
 const LARGEST: usize = 8 << 20;
+
+/// Blocks of more bytes do not, whatever their alignment.
+const LARGEST_ALIGNED: usize = 16 << 30;
 
 /// The alignment of large blocks, in bytes.
 const LARGE_ALIGNMENT: usize = 4096;
@@ -59,10 +63,10 @@ const LARGE_ALIGNMENT: usize = 4096;
 /// Bytes of a span. Small blocks are cut from spans, so that those of one size lie side by side.
 const SPAN: usize = 64 << 10;
 
-/// Size classes: four for each doubling from 32 bytes to [`LARGEST`].
-const CLASSES: usize = 72;
+/// Size classes: four for each doubling from 32 bytes to [`LARGEST_ALIGNED`].
+const CLASSES: usize = 116;
 
-const _: () = assert!(Class::of_len(LARGEST).index == CLASSES - 1);
+const _: () = assert!(Class::of_len(LARGEST_ALIGNED).index == CLASSES - 1);
 
 /// The allocator, to be named as `#[global_allocator]`.
 #[derive(Debug)]
@@ -116,7 +120,9 @@ impl Class {
         let (len, alignment) = (layout.size(), layout.align());
         let is_large = (LARGE..=LARGEST).contains(&len) && alignment <= LARGE_ALIGNMENT;
         let is_line = alignment == LINE && (1..LARGE).contains(&len);
-        (is_large || is_line).then(|| Self::of_len(len))
+        let is_store = (alignment == LINE || alignment == LINE / 2)
+            && (LARGEST + 1..=LARGEST_ALIGNED).contains(&len);
+        (is_large || is_line || is_store).then(|| Self::of_len(len))
     }
 
     /// The class of a length in bytes: whole cache lines, in quarters of a power of two.
@@ -412,12 +418,33 @@ mod tests {
         assert_eq!(in_memory(), PAGE / SMALL_PAGE);
     }
 
+    /// Blocks come from the range by their length and alignment.
+    #[test]
+    fn a_store_of_slots_comes_from_the_range() {
+        for (len, alignment, is_taken) in [
+            (64, 64, true),
+            (64, 8, false),
+            (LARGE, 8, true),
+            (LARGEST, 8, true),
+            (LARGEST + 1, 8, false),
+            (LARGEST + 1, 32, true),
+            (16 << 20, 64, true),
+            (LARGEST_ALIGNED, 64, true),
+            (LARGEST_ALIGNED + 1, 64, false),
+            (16 << 20, 4096, false),
+        ] {
+            let layout = Layout::from_size_align(len, alignment).unwrap();
+            assert_eq!(Class::of(layout).is_some(), is_taken, "{layout:?}");
+        }
+    }
+
     /// A class holds its lengths with at most a fifth or a cache line wasted, and classes rise with
     /// the length.
     #[test]
     fn classes_waste_little() {
         let mut last = Class::of_len(1);
-        for len in 1..=LARGEST {
+        let larger = (24..34).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1]);
+        for len in (1..=LARGEST).chain(larger) {
             let class = Class::of_len(len);
             assert!(len <= class.len && class.len.is_multiple_of(LINE), "{len}");
             assert!(class.len - len < LINE.max(class.len / 5), "{len} in {}", class.len);

@@ -85,8 +85,9 @@ impl<T: PoolOrder> Resting<T> {
     }
 }
 
-/// The fewest slots of the range: 16 MiB of addresses, for which the operating system gives memory as they are used.
-const RANGE_LEN_MIN: usize = 1 << 18;
+/// The fewest slots of the range: 16 MiB of addresses, for which the operating system gives memory as they are used. Unit tests
+/// have few, so that all of them use slots beyond the range.
+const RANGE_LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 18 };
 
 /// Slots in a chunk beyond the range. Adding a chunk takes microseconds and moves no order.
 const CHUNK_LEN: usize = 1024;
@@ -266,5 +267,76 @@ impl<T: PoolOrder> core::ops::IndexMut<Slot> for Pool<T> {
         }
         let Some(resting) = self.get_beyond_mut(slot) else { no_slot(slot) };
         resting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{collections::BTreeMap, vec::Vec};
+
+    use market::SplitMix64;
+
+    use super::*;
+
+    /// An order that is known by a number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Number(u64);
+
+    impl PoolOrder for Number {
+        type Start = HalfLine;
+
+        fn vacant() -> Self {
+            Self(0)
+        }
+
+        fn is_open(&self) -> bool {
+            self.0 != 0
+        }
+    }
+
+    /// Within the range and beyond it, whenever memory is reserved, each order stays where it was put, and slots are reused before
+    /// new ones.
+    #[test]
+    fn no_order_moves() {
+        for reserved in [0, 10, 100, 3_000] {
+            let mut random = SplitMix64::new(reserved + 1);
+            let mut pool: Pool<Number> = Pool::new();
+            pool.reserve(reserved as usize);
+            let mut placed: BTreeMap<u32, (u64, *const Resting<Number>)> = BTreeMap::new();
+            let mut most = 0;
+            for step in 1..=20_000_u64 {
+                if step % 5_000 == 0 {
+                    pool.reserve(random.below(4_000) as usize);
+                }
+                let live_max = [50, 2_500][step as usize / 4_000 % 2];
+                if placed.len() < live_max && random.below(100) < 80 {
+                    let slot = pool.add(|| Number(step), Slot::NONE);
+                    let before = placed.insert(slot.to_bits(), (step, &raw const pool[slot]));
+                    assert_eq!(before, None, "the slot was free");
+                    most = most.max(placed.len());
+                } else if let Some(&slot) = placed.keys().nth(random.below(50) as usize) {
+                    placed.remove(&slot);
+                    pool.remove(Slot::from_bits(slot));
+                }
+                assert_eq!(pool.slot_count(), most);
+            }
+            for (slot, (number, address)) in &placed {
+                let resting = &pool[Slot::from_bits(*slot)];
+                assert_eq!((resting.order, &raw const *resting), (Number(*number), *address));
+            }
+            let beyond = Slot::from_bits(1 << 20);
+            assert!(pool.get(beyond).is_none() && pool.get(Slot::NONE).is_none());
+            assert_eq!(pool.free_count() + placed.len(), pool.slot_count());
+            let starts: Vec<_> = placed.values().map(|(_, address)| address.addr() % 32).collect();
+            assert!(starts.iter().all(|start| *start == 0), "a slot is in one cache line");
+        }
+    }
+
+    #[test]
+    #[should_panic = "was never used"]
+    fn a_slot_that_was_never_used_has_no_order() {
+        let mut pool: Pool<Number> = Pool::new();
+        pool.add(|| Number(1), Slot::NONE);
+        let _ = pool[Slot::from_bits(1)];
     }
 }
