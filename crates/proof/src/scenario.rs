@@ -13,13 +13,15 @@
 //!
 //! Beside what a scenario says, each event must fit those before it (`scenario_events`). After each
 //! line the engine passes `engine_checks`, and the next line goes to the engine that was restored from
-//! its snapshot. Every command goes to a second engine that marks no order as plain, which must agree.
+//! its snapshot. Every command goes to a second engine that marks no order as plain, which must agree, and to a third that is
+//! never restored, which must emit the same lines.
 
 use std::{collections::BTreeMap, fmt};
 
-use engine::Engine;
+use engine::{Emit, Engine};
 use market::{
-    Command, EnterOrder, Event, Input, OrderKey, Price, Quantity, SessionId, Side, Timestamp,
+    Command, EnterOrder, Event, Input, OrderKey, Outcome, Price, Quantity, SessionId, Side,
+    Timestamp,
 };
 
 use super::{
@@ -124,6 +126,8 @@ pub struct World {
     pub(super) engine: Engine,
     /// Marks no order as plain, and must agree.
     unmarked: Engine,
+    /// Is never restored, and must emit the same lines.
+    running: Engine,
     pub(super) sessions: BTreeMap<String, SessionId>,
     /// Every order that an event reported, done or not.
     pub(super) orders: BTreeMap<OrderKey, ReportedOrder>,
@@ -136,6 +140,20 @@ pub struct World {
     inputs: Vec<(Input, Vec<Event>)>,
     /// Other names of requests: those of a venue by those of the scenario.
     pub(super) aliases: BTreeMap<OrderKey, OrderKey>,
+}
+
+/// What an engine emits, as one line for what happens at once: lines are what the journal's digest counts.
+#[derive(Default)]
+struct Lines(Vec<Outcome>);
+
+impl Emit for Lines {
+    fn emit(&mut self, event: Event) {
+        self.0.push(Outcome::Event(event));
+    }
+
+    fn emit_at_once(&mut self, outcome: Outcome) {
+        self.0.push(outcome);
+    }
 }
 
 /// A line that was played.
@@ -227,8 +245,14 @@ impl World {
             timestamp: Timestamp(self.time_ns.max(1_000 * self.engine.sequence().0)),
             command,
         };
+        let [restored, running] = [&mut self.engine, &mut self.running].map(|engine| {
+            let mut lines = Lines::default();
+            engine.apply_to(&input, &mut lines);
+            lines.0
+        });
+        assert_eq!(restored, running, "the lines of {command:?}, restored before it and not");
         let mut events = Vec::new();
-        self.engine.apply(&input, &mut |event| events.push(event));
+        restored.iter().for_each(|line| line.each(|event| events.push(event)));
         let mut others = Vec::new();
         self.unmarked.apply_unmarked(&input, &mut |event| others.push(event));
         assert_eq!(events, others, "with and without the mark of plain orders: {command:?}");

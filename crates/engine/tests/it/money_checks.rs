@@ -196,3 +196,22 @@ fn an_account_is_kept_out_of_an_instrument() {
         ",
     );
 }
+
+/// Rule 44.1: what an order is checked for, and so how its events share lines, follows from the limits of now: an engine that
+/// had others before emits the same lines as one that is restored, which each line of a scenario compares.
+#[test]
+fn a_limit_that_was_removed_leaves_nothing() {
+    check_paid(
+        "
+        set P PositionMax 5 SHR     => set PositionMax to 5
+        buy A1 1 @ 100              => accepted, reserve P 100 USD, booked 1 @ 100
+        set P PositionMax 0 SHR     => set PositionMax to 0
+        set P LiveOrdersMax 9       => set LiveOrdersMax to 9
+        buy A2 1 @ 100              => accepted, reserve P 100 USD, booked 1 @ 100
+        set P LiveOrdersMax 0       => set LiveOrdersMax to 0
+        buy A3 1 @ 100              => accepted, reserve P 100 USD, booked 1 @ 100
+        cancel A1                   => canceled A1 1, release P 100 USD
+        cancel A3                   => canceled A3 1, release P 100 USD
+        ",
+    );
+}
