@@ -58,8 +58,9 @@ impl DigestRecord {
 /// Identifies the digest function of a program: the digest of the events of one small, fixed run. A digest
 /// with another fingerprint is not compared.
 ///
-/// The run has a line of each kind: orders that rest, a trade that is settled, a cancel, single events.
-/// So a program with other fields in them, or another way to hash them, has another fingerprint.
+/// The run has a line of each kind: orders that rest, a trade that is settled, a cancel, single events. It also has amounts on
+/// both sides of each bound beyond which events do not share a line. So a program with other fields in the lines, other
+/// bounds, or another way to hash them has another fingerprint.
 pub fn fingerprint() -> u64 {
     static FINGERPRINT: OnceLock<u64> = OnceLock::new();
     *FINGERPRINT.get_or_init(|| {
@@ -73,42 +74,50 @@ pub fn fingerprint() -> u64 {
 
 /// The commands of the run that gives the fingerprint.
 fn fixed_run() -> Vec<Command> {
-    let symbol = Symbol::new("DAMRAK").expect("six letters");
-    let (base, quote) = (AssetId(1), AssetId(2));
+    let [symbol, large, tiny] =
+        ["DAMRAK", "LARGE", "TINY"].map(|name| Symbol::new(name).expect("up to eight letters"));
+    let (base, quote, much) = (AssetId(1), AssetId(2), AssetId(3));
     let accounts = [(1, "MAKER"), (2, "TAKER")];
     let key = |session, user_ref_num| OrderKey {
         session_id: SessionId(session),
         channel: 0,
         user_ref_num,
     };
-    let enter = |key, side, lots, price| {
+    let enter_in = |symbol, key, side, lots, price| {
         Command::Enter(EnterOrder::limit(key, side, symbol, Quantity(lots), Price(price)))
     };
+    let enter = |key, side, lots, price| enter_in(symbol, key, side, lots, price);
     let asset = |name| {
         let name = Text::new(name).expect("it is short");
         Command::Money(MoneyCommand::AddAsset(AddAsset { name, decimals: 2 }))
     };
+    let add = |symbol| {
+        let (price_increment, round_lot) = (Price(100), Quantity(100));
+        Command::AddInstrument(AddInstrument { symbol, price_increment, round_lot })
+    };
+    let paid = |symbol, quote, quote_numerator, quote_denominator| {
+        let terms = MoneyTerms {
+            class: MoneyClass::Cash,
+            base,
+            quote,
+            base_units: 1,
+            quote_numerator,
+            quote_denominator,
+            quantity_max: Quantity(1_000),
+        };
+        Command::Money(MoneyCommand::SetTerms(SetTerms { symbol, terms }))
+    };
     let mut run = vec![
         Command::System(SystemEvent::StartOfMessages),
-        Command::AddInstrument(AddInstrument {
-            symbol,
-            price_increment: Price(100),
-            round_lot: Quantity(100),
-        }),
+        add(symbol),
+        add(large),
+        add(tiny),
         asset("SHARE"),
         asset("EURO"),
-        Command::Money(MoneyCommand::SetTerms(SetTerms {
-            symbol,
-            terms: MoneyTerms {
-                class: MoneyClass::Cash,
-                base,
-                quote,
-                base_units: 1,
-                quote_numerator: 1,
-                quote_denominator: 1,
-                quantity_max: Quantity(1_000),
-            },
-        })),
+        asset("MUCH"),
+        paid(symbol, quote, 1, 1),
+        paid(large, much, 1 << 40, 1),
+        paid(tiny, quote, 1, 1 << 40),
         Command::Money(MoneyCommand::SetFees(SetFees { tier: 0, maker_ppm: -100, taker_ppm: 300 })),
     ];
     for (number, name) in accounts {
@@ -127,6 +136,11 @@ fn fixed_run() -> Vec<Command> {
                 MoneyCommand::AssignSession(AssignSession { session_id, account_id }),
                 MoneyCommand::Deposit(Deposit { account_id, asset_id: base, amount }),
                 MoneyCommand::Deposit(Deposit { account_id, asset_id: quote, amount }),
+                MoneyCommand::Deposit(Deposit {
+                    account_id,
+                    asset_id: much,
+                    amount: Units::new(1 << 70),
+                }),
             ]
             .map(Command::Money),
         );
@@ -139,7 +153,17 @@ fn fixed_run() -> Vec<Command> {
         enter(key(1, 2), Side::Buy, 100, 9_800),
         Command::Cancel(CancelOrder { key: key(1, 2), quantity: Quantity::ZERO }),
         enter(key(2, 2), Side::Sell, 500, 20_000),
+        // A trade for nothing.
+        enter_in(tiny, key(1, 3), Side::Buy, 1, 100),
+        enter_in(tiny, key(2, 3), Side::Sell, 1, 100),
     ]);
+    // A trade on each side of 2⁶², and reservations on each side of 2⁶³ and 2⁶⁴.
+    for (number, lots) in (4..).zip([400, 440, 820, 860]) {
+        run.push(enter_in(large, key(1, number), Side::Buy, lots, 10_000));
+        run.push(enter_in(large, key(2, number), Side::Sell, lots, 10_000));
+    }
+    let beyond_64_bits = enter_in(large, key(1, 8), Side::Buy, 1_000, 20_000);
+    run.push(beyond_64_bits);
     run
 }
 
@@ -288,6 +312,8 @@ mod tests {
         }
         let Kinds([events, rest @ ..]) = kinds;
         assert!(events > 10, "{events}");
-        assert_eq!(rest, [4, 1, 1]);
+        // Of 15 orders, three have events of their own: they cost nothing, or more than 63 bits have. Of six trades, two are in
+        // a line: the others are for nothing, or for more than 62 bits have.
+        assert_eq!(rest, [12, 1, 2]);
     }
 }
