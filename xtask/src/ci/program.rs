@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{
     FEATURES,
     Outcome::{self, Passed, Skipped},
+    built,
     commands::{answers, passes, shown},
     damrak, is_ci, work_folder,
 };
@@ -323,7 +324,7 @@ pub(super) fn interop() -> Result<Outcome, String> {
 /// Halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP. With the selection of packages
 /// that the step `tests` has, so that nothing is built again.
 pub(super) fn operator() -> Result<Outcome, String> {
-    let mut command = Command::new(cargo());
+    let mut command = built();
     command.args(["test", "--release", "--locked", "--workspace", "--test", "it"]);
     passes(command.args(FEATURES).args(["--", "operator::", "program::examples"]))
 }
