@@ -4,13 +4,13 @@
 
 use market::{
     Accepted, AccountId, CancelReason, ClientOrderId, Display, EnterOrder, Event, InstrumentId,
-    OrderAttributes, OrderId, OrderKey, OrderType, Outcome, Price, Quantity, RejectReason,
-    Rejected, ReplaceOrder, Replaced,
+    OrderAttributes, OrderEntered, OrderId, OrderKey, OrderType, Outcome, OwnMovement, Price,
+    Quantity, RejectReason, Rejected, ReplaceOrder, Replaced,
 };
 
 use super::{
     classify::{EntryTerms, OrderClass, Proposal},
-    plain::{Plain, entered},
+    plain::Plain,
 };
 use crate::{Emit, Engine, order::Order};
 
@@ -279,5 +279,30 @@ impl Engine {
         emit: &mut (impl Emit + ?Sized),
     ) {
         emit.emit(Event::Rejected(Rejected { key, reason, client_order_id, cause: self.cause }));
+    }
+}
+
+/// What is reported of a plain order that was accepted.
+#[inline(always)]
+fn entered(
+    order: &EnterOrder,
+    order_id: OrderId,
+    instrument_id: InstrumentId,
+    reserved: OwnMovement,
+    rests: bool,
+) -> OrderEntered {
+    OrderEntered {
+        key: order.key,
+        order_id,
+        instrument_id,
+        side: order.side,
+        time_in_force: order.time_in_force,
+        quantity: order.quantity.lots(),
+        price: order.price.ticks(),
+        attributes: order.attributes,
+        self_match_prevention: order.conditions.self_match_prevention,
+        self_match_group: order.conditions.self_match_group,
+        rests,
+        reserved,
     }
 }

@@ -7,10 +7,7 @@
 //! Invariant: a plain order has the same effects without the mark. A new order feature must either
 //! be excluded by [`Engine::plain`], or every branch on the mark must know of it.
 
-use market::{
-    Conditions, Display, EnterOrder, InstrumentId, OrderEntered, OrderId, OrderType, OwnMovement,
-    TimeInForce,
-};
+use market::{Conditions, Display, EnterOrder, InstrumentId, OrderType, TimeInForce};
 
 use crate::{Engine, book::Ranks, money::PlainHold};
 
@@ -64,30 +61,5 @@ impl Engine {
             false => PlainHold::NONE,
         };
         Some(Plain { instrument_id, ranks, hold })
-    }
-}
-
-/// What is reported of a plain order that was accepted.
-#[inline(always)]
-pub(crate) fn entered(
-    order: &EnterOrder,
-    order_id: OrderId,
-    instrument_id: InstrumentId,
-    reserved: OwnMovement,
-    rests: bool,
-) -> OrderEntered {
-    OrderEntered {
-        key: order.key,
-        order_id,
-        instrument_id,
-        side: order.side,
-        time_in_force: order.time_in_force,
-        quantity: order.quantity.lots(),
-        price: order.price.ticks(),
-        attributes: order.attributes,
-        self_match_prevention: order.conditions.self_match_prevention,
-        self_match_group: order.conditions.self_match_group,
-        rests,
-        reserved,
     }
 }

@@ -71,29 +71,23 @@ fn too_wide(amount: u128) -> ! {
     panic!("{amount} units move, more than were issued");
 }
 
-impl Width for i64 {
-    #[inline(always)]
-    fn wrapping_sub(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
+macro_rules! widths {
+    ($($number:ty),*) => {
+        $(impl Width for $number {
+            #[inline(always)]
+            fn wrapping_sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
 
-    #[inline(always)]
-    fn wrapping_add(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
+            #[inline(always)]
+            fn wrapping_add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+        })*
+    };
 }
 
-impl Width for i128 {
-    #[inline(always)]
-    fn wrapping_sub(self, other: Self) -> Self {
-        self.wrapping_sub(other)
-    }
-
-    #[inline(always)]
-    fn wrapping_add(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-}
+widths! { i64, i128 }
 
 /// The balance of one account in one asset, in units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
