@@ -389,7 +389,7 @@ fn mebench() -> Result<Outcome, String> {
     passes(&mut cargo_on_it("test"))
 }
 
-/// Cargo for what is built in the profile `release`: all of it in the same way, so that nothing is built twice.
+/// Cargo for what is built in the profile `release`: all of it in one way, so that nothing is built twice.
 fn built() -> Command {
     let mut command = Command::new(cargo());
     command.arg("--config").arg(root().join("xtask/ci.toml"));
