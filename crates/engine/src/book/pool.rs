@@ -97,8 +97,8 @@ const CHUNK_LEN: usize = 1024;
 /// The slot freed last is reused first, while it is in the cache. The capacity is the most orders
 /// that ever rested at a time.
 ///
-/// Slots are in one range of addresses, whose length is set with the first of them. Orders beyond it, which are more than
-/// was said to [`reserve`](Self::reserve), are in chunks. Invariant: no slot moves.
+/// Slots are in one range of addresses. Its length is set before the first order rests: as many as are
+/// [reserved](Self::reserve), and at least [`RANGE_LEN_MIN`]. Slots beyond it are in chunks. Invariant: no slot moves.
 #[derive(Debug)]
 pub(crate) struct Pool<T: PoolOrder = Order> {
     /// The slots of the range that were ever used; the capacity never changes.
@@ -216,7 +216,7 @@ impl<T: PoolOrder> Pool<T> {
         count
     }
 
-    /// Memory of the slots, in bytes.
+    /// Memory of the slots that were ever used, and of all chunks, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let chunk = CHUNK_LEN * size_of::<Resting<T>>() + size_of::<usize>();
         self.range.len() * size_of::<Resting<T>>() + self.chunks.len() * chunk
@@ -243,7 +243,7 @@ impl<T: PoolOrder> Pool<T> {
     }
 }
 
-/// A link leads nowhere.
+/// Stops: a link leads to no slot.
 #[cold]
 fn no_slot(slot: Slot) -> ! {
     panic!("{slot:?} was never used");
