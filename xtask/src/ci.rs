@@ -267,7 +267,7 @@ fn clippy() -> Result<Outcome, String> {
 /// Tests ask for more features of some dependencies than the binary does. What is built here is what they use, so that
 /// those dependencies, and all that stands on them, are built once.
 fn build() -> Result<Outcome, String> {
-    let mut command = built();
+    let mut command = release_cargo();
     command.args(["build", "--release", "--locked", "--workspace", "--all-targets"]);
     passes(command.args(FEATURES))
 }
@@ -277,7 +277,7 @@ fn tests() -> Result<Outcome, String> {
 }
 
 fn test_command() -> Command {
-    let mut command = built();
+    let mut command = release_cargo();
     command.args(["test", "--release", "--locked", "--workspace"]).args(FEATURES);
     command
 }
@@ -329,7 +329,7 @@ fn run_loaded(run: usize, logs: &Path) -> Result<(), String> {
 fn loom() -> Result<Outcome, String> {
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
     passes(
-        built()
+        release_cargo()
             .args(["test", "--release", "--locked", "-p", "damrak-ring", "--tests", "--target-dir"])
             .arg(target_folder().join("loom"))
             .env("RUSTFLAGS", format!("{flags} --cfg loom")),
@@ -349,7 +349,7 @@ fn benches() -> Result<Outcome, String> {
         return Ok(Skipped("the workspace has no benchmark".into()));
     }
     passes(
-        built()
+        release_cargo()
             .args(["bench", "--locked", "--workspace", "--benches", "--profile", "release"])
             .arg("--no-run")
             .args(FEATURES),
@@ -390,7 +390,7 @@ fn mebench() -> Result<Outcome, String> {
 }
 
 /// Cargo for what is built in the profile `release`: all of it in one way, so that nothing is built twice.
-fn built() -> Command {
+fn release_cargo() -> Command {
     let mut command = Command::new(cargo());
     command.arg("--config").arg(root().join("xtask/ci.toml"));
     command

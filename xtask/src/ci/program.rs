@@ -12,9 +12,8 @@ use serde_json::Value;
 use super::{
     FEATURES,
     Outcome::{self, Passed, Skipped},
-    built,
     commands::{answers, passes, shown},
-    damrak, is_ci, work_folder,
+    damrak, is_ci, release_cargo, work_folder,
 };
 use crate::{cargo, root, target_folder};
 
@@ -324,7 +323,7 @@ pub(super) fn interop() -> Result<Outcome, String> {
 /// Halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP. With the selection of packages
 /// that the step `tests` has, so that nothing is built again.
 pub(super) fn operator() -> Result<Outcome, String> {
-    let mut command = built();
+    let mut command = release_cargo();
     command.args(["test", "--release", "--locked", "--workspace", "--test", "it"]);
     passes(command.args(FEATURES).args(["--", "operator::", "program::examples"]))
 }

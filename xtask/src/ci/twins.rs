@@ -5,7 +5,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{Outcome, build, built, commands::shown, damrak, work_folder};
+use super::{Outcome, build, commands::shown, damrak, release_cargo, work_folder};
 use crate::root;
 
 /// A fault, the package of a test, and the test, which must fail on it.
@@ -20,7 +20,7 @@ const TWINS: &[(&str, &str, &str)] = &[
 /// All faults are in one build, and the environment says which is planted.
 pub(super) fn twins() -> Result<Outcome, String> {
     for (fault, package, test) in TWINS {
-        let mut command = built();
+        let mut command = release_cargo();
         command
             .args(["test", "--release", "--locked", "-p", package, "--features", "failpoints"])
             .args(["--test", "it", "--", "--exact", test])
@@ -49,7 +49,7 @@ pub(super) fn kill_twin() -> Result<Outcome, String> {
 
 /// Builds the program with all faults; the environment chooses one.
 fn build_with_faults() -> Result<(), String> {
-    let mut command = built();
+    let mut command = release_cargo();
     command.args(["build", "--release", "--locked", "-p", "damrak", "--features", "failpoints"]);
     let line = shown(&command);
     let status = command.current_dir(root()).stdin(Stdio::null()).status();

@@ -30,7 +30,7 @@ pub(crate) const ISSUED_MAX: u128 = 1 << 120;
 
 /// Below this many issued units, the balances of an asset that nobody may be short of have 64 bits:
 /// each balance, and each sum of them, fits.
-pub(crate) const NARROW_LIMIT: u128 = 1 << 62;
+const NARROW_LIMIT: u128 = 1 << 62;
 
 /// Order and trade of a movement that belongs to none.
 pub(super) const NO_ORDER: OrderId = OrderId(0);
