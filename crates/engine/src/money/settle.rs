@@ -20,7 +20,7 @@ use crate::{Emit, book::cross::Match};
 
 /// Posts the movements of a trade between two accounts, of small amounts that are not 0, and emits them: as one where they fit a line.
 #[inline(always)]
-fn post<const IS_CHARGED: bool, const IS_NARROW: bool>(
+fn post<const IS_CHARGED: bool>(
     settlement: Settlement,
     quote: &mut Holding,
     base: &mut Holding,
@@ -39,9 +39,9 @@ fn post<const IS_CHARGED: bool, const IS_NARROW: bool>(
     let in_quote = Dues { amount: paid, freed, fee: quote_fee, rebate: quote_rebate };
     let in_base = Dues { amount: delivered, freed: 0, fee: base_fee, rebate: base_rebate };
     let [buyer_in_quote, seller_in_quote, venue_in_quote] =
-        quote.settle::<IS_CHARGED, IS_NARROW>([buyer, seller], &in_quote);
+        quote.settle::<IS_CHARGED>([buyer, seller], &in_quote);
     let [seller_in_base, buyer_in_base, venue_in_base] =
-        base.settle::<IS_CHARGED, IS_NARROW>([seller, buyer], &in_base);
+        base.settle::<IS_CHARGED>([seller, buyer], &in_base);
     let versions = [
         [buyer_in_quote, seller_in_quote, venue_in_quote],
         [buyer_in_base, seller_in_base, venue_in_base],
@@ -115,40 +115,12 @@ impl Money {
         trade_id: TradeId,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        if self.both([terms.0.quote, terms.0.base]).iter().any(|holding| holding.is_wide()) {
-            return self.settle_wide::<IS_CHARGED>(terms, met, trade_id, emit);
-        }
-        self.settle_at_once::<IS_CHARGED, true>(terms, met, trade_id, emit);
-    }
-
-    /// As [`settle_paid`](Self::settle_paid), where the balances of an asset have 128 bits.
-    #[cold]
-    #[inline(never)]
-    fn settle_wide<const IS_CHARGED: bool>(
-        &mut self,
-        terms: &Terms,
-        met: &Match<'_>,
-        trade_id: TradeId,
-        emit: &mut (impl Emit + ?Sized),
-    ) {
-        self.settle_at_once::<IS_CHARGED, false>(terms, met, trade_id, emit);
-    }
-
-    /// Settles a trade at once if that is possible, else one by one.
-    #[inline(always)]
-    fn settle_at_once<const IS_CHARGED: bool, const IS_NARROW: bool>(
-        &mut self,
-        terms: &Terms,
-        met: &Match<'_>,
-        trade_id: TradeId,
-        emit: &mut (impl Emit + ?Sized),
-    ) {
         if let Some(settlement) = self.settlement::<u64, IS_CHARGED>(terms, met, trade_id)
             && are_posted_at_once(&settlement)
         {
             self.take_lots(terms, met, settlement.paid);
             let [quote, base] = self.both(settlement.assets);
-            return post::<IS_CHARGED, IS_NARROW>(settlement, quote, base, emit);
+            return post::<IS_CHARGED>(settlement, quote, base, emit);
         }
         self.settle_one_by_one::<IS_CHARGED>(terms, met, trade_id, emit);
     }
@@ -332,20 +304,10 @@ mod tests {
                 };
                 let mut seen = Seen::default();
                 let [quote_mut, base_mut] = [&mut quote, &mut base];
-                match (at_once, is_charged, is_wide) {
-                    (false, ..) => post_one_by_one(&settlement, quote_mut, base_mut, &mut seen),
-                    (_, true, true) => {
-                        post::<true, false>(settlement, quote_mut, base_mut, &mut seen);
-                    }
-                    (_, true, false) => {
-                        post::<true, true>(settlement, quote_mut, base_mut, &mut seen);
-                    }
-                    (_, false, true) => {
-                        post::<false, false>(settlement, quote_mut, base_mut, &mut seen);
-                    }
-                    (_, false, false) => {
-                        post::<false, true>(settlement, quote_mut, base_mut, &mut seen);
-                    }
+                match (at_once, is_charged) {
+                    (false, _) => post_one_by_one(&settlement, quote_mut, base_mut, &mut seen),
+                    (true, true) => post::<true>(settlement, quote_mut, base_mut, &mut seen),
+                    (true, false) => post::<false>(settlement, quote_mut, base_mut, &mut seen),
                 }
                 assert_eq!(seen.lines, usize::from(at_once));
                 [&quote, &base].into_iter().for_each(Holding::check);
