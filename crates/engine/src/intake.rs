@@ -2,6 +2,7 @@
 //!
 //! Invariant: a request that is rejected here changes nothing but its used number.
 
+pub(crate) mod batch;
 pub(crate) mod cancel;
 pub(crate) mod cancel_line;
 pub(crate) mod check;
@@ -11,7 +12,6 @@ pub(crate) mod enter;
 pub(crate) mod name_index;
 pub(crate) mod pending_cancels;
 pub(crate) mod plain;
-pub(crate) mod prefetch;
 pub(crate) mod session;
 mod session_requests;
 mod setup;

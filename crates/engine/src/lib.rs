@@ -32,7 +32,7 @@ use market::{
 };
 
 pub use intake::{
-    prefetch::PREFETCH_MAX,
+    batch::{BATCH_MAX, Batch, BatchInput, LOOK_AHEAD_FROM},
     session::{FIRMS_DISABLED_MAX, Session},
 };
 pub use money::{
@@ -57,7 +57,8 @@ use book::{
 };
 use contingent::{instructions::Contingents, stop_book::Triggers};
 use intake::{
-    cancel_line::PendingCancels, name_index::NameIndex, session::Sessions, trading_day::TradingDay,
+    batch::Found, cancel_line::PendingCancels, name_index::NameIndex, session::Sessions,
+    trading_day::TradingDay,
 };
 use money::Money;
 use operator::{requests::Operators, trades::Trades};
@@ -73,6 +74,9 @@ pub struct Engine {
     timestamp: Timestamp,
     /// The kind of the current command, or [`CommandKind::Time`].
     cause: CommandKind,
+    /// Counts the moments at which a setting may have changed: commands other than orders and cancels, and timed
+    /// actions. Findings of a [`Batch`] hold until the next one.
+    settings: u64,
     day: TradingDay,
     sessions: Sessions,
     /// Books, by instrument id less 1.
@@ -144,6 +148,7 @@ impl Engine {
             sequence: Sequence::NONE,
             timestamp: Timestamp::default(),
             cause: CommandKind::Time,
+            settings: 0,
             day: TradingDay::default(),
             sessions: Sessions::default(),
             books: Vec::new(),
@@ -195,10 +200,16 @@ impl Engine {
     /// As [`apply`](Self::apply).
     pub fn apply_to(&mut self, input: &Input, emit: &mut impl Emit) {
         self.take_up(input, emit);
+        self.act(input, Found::Nothing, emit);
+    }
+
+    /// Applies the command of an input that was accepted.
+    #[inline(always)]
+    fn act(&mut self, input: &Input, found: Found, emit: &mut impl Emit) {
         match &input.command {
             Command::Enter(order) => {
                 self.begin_command(CommandKind::Enter);
-                match self.plain(order) {
+                match self.plain(order, found) {
                     Some(plain) => self.enter(order, Some(plain), emit),
                     None => self.enter_any(order, &mut |event| emit.emit(event)),
                 }
@@ -246,6 +257,7 @@ impl Engine {
         self.sequence = input.sequence;
         self.timestamp = input.timestamp;
         if self.is_due() {
+            self.settings += 1;
             self.pass_time(&mut |event| emit.emit(event));
         }
     }
@@ -261,6 +273,7 @@ impl Engine {
     #[inline(never)]
     fn apply_other(&mut self, command: &Command, emit: &mut dyn FnMut(Event)) {
         self.begin_command(command.kind());
+        self.settings += 1;
         match command {
             Command::System(event) => self.advance(*event, emit),
             Command::AddInstrument(add) => self.add_instrument(add, emit),

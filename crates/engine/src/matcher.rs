@@ -14,12 +14,12 @@ use core::iter;
 use market::{Price, Quantity, Side};
 
 use crate::{
-    PREFETCH_MAX,
+    BATCH_MAX,
     book::{
         ladder::{Ladder, NO_RANK, Take},
         pool::{HalfLine, Pool, PoolOrder, Slot},
     },
-    intake::prefetch::ORDERS_MIN,
+    intake::batch::LOOK_AHEAD_FROM,
 };
 
 /// The highest limit price, in the caller's ticks; the lowest is 0.
@@ -265,7 +265,7 @@ impl<P: Copy + Default> Matcher<P> {
     }
 
     /// Prefetches what canceling these orders, and then entering orders at these prices, will
-    /// touch: up to [`PREFETCH_MAX`] in total. Changes nothing. It pays when the orders exceed the
+    /// touch: up to [`BATCH_MAX`] in total. Changes nothing. It pays when the orders exceed the
     /// caches.
     #[inline]
     pub fn prefetch(
@@ -273,7 +273,7 @@ impl<P: Copy + Default> Matcher<P> {
         cancels: impl IntoIterator<Item = Handle>,
         enters: impl IntoIterator<Item = (BookIndex, Side, Price)>,
     ) {
-        if ORDERS_MIN <= self.pool.live_count() {
+        if LOOK_AHEAD_FROM <= self.pool.live_count() {
             self.prefetch_in_rounds(cancels, enters);
         }
     }
@@ -300,7 +300,7 @@ impl<P: Copy + Default> Matcher<P> {
             }
             ladders[own].youngest(rank).unwrap_or(Slot::NONE)
         });
-        let mut slots = [Slot::NONE; PREFETCH_MAX];
+        let mut slots = [Slot::NONE; BATCH_MAX];
         for (place, slot) in slots.iter_mut().zip(canceled.chain(met)) {
             *place = slot;
         }

@@ -27,7 +27,7 @@ mod invariants;
 
 use alloc::vec::Vec;
 
-use market::{AccountId, AssetId, InstrumentId, SessionId, Side, Text, Timestamp};
+use market::{AccountId, AssetId, InstrumentId, SessionId, Text, Timestamp};
 
 use crate::intake::name_index::NameIndex;
 use account::{Account, AssetLimits, HotAccount, TIER_COUNT};
@@ -154,22 +154,6 @@ impl Money {
         if account_id != AccountId::VENUE {
             self.hot[account_id.0 as usize].live_orders -= 1;
         }
-    }
-
-    /// Prefetches the balance that pays for an order of a session; see
-    /// [`prefetch`](mod@crate::intake::prefetch).
-    #[inline]
-    pub(crate) fn fetch(
-        &self,
-        session_id: SessionId,
-        instrument_id: InstrumentId,
-        side: Side,
-        fetch: impl Fn(*const u8),
-    ) {
-        let Some(terms) = self.terms(instrument_id) else { return };
-        let asset_id = terms.reserved_asset(side);
-        let holding = &self.holdings[usize::from(asset_id.0) - 1];
-        fetch(holding.address(self.account_id(session_id)));
     }
 
     /// The available units of an account in an asset.

@@ -34,7 +34,7 @@ pub mod worst_cases;
 use std::{hint::black_box, path::PathBuf};
 
 use crate::comparison::{ComparisonFlow, FlowName, FlowOperation, Tally};
-use engine::{Emit, PREFETCH_MAX};
+use engine::{BATCH_MAX, Emit};
 use market::{
     AddInstrument, AddSession, Command, Event, Firm, Input, Outcome, OutputLine, Price, Quantity,
     SelfMatchPrevention, Sequence, Symbol, SystemEvent, Text, Timestamp,
@@ -58,11 +58,14 @@ pub trait Contender: Sized {
     /// Translates an operation into the engine's own steps.
     fn steps(&mut self, operation: &FlowOperation, steps: &mut Vec<Self::Step>);
 
-    /// Prefetches what the next steps need, up to [`PREFETCH_MAX`] of them; this time is measured.
-    /// An engine without prefetching does nothing.
-    fn prefetch(&self, _steps: &[Self::Step]) {}
-
     fn apply(&mut self, step: &Self::Step, trades: &mut Vec<BenchTrade>);
+
+    /// Applies the next steps, at most [`BATCH_MAX`]: one by one, or with what they need looked up together.
+    fn apply_batch(&mut self, steps: &[Self::Step], trades: &mut Vec<BenchTrade>) {
+        for step in steps {
+            self.apply(step, trades);
+        }
+    }
 
     /// The flow's id for an order id in a trade of this engine.
     fn flow_order_id(&self, order_id: u64) -> u64 {
@@ -394,11 +397,8 @@ fn measured_steps<C: Contender>(
     steps: &[C::Step],
     trades: &mut Vec<BenchTrade>,
 ) {
-    for batch in steps.chunks(PREFETCH_MAX) {
-        contender.prefetch(batch);
-        for step in batch {
-            contender.apply(step, trades);
-        }
+    for batch in steps.chunks(BATCH_MAX) {
+        contender.apply_batch(batch, trades);
     }
     black_box(trades);
 }

@@ -12,6 +12,42 @@ pub struct Consumer<T> {
     reader: Reader<T>,
 }
 
+/// Values of a ring, in order and in place. See [`Consumer::poll_batch`].
+pub struct Values<'a, T> {
+    reader: &'a Reader<T>,
+    next: u64,
+    end: u64,
+}
+
+impl<T> Clone for Values<'_, T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<'a, T> Iterator for Values<'a, T> {
+    type Item = &'a T;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a T> {
+        let sequence = self.next;
+        if sequence == self.end {
+            return None;
+        }
+        self.next += 1;
+        Some(self.reader.get(sequence))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = (self.end - self.next) as usize;
+        (len, Some(len))
+    }
+}
+
+impl<T> ExactSizeIterator for Values<'_, T> {}
+
 /// What becomes of the value just seen, and of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
@@ -52,36 +88,39 @@ impl<T> Consumer<T> {
     /// ```
     #[inline]
     pub fn poll(&mut self, limit: usize, mut f: impl FnMut(&T, bool) -> Flow) -> usize {
+        self.poll_batch(limit, |batch| {
+            let (count, mut consumed) = (batch.len(), 0);
+            for (place, value) in batch.enumerate() {
+                let flow = f(value, place + 1 == count);
+                consumed += usize::from(flow != Flow::Hold);
+                if flow != Flow::Continue {
+                    break;
+                }
+            }
+            consumed
+        })
+    }
+
+    /// Hands the next values, at most `limit`, to `f` together, which says how many of them are consumed. `f` is not
+    /// called without values. The slots go back to the writer when it returns.
+    ///
+    /// # Panics
+    /// `f` says that it consumed more than it was given.
+    #[inline]
+    pub fn poll_batch(&mut self, limit: usize, f: impl FnOnce(Values<'_, T>) -> usize) -> usize {
         let (first, published) = self.reader.look();
         if published < first || limit == 0 {
             return 0;
         }
-        let last = published.min((first - 1).saturating_add(limit as u64));
-        let mut consumed = first - 1;
-        for sequence in first..=last {
-            let flow = f(self.reader.get(sequence), sequence == last);
-            if flow != Flow::Hold {
-                consumed = sequence;
-            }
-            if flow != Flow::Continue {
-                break;
-            }
-        }
+        let end = (published + 1).min(first.saturating_add(limit as u64));
+        let consumed = f(Values { reader: &self.reader, next: first, end });
+        assert!(consumed as u64 <= end - first, "{consumed} of {} are consumed", end - first);
         self.reader.state().high_water.raise(published - (first - 1));
-        let count = consumed - (first - 1);
-        if count > 0 {
-            self.reader.state().batch_max.raise(count);
-            self.reader.release(consumed);
+        if consumed > 0 {
+            self.reader.state().batch_max.raise(consumed as u64);
+            self.reader.release(first - 1 + consumed as u64);
         }
-        count as usize
-    }
-
-    /// What is published and not consumed, at most `limit` of it: the next that
-    /// [`poll`](Self::poll) will hand out, which consumes it.
-    pub fn peek(&mut self, limit: usize) -> impl Iterator<Item = &T> {
-        let (first, published) = self.reader.look();
-        let end = published.saturating_add(1).min(first.saturating_add(limit as u64));
-        (first..end).map(|sequence| self.reader.get(sequence))
+        consumed
     }
 
     /// As [`poll`](Self::poll) where each value is consumed.

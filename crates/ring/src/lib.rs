@@ -54,7 +54,7 @@ pub mod failpoint;
 pub use agent::{
     Agent, AgentError, AgentFailure, Clock, Group, Runner, RunningAgents, launch, take_agent,
 };
-pub use consumer::{Consumer, Flow};
+pub use consumer::{Consumer, Flow, Values};
 pub use cursor::Cursor;
 pub use fetch::fetch;
 pub use gauge::AtomicGauge;

@@ -39,7 +39,11 @@ impl Engine {
         if !self.consume(order.key) {
             return;
         }
-        let admitted = match plain.map_or_else(|| self.admit(order), |it| Ok(Admitted::Plain(it))) {
+        let admitted = match plain {
+            Some(plain) => Ok(Admitted::Plain(plain)),
+            None => self.admit(order),
+        };
+        let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(reason) => {
                 let client_order_id = order.attributes.client_order_id;

@@ -9,7 +9,19 @@
 
 use market::{Conditions, Display, EnterOrder, InstrumentId, OrderType, TimeInForce};
 
+use super::batch::Found;
 use crate::{Engine, book::Ranks, money::PlainHold};
+
+/// What the terms of a limit order and the settings of its instrument say of it.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainTerms {
+    /// The instrument that its symbol names.
+    pub(crate) instrument_id: InstrumentId,
+    /// True if it has no terms that a plain order has not.
+    pub(crate) is_plain: bool,
+    /// The ranks of its limit.
+    pub(crate) ranks: Ranks,
+}
 
 /// The mark of a plain order that passes every check, and what they found.
 #[derive(Clone, Copy)]
@@ -42,19 +54,30 @@ fn asks_for_more(order: &EnterOrder) -> bool {
 }
 
 impl Engine {
+    /// What the terms of an order say of it; `None` if it has no limit, or one that is not allowed.
+    #[inline(always)]
+    pub(crate) fn limit_terms(&self, order: &EnterOrder) -> Option<PlainTerms> {
+        let is_plain = !asks_for_more(order) && self.day.is_open() && self.blocks.is_empty();
+        let instrument_id = InstrumentId(self.symbols.find(&order.symbol)?);
+        let ranks = self.book_at(instrument_id).ranks(order.side, order.quantity, order.price);
+        Some(PlainTerms { instrument_id, is_plain, ranks: ranks.ok()? })
+    }
+
     /// The mark of an order, if it is plain and passes every check but that of its number.
     #[inline(always)]
-    pub(crate) fn plain(&self, order: &EnterOrder) -> Option<Plain> {
-        if asks_for_more(order) || !self.day.is_open() || !self.blocks.is_empty() {
-            return None;
-        }
+    pub(crate) fn plain(&self, order: &EnterOrder, found: Found) -> Option<Plain> {
+        let terms = match found {
+            Found::Plain(terms) => terms,
+            Found::Unusual => return None,
+            Found::Nothing => self.limit_terms(order).filter(|terms| terms.is_plain)?,
+        };
+        let PlainTerms { instrument_id, ranks, .. } = terms;
         let EnterOrder { key, side, price, quantity, .. } = *order;
-        let number = self.symbols.find(&order.symbol)?;
-        let (instrument_id, book) = (InstrumentId(number), &self.books[usize::from(number) - 1]);
-        if !self.sessions.get(key.session_id)?.takes_plain() || !book.takes_plain() {
+        if !self.sessions.get(key.session_id)?.takes_plain()
+            || !self.book_at(instrument_id).takes_plain()
+        {
             return None;
         }
-        let ranks = book.ranks(side, quantity, price).ok()?;
         // After the checks of its terms: only an allowed price and quantity have a cost.
         let hold = match self.money.is_used() {
             true => self.money.plain_hold(key.session_id, instrument_id, side, price, quantity)?,

@@ -456,15 +456,6 @@ impl Holding {
         self.balance(account_id).map_or(0, |balance| balance.position())
     }
 
-    /// Where the balance of an account is, to fetch it.
-    #[inline(always)]
-    pub(crate) fn address(&self, account_id: AccountId) -> *const u8 {
-        with_sheet!(
-            &self.balances,
-            sheet => core::ptr::from_ref(&sheet.balances[account_id.0 as usize]).cast()
-        )
-    }
-
     /// All balances, by account id.
     pub(crate) fn balances(&self) -> impl Iterator<Item = (AccountId, Balance<i128>)> {
         let count = with_sheet!(&self.balances, sheet => sheet.balances.len());

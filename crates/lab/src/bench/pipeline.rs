@@ -18,7 +18,7 @@ use std::{
 use crate::order_file::{
     BalanceFile, FileError, InstrumentTable, OrderFile, generate::FileProfile,
 };
-use engine::{Engine, PREFETCH_MAX};
+use engine::{BATCH_MAX, Engine, LOOK_AHEAD_FROM};
 use gateway::Submission;
 use journal::Durability;
 use market::{Command, Event, Input, Outcome, OutputLine, Sequence};
@@ -223,10 +223,11 @@ fn core_alone(prepared: &Prepared, row: &mut CoreRow) {
     let mut outbox = Vec::with_capacity(1 << 16);
     let mut events = 0;
     let before = thread_cpu_ns();
-    for batch in inputs.chunks(PREFETCH_MAX) {
-        engine.prefetch(batch, ring::fetch);
-        for input in batch {
-            engine.apply_to(input, &mut Outbox::new(&mut outbox, input, |_| ()));
+    for inputs in inputs.chunks(BATCH_MAX) {
+        let mut batch = engine.batch(inputs, LOOK_AHEAD_FROM, ring::fetch);
+        while let Some(next) = batch.next_input() {
+            let input = next.input();
+            next.apply_to(&mut Outbox::new(&mut outbox, input, |_| ()));
             events += outbox.len() as u64;
             outbox.clear();
         }

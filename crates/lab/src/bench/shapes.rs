@@ -9,12 +9,12 @@
 use std::hint::black_box;
 
 use engine::{
-    Engine, PREFETCH_MAX,
+    BATCH_MAX, Engine, LOOK_AHEAD_FROM,
     matcher::{BookIndex, Handle, LIMIT_MAX, Matcher, NewOrder},
 };
 use market::{
-    CancelOrder, Command, EnterOrder, Event, Input, OrderKey, Price, Quantity, SessionId, Side,
-    Symbol, Timestamp,
+    CancelOrder, Command, EnterOrder, Event, Input, OrderKey, Price, Quantity, Sequence, SessionId,
+    Side, Symbol, Timestamp,
 };
 use os::{SystemFiles, thread_cpu_ns, thread_page_faults};
 use proof::rng::Rng;
@@ -102,8 +102,8 @@ trait Holder {
 
     fn cancel(&mut self, name: u64);
 
-    /// Prefetches what is needed to cancel some orders, up to [`PREFETCH_MAX`].
-    fn prefetch(&self, names: &[u64]);
+    /// Cancels orders, at most [`BATCH_MAX`], with what they need looked up together.
+    fn cancel_batch(&mut self, names: &[u64]);
 
     /// Its memory in bytes, if it counts it.
     fn memory(&self) -> Option<u64> {
@@ -152,8 +152,9 @@ impl Holder for Books {
         self.matcher.reserve(orders as usize);
     }
 
-    fn prefetch(&self, names: &[u64]) {
+    fn cancel_batch(&mut self, names: &[u64]) {
         self.matcher.prefetch(names.iter().map(|name| Handle::from_bits(*name)), []);
+        names.iter().for_each(|name| self.cancel(*name));
     }
 
     fn add(&mut self, side: Side, price: u64) -> u64 {
@@ -183,13 +184,17 @@ impl Whole {
     fn apply(&mut self, command: Command) -> u32 {
         let sequence = self.engine.sequence().next();
         let timestamp = Timestamp(sequence.0);
-        let mut booked_or_canceled = 0;
+        let mut count = 0;
         self.engine.apply(&Input { sequence, timestamp, command }, &mut |event| {
-            booked_or_canceled += u32::from(matches!(event, Event::Booked(_) | Event::Canceled(_)));
-            black_box(&event);
+            count += booked_or_canceled(&event);
         });
-        booked_or_canceled
+        count
     }
+}
+
+/// 1 for an order that came into the book or left it, and the event was made.
+fn booked_or_canceled(event: &Event) -> u32 {
+    u32::from(matches!(black_box(event), Event::Booked(_) | Event::Canceled(_)))
 }
 
 impl Holder for Whole {
@@ -209,17 +214,24 @@ impl Holder for Whole {
         self.engine.reserve_memory(orders as usize);
     }
 
-    fn prefetch(&self, names: &[u64]) {
-        let input = |name: &u64| Input {
-            sequence: self.engine.sequence(),
-            timestamp: Timestamp(0),
-            command: cancel(*name),
+    fn cancel_batch(&mut self, names: &[u64]) {
+        let last = self.engine.sequence().0;
+        let input = |number: u64, name: u64| Input {
+            sequence: Sequence(last + number),
+            timestamp: Timestamp(last + number),
+            command: cancel(name),
         };
-        let mut inputs = [input(&0); PREFETCH_MAX];
-        for (place, name) in inputs.iter_mut().zip(names) {
-            *place = input(name);
+        let mut inputs = [input(0, 0); BATCH_MAX];
+        for ((place, name), number) in inputs.iter_mut().zip(names).zip(1..) {
+            *place = input(number, *name);
         }
-        self.engine.prefetch(&inputs[..names.len().min(PREFETCH_MAX)], ring::fetch);
+        let inputs = &inputs[..names.len()];
+        let mut batch = self.engine.batch(inputs, LOOK_AHEAD_FROM, ring::fetch);
+        while let Some(input) = batch.next_input() {
+            let mut canceled = 0;
+            input.apply_to(&mut |event| canceled += booked_or_canceled(&event));
+            assert_eq!(canceled, 1, "it rested");
+        }
     }
 
     fn add(&mut self, side: Side, price: u64) -> u64 {
@@ -228,14 +240,12 @@ impl Holder for Whole {
         let (session_id, user_ref_num) = (SessionId(self.next as u16 + 1), self.numbers[self.next]);
         let key = OrderKey { session_id, channel: 0, user_ref_num };
         let order = EnterOrder::limit(key, side, self.symbol, Quantity(1), Price(price));
-        let booked_or_canceled = self.apply(Command::Enter(order));
-        assert_eq!(booked_or_canceled, 1, "it rests");
+        assert_eq!(self.apply(Command::Enter(order)), 1, "it rests");
         u64::from(session_id.0) << 32 | u64::from(user_ref_num)
     }
 
     fn cancel(&mut self, name: u64) {
-        let booked_or_canceled = self.apply(cancel(name));
-        assert_eq!(booked_or_canceled, 1, "it rested");
+        assert_eq!(self.apply(cancel(name)), 1, "it rested");
     }
 }
 
@@ -340,15 +350,10 @@ fn adds<H>(
     adds
 }
 
-/// Cancels orders with prefetching; returns the nanoseconds.
+/// Cancels orders in batches; returns the nanoseconds.
 fn cancel_all<H: Holder>(holder: &mut H, names: &[u64]) -> u64 {
     let started = thread_cpu_ns();
-    for batch in names.chunks(PREFETCH_MAX) {
-        holder.prefetch(batch);
-        for &name in batch {
-            holder.cancel(name);
-        }
-    }
+    names.chunks(BATCH_MAX).for_each(|batch| holder.cancel_batch(batch));
     thread_cpu_ns() - started
 }
 
@@ -407,9 +412,9 @@ fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u
     let rounds = (orders / at_a_time).max(1);
     let started = thread_cpu_ns();
     for _ in 0..rounds {
-        for first in (0..at_a_time).step_by(PREFETCH_MAX) {
-            let mut prices = [0; PREFETCH_MAX];
-            let prices = &mut prices[..(at_a_time - first).min(PREFETCH_MAX as u64) as usize];
+        for first in (0..at_a_time).step_by(BATCH_MAX) {
+            let mut prices = [0; BATCH_MAX];
+            let prices = &mut prices[..(at_a_time - first).min(BATCH_MAX as u64) as usize];
             for (limit, place) in prices.iter_mut().zip(first..) {
                 *limit = price(place);
             }
@@ -419,8 +424,8 @@ fn filled_and_taken(at_a_time: u64, orders: u64, mut price: impl FnMut(u64) -> u
             }
         }
         for place in 0..at_a_time {
-            if place % PREFETCH_MAX as u64 == 0 {
-                books.prefetch_of(Side::Buy, &[LIMIT_MAX.0; PREFETCH_MAX]);
+            if place % BATCH_MAX as u64 == 0 {
+                books.prefetch_of(Side::Buy, &[LIMIT_MAX.0; BATCH_MAX]);
             }
             books.take(Side::Buy);
         }

@@ -4,7 +4,7 @@
 //! Invariant: no order of a flow is rejected, for lack of funds neither.
 
 use crate::comparison::{ComparisonFlow, FlowOperation, OperationKind};
-use engine::Engine;
+use engine::{Engine, LOOK_AHEAD_FROM};
 use market::{
     AccountId, AddAccount, AddAsset, AssetId, AssignSession, CancelOrder, Command, Deposit,
     EnterOrder, Event, Input, MoneyClass, MoneyCommand, MoneyEvent, MoneyTerms, OrderKey,
@@ -152,32 +152,40 @@ impl<const MONEY: bool> Contender for WholeEngine<MONEY> {
         steps.push(self.input(Command::Enter(enter)));
     }
 
-    fn prefetch(&self, inputs: &[Input]) {
-        self.engine.prefetch(inputs, ring::fetch);
-    }
-
     fn apply(&mut self, input: &Input, trades: &mut Vec<BenchTrade>) {
         let Self { engine, outbox, .. } = self;
         outbox.clear();
-        engine.apply_to(
-            input,
-            &mut Outbox::new(outbox, input, |event| {
-                if let Event::Traded(traded) = event {
-                    trades.push(BenchTrade {
-                        maker: traded.maker.order_id.0,
-                        taker: traded.taker.order_id.0,
-                        quantity: traded.quantity.0 as u32,
-                        price: traded.price.0 as u32,
-                    });
-                }
-                assert!(!matches!(event, Event::Rejected(_)), "a flow without rejects");
-            }),
-        );
+        let on_event = |event: &Event| take_event(event, trades);
+        engine.apply_to(input, &mut Outbox::new(outbox, input, on_event));
+    }
+
+    fn apply_batch(&mut self, inputs: &[Input], trades: &mut Vec<BenchTrade>) {
+        let Self { engine, outbox, .. } = self;
+        let mut batch = engine.batch(inputs, LOOK_AHEAD_FROM, ring::fetch);
+        while let Some(next) = batch.next_input() {
+            outbox.clear();
+            let input = next.input();
+            next.apply_to(&mut Outbox::new(outbox, input, |event| take_event(event, trades)));
+        }
     }
 
     fn flow_order_id(&self, order_id: u64) -> u64 {
         self.flow_order_ids[order_id as usize]
     }
+}
+
+/// Keeps a trade.
+#[inline(always)]
+fn take_event(event: &Event, trades: &mut Vec<BenchTrade>) {
+    if let Event::Traded(traded) = event {
+        trades.push(BenchTrade {
+            maker: traded.maker.order_id.0,
+            taker: traded.taker.order_id.0,
+            quantity: traded.quantity.0 as u32,
+            price: traded.price.0 as u32,
+        });
+    }
+    assert!(!matches!(event, Event::Rejected(_)), "a flow without rejects");
 }
 
 fn name(text: &str) -> Text<8> {

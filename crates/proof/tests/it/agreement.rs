@@ -105,6 +105,37 @@ fn two_engines_agree(
     }
 }
 
+/// Inputs that are looked up together have the lines that they have one by one, whatever comes: in batches of 1 to 17
+/// inputs, in which settings change too.
+#[test]
+fn lookups_of_a_batch_have_no_effect() {
+    let commands = 50_000;
+    for (name, profile) in agreement::profiles(commands) {
+        let mut flow = CommandFlow::new(1, profile.clone());
+        let mut inputs = (1..=commands).map(|number| Input {
+            sequence: Sequence(number),
+            timestamp: Timestamp(number * 1_000_000),
+            command: flow.next_command(),
+        });
+        let (mut first, mut second) = (Engine::new(), Engine::new());
+        for len in (1..=17).cycle() {
+            let batch: Vec<Input> = inputs.by_ref().take(len).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let mut looked_up = second.batch(&batch, 0, ring::fetch);
+            for input in &batch {
+                let (mut said, mut others) = (Said::of(input), Said::of(input));
+                first.apply_to(input, &mut said);
+                looked_up.next_input().expect("as many come out").apply_to(&mut others);
+                assert_eq!(said.digest, others.digest, "{name}, {input:?}");
+            }
+            assert!(looked_up.next_input().is_none(), "no more come out");
+        }
+        assert_eq!(first.state_hash(), second.state_hash(), "{name}");
+    }
+}
+
 /// The mark of plain orders changes neither events nor the state, whatever comes.
 #[test]
 fn the_mark_of_plain_orders_has_no_effect() {

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use engine::{Emit, Engine, PREFETCH_MAX};
+use engine::{BATCH_MAX, BatchInput, Emit, Engine, LOOK_AHEAD_FROM};
 use market::{
     Command, Event, Input, OperatorResult, Outcome, OutputLine, Sequence, Timestamp, VenueEvent,
 };
-use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Flow, Producer, Words};
+use ring::{Agent, AgentError, AtomicGauge, Batch, Consumer, Cursor, Producer, Words};
 
 use super::{Perturbation, Perturbations, TURN_LIMIT};
 use crate::operator::Answered;
@@ -199,15 +199,15 @@ impl Emit for Outgoing<'_, '_> {
 /// than the ring has slots, so a result without room has no waiter and is dropped.
 #[cold]
 fn operate(
-    engine: &mut Engine,
-    input: &Input,
+    input: BatchInput<'_, '_>,
     outgoing: &mut Outgoing<'_, '_>,
     results: Option<&mut Producer<Answered>>,
 ) {
+    let cause = input.input().sequence;
     let mut operating = Operating { outgoing, result: None };
-    engine.apply_to(input, &mut operating);
+    input.apply_to(&mut operating);
     if let (Some(result), Some(results)) = (operating.result, results) {
-        let _ = results.try_publish(Answered { cause: input.sequence, result });
+        let _ = results.try_publish(Answered { cause, result });
     }
 }
 
@@ -253,23 +253,28 @@ impl Agent for EngineStage {
         let Self { inputs, engine, outputs, outbox, sent, results, .. } = self;
         let most = self.perturbations.at_most(Perturbation::ShortEngineTurn, TURN_LIMIT);
         let keeps = self.perturbations.happens(Perturbation::KeptEvents);
+        let looks = self.perturbations.happens(Perturbation::EarlyLookups);
+        let look_from = if looks { 0 } else { LOOK_AHEAD_FROM };
         let mut work = 0;
         loop {
-            // Prefetches the memory that these inputs need, in parallel.
-            engine.prefetch(inputs.peek(PREFETCH_MAX), ring::fetch);
-            let limit = PREFETCH_MAX.min(most - work);
+            let limit = BATCH_MAX.min(most - work);
             let mut batch = outputs.batch();
-            let done = inputs.poll(limit, |input, _| {
-                let (cause, timestamp) = (input.sequence, input.timestamp);
-                let has_room = !keeps;
-                let batch = &mut batch;
-                let mut outgoing = Outgoing { cause, timestamp, batch, has_room, outbox };
-                if let Command::Operate(_) = input.command {
-                    operate(engine, input, &mut outgoing, results.as_mut());
-                } else {
-                    engine.apply_to(input, &mut outgoing);
+            let done = inputs.poll_batch(limit, |inputs| {
+                let mut inputs = engine.batch(inputs, look_from, ring::fetch);
+                let mut done = 0;
+                while outbox.is_empty()
+                    && let Some(next) = inputs.next_input()
+                {
+                    let Input { sequence: cause, timestamp, command } = *next.input();
+                    let (batch, has_room) = (&mut batch, !keeps);
+                    let mut outgoing = Outgoing { cause, timestamp, batch, has_room, outbox };
+                    match command {
+                        Command::Operate(_) => operate(next, &mut outgoing, results.as_mut()),
+                        _ => next.apply_to(&mut outgoing),
+                    }
+                    done += 1;
                 }
-                if outbox.is_empty() { Flow::Continue } else { Flow::Stop }
+                done
             });
             drop(batch);
             work += done;

@@ -21,6 +21,8 @@ pub enum Perturbation {
     ShortEngineTurn,
     /// The core finds no room for its events and keeps them.
     KeptEvents,
+    /// The core looks up what its inputs need though few orders are live.
+    EarlyLookups,
     /// The core notes its progress early.
     EarlyCheckpoint,
     /// A snapshot is made early.
@@ -30,7 +32,7 @@ pub enum Perturbation {
 }
 
 impl Perturbation {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ShortSequencerTurn,
         Self::OtherSourceFirst,
         Self::ShortCommit,
@@ -38,6 +40,7 @@ impl Perturbation {
         Self::LateDigest,
         Self::ShortEngineTurn,
         Self::KeptEvents,
+        Self::EarlyLookups,
         Self::EarlyCheckpoint,
         Self::EarlySnapshot,
         Self::ShortSnapshotTurn,
@@ -52,6 +55,7 @@ impl Perturbation {
             Self::LateDigest => "late-digest",
             Self::ShortEngineTurn => "short-engine-turn",
             Self::KeptEvents => "kept-events",
+            Self::EarlyLookups => "early-lookups",
             Self::EarlyCheckpoint => "early-checkpoint",
             Self::EarlySnapshot => "early-snapshot",
             Self::ShortSnapshotTurn => "short-snapshot-turn",
