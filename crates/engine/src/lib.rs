@@ -27,8 +27,8 @@ pub mod matcher;
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use market::{
-    Command, CommandKind, EnterOrder, Event, Input, InstrumentId, OrderId, Outcome, Scope,
-    Sequence, SessionId, Timestamp, TradeId,
+    Command, CommandKind, Event, Input, InstrumentId, OrderId, Outcome, Scope, Sequence, SessionId,
+    Timestamp, TradeId,
 };
 
 pub use intake::{
@@ -209,10 +209,8 @@ impl Engine {
         match &input.command {
             Command::Enter(order) => {
                 self.begin_command(CommandKind::Enter);
-                match self.plain(order, found) {
-                    Some(plain) => self.enter(order, Some(plain), emit),
-                    None => self.enter_any(order, &mut |event| emit.emit(event)),
-                }
+                let plain = self.plain(order, found);
+                self.enter(order, plain, emit);
             }
             Command::Cancel(cancel) => {
                 self.begin_command(CommandKind::Cancel);
@@ -233,7 +231,7 @@ impl Engine {
         match &input.command {
             Command::Enter(order) => {
                 self.begin_command(CommandKind::Enter);
-                self.enter_any(order, emit);
+                self.enter(order, None, emit);
             }
             Command::Cancel(cancel) => {
                 self.begin_command(CommandKind::Cancel);
@@ -241,12 +239,6 @@ impl Engine {
             }
             command => self.apply_other(command, emit),
         }
-    }
-
-    /// Enters an order without the mark of a plain one.
-    #[inline(never)]
-    fn enter_any(&mut self, order: &EnterOrder, emit: &mut dyn FnMut(Event)) {
-        self.enter(order, None, emit);
     }
 
     /// Accepts the sequence and time of the next input.

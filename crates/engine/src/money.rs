@@ -36,7 +36,7 @@ use fees::Fees;
 use terms::Terms;
 use undo::Undo;
 
-pub(crate) use reserve::{Claim, PlainHold};
+pub(crate) use reserve::Claim;
 
 /// Accounts, assets, terms, fees and balances.
 #[derive(Debug)]

@@ -10,40 +10,43 @@ use market::{
 
 use super::{
     classify::{EntryTerms, OrderClass, Proposal},
-    plain::Plain,
+    plain::PlainTerms,
 };
 use crate::{Emit, Engine, order::Order};
 
 /// A new order that passed every check.
-enum Admitted {
-    Plain(Plain),
-    Any {
-        asked: Proposal,
-        class: OrderClass,
-        /// The cost or proceeds now of an order without a limit.
-        walked: u128,
-    },
+struct Admitted {
+    asked: Proposal,
+    class: OrderClass,
+    /// The cost or proceeds now of an order without a limit.
+    walked: u128,
 }
 
 impl Engine {
-    /// Enters an order: it uses up its number, passes the checks, is accepted, and trades or rests. This is
-    /// the way of every order. The mark of a plain one leaves out steps without effect; each caller
-    /// names it or not, so the compiler makes a version with and one without.
+    /// Enters an order: it uses up its number, passes the checks, is accepted, and trades or rests. An order
+    /// with the mark of a plain one passes them if its account pays for it; all others pass them one by one.
     #[inline(always)]
     pub(crate) fn enter(
         &mut self,
         order: &EnterOrder,
-        plain: Option<Plain>,
+        plain: Option<PlainTerms>,
         emit: &mut (impl Emit + ?Sized),
     ) {
         if !self.consume(order.key) {
             return;
         }
-        let admitted = match plain {
-            Some(plain) => Ok(Admitted::Plain(plain)),
-            None => self.admit(order),
-        };
-        let admitted = match admitted {
+        if let Some(terms) = plain
+            && let Some(reserved) = self.money.hold_plain(order, terms.instrument_id)
+        {
+            return self.accept_plain(order, &terms, reserved, emit);
+        }
+        self.check_and_enter(order, &mut |event| emit.emit(event));
+    }
+
+    /// Enters an order that used up its number: all checks, one by one, then acceptance or a reject.
+    #[inline(never)]
+    fn check_and_enter(&mut self, order: &EnterOrder, emit: &mut dyn FnMut(Event)) {
+        let Admitted { asked, class, walked } = match self.admit(order) {
             Ok(admitted) => admitted,
             Err(reason) => {
                 let client_order_id = order.attributes.client_order_id;
@@ -52,22 +55,16 @@ impl Engine {
         };
         let order_id = self.next_order_id();
         self.orders_accepted += 1;
-        match admitted {
-            Admitted::Plain(plain) => self.accept_plain(order, order_id, &plain, emit),
-            Admitted::Any { asked, class, walked } => {
-                let incoming = asked.order(order_id, &class);
-                self.accept(order, order_id, &asked, emit);
-                let terms = asked.terms();
-                let emit = &mut |event| emit.emit(event);
-                if class.is_contingent {
-                    self.enter_contingent(incoming, &terms, emit);
-                } else {
-                    self.reserve(&incoming, &terms, walked, emit);
-                    self.trade_and_rest(incoming, &terms, emit);
-                }
-                self.follow(emit);
-            }
+        let incoming = asked.order(order_id, &class);
+        self.accept(order, order_id, &asked, emit);
+        let terms = asked.terms();
+        if class.is_contingent {
+            self.enter_contingent(incoming, &terms, emit);
+        } else {
+            self.reserve(&incoming, &terms, walked, emit);
+            self.trade_and_rest(incoming, &terms, emit);
         }
+        self.follow(emit);
     }
 
     /// All checks of a new order, in the order of precedence.
@@ -84,7 +81,7 @@ impl Engine {
             return Err(RejectReason::TooManyOrders);
         }
         let walked = self.check_money(&asked, &class)?;
-        Ok(Admitted::Any { asked, class, walked })
+        Ok(Admitted { asked, class, walked })
     }
 
     /// Reports a new order that was accepted.
@@ -112,18 +109,19 @@ impl Engine {
         self.sessions.owner_mut(order.key).note_accepted();
     }
 
-    /// Reserves for a plain order and reports it; it rests, or trades first.
+    /// Accepts a plain order that has reserved what it may cost; it rests, or trades first.
     #[inline(always)]
     fn accept_plain(
         &mut self,
         order: &EnterOrder,
-        order_id: OrderId,
-        plain: &Plain,
+        terms: &PlainTerms,
+        reserved: OwnMovement,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        let Plain { instrument_id, ranks, ref hold } = *plain;
+        let PlainTerms { instrument_id, ranks, .. } = *terms;
         let EnterOrder { key, side, time_in_force, .. } = *order;
-        let reserved = self.money.hold_plain(hold);
+        let order_id = self.next_order_id();
+        self.orders_accepted += 1;
         let book = &mut self.books[usize::from(instrument_id.0) - 1];
         let rests = time_in_force.may_rest() && ranks.worst < book.opposite(side).best_rank();
         let is_followed = book.is_followed();
@@ -136,8 +134,8 @@ impl Engine {
         let displayed = &mut book.side_mut(side).displayed;
         let slot = displayed.append(&mut self.pool, ranks.own, || order);
         self.sessions.owner_mut(key).add_live(key, slot);
-        if hold.account_id() != AccountId::VENUE {
-            self.money.add_live_of(hold.account_id());
+        if reserved.account_id() != AccountId::VENUE {
+            self.money.add_live_of(reserved.account_id());
         }
         if is_followed {
             self.touch(instrument_id);

@@ -2,7 +2,7 @@
 //!
 //! Most orders are plain: a displayed limit order, day or IOC, in continuous trading without bounds, from
 //! a session and an account without limits, that passes every check. [`Engine::enter`] takes them and
-//! all others, and leaves out for a plain order the steps that have no effect on it.
+//! all others. A plain one skips the checks that it is known to pass, and the steps that have no effect on it.
 //!
 //! Invariant: a plain order has the same effects without the mark. A new order feature must either
 //! be excluded by [`Engine::plain`], or every branch on the mark must know of it.
@@ -10,7 +10,7 @@
 use market::{Conditions, Display, EnterOrder, InstrumentId, OrderType, TimeInForce};
 
 use super::batch::Found;
-use crate::{Engine, book::Ranks, money::PlainHold};
+use crate::{Engine, book::Ranks};
 
 /// What the terms of a limit order and the settings of its instrument say of it.
 #[derive(Clone, Copy)]
@@ -21,17 +21,6 @@ pub(crate) struct PlainTerms {
     pub(crate) is_plain: bool,
     /// The ranks of its limit.
     pub(crate) ranks: Ranks,
-}
-
-/// The mark of a plain order that passes every check, and what they found.
-#[derive(Clone, Copy)]
-pub(crate) struct Plain {
-    /// The instrument that its symbol names.
-    pub(crate) instrument_id: InstrumentId,
-    /// The ranks of its limit.
-    pub(crate) ranks: Ranks,
-    /// What it will reserve.
-    pub(crate) hold: PlainHold,
 }
 
 /// True if an order has conditions, instructions or terms that a plain order has not.
@@ -63,26 +52,16 @@ impl Engine {
         Some(PlainTerms { instrument_id, is_plain, ranks: ranks.ok()? })
     }
 
-    /// The mark of an order, if it is plain and passes every check but that of its number.
+    /// The mark of an order, if it is plain and passes every check but those of its number and of its balance.
     #[inline(always)]
-    pub(crate) fn plain(&self, order: &EnterOrder, found: Found) -> Option<Plain> {
+    pub(crate) fn plain(&self, order: &EnterOrder, found: Found) -> Option<PlainTerms> {
         let terms = match found {
             Found::Plain(terms) => terms,
             Found::Unusual => return None,
             Found::Nothing => self.limit_terms(order).filter(|terms| terms.is_plain)?,
         };
-        let PlainTerms { instrument_id, ranks, .. } = terms;
-        let EnterOrder { key, side, price, quantity, .. } = *order;
-        if !self.sessions.get(key.session_id)?.takes_plain()
-            || !self.book_at(instrument_id).takes_plain()
-        {
-            return None;
-        }
-        // After the checks of its terms: only an allowed price and quantity have a cost.
-        let hold = match self.money.is_used() {
-            true => self.money.plain_hold(key.session_id, instrument_id, side, price, quantity)?,
-            false => PlainHold::NONE,
-        };
-        Some(Plain { instrument_id, ranks, hold })
+        let takes_plain = self.sessions.get(order.key.session_id)?.takes_plain()
+            && self.book_at(terms.instrument_id).takes_plain();
+        takes_plain.then_some(terms)
     }
 }

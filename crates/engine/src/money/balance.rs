@@ -255,6 +255,14 @@ impl<N: Width> Sheet<N> {
         balance.version
     }
 
+    /// Reserves an amount if it is available; returns the balance's new version.
+    #[inline(always)]
+    fn try_reserve(&mut self, account_id: AccountId, amount: N) -> Option<u64> {
+        let is_available = amount <= self.balances[account_id.0 as usize].available;
+        is_available
+            .then(|| self.move_within(account_id, LedgerKind::Reserve.buckets_within(), amount))
+    }
+
     /// What an account receives of an amount: all of it, unless a test planted a fault.
     #[inline(always)]
     fn received(&self, amount: N) -> N {
@@ -499,6 +507,16 @@ impl Holding {
     fn move_within(&mut self, account_id: AccountId, [from, to]: [Bucket; 2], amount: u128) -> u64 {
         let buckets = [from, to];
         with_sheet!(&mut self.balances, it => it.move_within(account_id, buckets, Width::of(amount)))
+    }
+
+    /// Reserves an amount of an account for an order, if it is available, and ends the step; returns the balance's new version.
+    #[inline(always)]
+    pub(super) fn try_reserve(&mut self, account_id: AccountId, amount: u64) -> Option<u64> {
+        let version = with_sheet!(&mut self.balances, it => {
+            it.try_reserve(account_id, Width::of(amount.into()))
+        })?;
+        self.check_conserved();
+        Some(version)
     }
 
     /// Reserves an amount of an account for an order, or releases it, and ends the step.

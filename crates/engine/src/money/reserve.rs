@@ -10,8 +10,8 @@
 use core::mem;
 
 use market::{
-    AccountId, AssetId, Event, InstrumentId, LedgerKind, MoneyClass, OrderId, OwnMovement, Price,
-    Quantity, SessionId, Side,
+    AccountId, AssetId, EnterOrder, Event, InstrumentId, LedgerKind, MoneyClass, OrderId,
+    OwnMovement, Price, Quantity, SessionId, Side,
 };
 
 use super::{Money, balance::Shift, terms::Terms};
@@ -49,40 +49,20 @@ impl Claim {
     }
 }
 
-/// What a plain order reserves, which 63 bits have.
-#[derive(Clone, Copy)]
-pub(crate) struct PlainHold {
-    /// In units; 0 is nothing.
-    amount: u64,
-    account_id: AccountId,
-    asset_id: AssetId,
-}
-
-impl PlainHold {
-    /// Nothing: money is not used.
-    pub(crate) const NONE: Self =
-        Self { amount: 0, account_id: AccountId::VENUE, asset_id: AssetId(0) };
-
-    /// The account; [`AccountId::VENUE`] where money is not used.
-    #[inline(always)]
-    pub(crate) fn account_id(&self) -> AccountId {
-        self.account_id
-    }
-}
-
 impl Money {
-    /// What a plain order will reserve; `None` if the account has limits or too little available, or the
-    /// order needs other checks or more than 63 bits.
+    /// Reserves what a plain order may cost, where orders are paid for. `None`, with no effect, if its account has
+    /// limits or too little available, or if the order needs other checks or more than 63 bits.
     #[inline(always)]
-    pub(crate) fn plain_hold(
-        &self,
-        session_id: SessionId,
+    pub(crate) fn hold_plain(
+        &mut self,
+        order: &EnterOrder,
         instrument_id: InstrumentId,
-        side: Side,
-        price: Price,
-        leaves: Quantity,
-    ) -> Option<PlainHold> {
-        let account_id = self.account_id(session_id);
+    ) -> Option<OwnMovement> {
+        if !self.is_used {
+            return Some(OwnMovement::NONE);
+        }
+        let EnterOrder { key, side, price, quantity, .. } = *order;
+        let account_id = self.account_id(key.session_id);
         let terms = self.terms.get(usize::from(instrument_id.0) - 1)?;
         if account_id == AccountId::VENUE
             || !matches!(terms.0.class, MoneyClass::Cash)
@@ -92,23 +72,14 @@ impl Money {
         {
             return None;
         }
-        let amount = terms.reservation(side, price, leaves);
+        let amount = terms.reservation(side, price, quantity);
         let asset_id = terms.reserved_asset(side);
-        let available = self.available(asset_id, account_id);
-        let is_plain = amount != 0 && amount >> 63 == 0 && amount.cast_signed() <= available;
-        is_plain.then_some(PlainHold { amount: amount as u64, account_id, asset_id })
-    }
-
-    /// Reserves for a plain order.
-    #[inline(always)]
-    pub(crate) fn hold_plain(&mut self, hold: &PlainHold) -> OwnMovement {
-        let PlainHold { amount, account_id, asset_id } = *hold;
-        if amount == 0 {
-            return OwnMovement::NONE;
+        if amount == 0 || amount >> 63 != 0 {
+            return None;
         }
-        let holding = self.holding_mut(asset_id);
-        let shift = holding.shift(account_id, LedgerKind::Reserve, amount.into());
-        OwnMovement::new(account_id, asset_id, amount, shift.version)
+        let amount = amount as u64;
+        let version = self.holding_mut(asset_id).try_reserve(account_id, amount)?;
+        Some(OwnMovement::new(account_id, asset_id, amount, version))
     }
 
     /// Reserves the possible cost or delivery of an accepted order; for a buy order without a
