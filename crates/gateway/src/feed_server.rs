@@ -265,7 +265,9 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
         let next = self.stored.next();
         let Stored { books, derived: Some(derived), .. } = &mut self.stored else { return };
         derived.begin_after_trades(next, now_ns);
+        *books = FeedBooks::loading();
         state(&mut |message| derived.replay(books, next - 1, message, now_ns));
+        books.begin_at(next);
     }
 
     /// Takes up the newest messages before a snapshot of the venue, before anything else.
@@ -287,7 +289,7 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
     /// Builds the books after all messages so far, from messages that lead to them: `state` calls its
     /// argument with each.
     pub fn begin(&mut self, now_ns: u64, state: impl FnOnce(&mut dyn FnMut(&[u8]))) {
-        self.stored.books = FeedBooks::new();
+        self.stored.books = FeedBooks::loading();
         let next = self.stored.next();
         let Stored { books, streams, derived, .. } = &mut self.stored;
         if let Some(derived) = derived {

@@ -31,6 +31,8 @@ pub struct FeedBooks {
     next: u64,
     order_count: u64,
     state: Books,
+    /// True while the messages of a state come: its orders lie in their chunks as they came.
+    is_loading: bool,
     /// The last copy, as long as no message came after it.
     frozen: Option<Arc<FrozenBooks>>,
     /// Copies made so far.
@@ -129,7 +131,14 @@ impl FeedBooks {
     /// Before the first message.
     #[must_use]
     pub fn new() -> Self {
-        Self { next: 1, order_count: 0, state: Books::default(), frozen: None, copies: 0 }
+        let state = Books::default();
+        Self { next: 1, order_count: 0, state, is_loading: false, frozen: None, copies: 0 }
+    }
+
+    /// Before the messages of a state, which may add orders in any order and take none away: an order costs the same
+    /// wherever its number lies. [`begin_at`](Self::begin_at) is to follow them.
+    pub(super) fn loading() -> Self {
+        Self { is_loading: true, ..Self::new() }
     }
 
     /// Displayed orders now.
@@ -138,9 +147,22 @@ impl FeedBooks {
     }
 
     /// Lets the next message have this number. The messages before it are known by their effect.
+    ///
+    /// # Panics
+    /// An order was added twice.
     pub(super) fn begin_at(&mut self, number: u64) {
         self.next = number;
         self.frozen = None;
+        if !std::mem::take(&mut self.is_loading) {
+            return;
+        }
+        let groups = self.state.groups.values_mut();
+        for chunk in groups.flat_map(|group| Arc::make_mut(group).values_mut()) {
+            let number = |order: &AddOrderAttributed| order.order_reference_number.get();
+            let orders = Arc::make_mut(chunk).make_contiguous();
+            orders.sort_unstable_by_key(number);
+            assert!(orders.is_sorted_by(|a, b| number(a) < number(b)), "an order is added once");
+        }
     }
 
     /// Takes the next message of the feed, and calls `each` with what it changed in the books.
@@ -237,14 +259,20 @@ impl FeedBooks {
 
     fn add(&mut self, order: AddOrderAttributed) -> BookChange {
         let number = order.order_reference_number.get();
+        let is_loading = self.is_loading;
         let chunk = self.chunk(number);
-        let place = place(chunk, number).expect_err("an order is added once");
-        chunk.insert(place, order);
+        if is_loading {
+            chunk.push_back(order);
+        } else {
+            let place = place(chunk, number).expect_err("an order is added once");
+            chunk.insert(place, order);
+        }
         self.order_count += 1;
         BookChange::of(&order, order.shares.get(), BookChangeKind::Added)
     }
 
     fn reduce(&mut self, number: u64, shares: U32) -> BookChange {
+        assert!(!self.is_loading, "a state takes nothing from an order");
         let chunk = self.chunk(number);
         let place = place(chunk, number).expect("only a displayed order is reduced");
         let left = chunk[place].shares.get().checked_sub(shares.get());
@@ -259,6 +287,7 @@ impl FeedBooks {
     }
 
     fn remove(&mut self, number: u64) -> AddOrderAttributed {
+        assert!(!self.is_loading, "a state takes no order away");
         let chunk = self.chunk(number);
         let place = place(chunk, number).expect("only a displayed order is removed");
         let order = chunk.remove(place).expect("it was found there");
@@ -420,6 +449,38 @@ mod tests {
             etp_leverage_factor: 0.into(),
             inverse_indicator: b'N',
         }
+    }
+
+    /// Books that are loaded say the same whatever the order of the orders was, and go on in the same way.
+    #[test]
+    fn orders_are_loaded_in_any_order() {
+        let orders: Vec<_> = (1..=2_000).map(|number| add(number * 97, 10, *b"FIRM")).collect();
+        let mut taken = FeedBooks::new();
+        taken.begin_at(7);
+        orders.iter().for_each(|order| taken.apply(order.as_bytes(), &mut |_| {}));
+        let mut loaded = FeedBooks::loading();
+        for nth in 0..orders.len() {
+            let order = &orders[nth * 1_009 % orders.len()];
+            loaded.apply(order.as_bytes(), &mut |_| {});
+        }
+        loaded.begin_at(7);
+        assert_eq!(loaded.order_count(), taken.order_count());
+        let newest = add(5 * 97 + 1, 10, BLANK_FIRM);
+        for books in [&mut taken, &mut loaded] {
+            books.take(7, newest.as_bytes(), &mut |_| {});
+        }
+        assert_eq!(said(&loaded.freeze(), usize::MAX), said(&taken.freeze(), usize::MAX));
+    }
+
+    /// An order that a state has twice is found.
+    #[test]
+    #[should_panic(expected = "an order is added once")]
+    fn an_order_is_loaded_once() {
+        let mut loaded = FeedBooks::loading();
+        for number in [5, 3, 5] {
+            loaded.apply(add(number, 10, BLANK_FIRM).as_bytes(), &mut |_| {});
+        }
+        loaded.begin_at(1);
     }
 
     /// Everything a copy says, read in parts of `part` messages.
