@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use market::{Output, OutputLine};
+use market::OutputLine;
 use ring::{Agent, AgentError, Consumer, Cursor, Producer};
 use wire::itch;
 
@@ -13,7 +13,7 @@ use crate::{
     DatagramNetwork, FeedMessage, MarketDataCounters, ReplayStore, StreamFilter,
     message_archive::MessageArchive,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
-    streams::{FeedStream, pull_durable},
+    streams::{FeedStream, each_for_gateways, pull_durable},
 };
 
 /// Lines taken from the ring of outputs in one turn.
@@ -178,10 +178,10 @@ impl<N: DatagramNetwork> MarketData<N> {
         Arc::clone(&self.counters)
     }
 
-    /// Takes an output of a replayed journal: its messages count as sent, and `each` gets them with
+    /// Takes a line of a replayed journal: its messages count as sent, and `each` gets them with
     /// their numbers. A subscriber that missed one learns it from the next heartbeat.
-    pub fn replay(&mut self, output: &Output, each: &mut impl FnMut(u64, &[u8])) {
-        self.messages.take(output);
+    pub fn replay(&mut self, line: &OutputLine, each: &mut impl FnMut(u64, &[u8])) {
+        each_for_gateways(line, |output| self.messages.take(output));
         let store = self.messages.store();
         for number in self.lines[0].next_message..store.next(FEED) {
             let message = store.get(FEED, number).expect("it was stored just now");

@@ -18,7 +18,7 @@ mod closing;
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use market::{
-    CancelOnDisconnect, Command, Event, Output, OutputLine, SessionId, Text, Timestamp, VenueEvent,
+    CancelOnDisconnect, Command, Event, OutputLine, SessionId, Text, Timestamp, VenueEvent,
 };
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 use wire::fix::FixNote;
@@ -55,7 +55,7 @@ use crate::{
     looks::{ENTRY_INTERVAL_NS, HotConnection, Looks},
     message_archive::MessageArchive,
     operator_event::OperatorEvents,
-    streams::{ReplyStreams, pull_durable},
+    streams::{ReplyStreams, each_for_gateways, pull_durable},
 };
 
 /// Lines taken from the ring of outputs in one turn.
@@ -534,9 +534,8 @@ where
         self.count_replies();
     }
 
-    fn replay(&mut self, output: &Output) {
-        self.replies.take(output);
-        gate::learn(&mut self.gates, output, |session_id| self.replies.stream(session_id));
+    fn replay(&mut self, line: &OutputLine) {
+        each_for_gateways(line, |output| self.replies.take(output));
         while self.replies.next_touched().is_some() {}
         self.count_replies();
     }

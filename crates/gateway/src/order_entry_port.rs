@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use market::{Output, SessionId};
+use market::{OutputLine, SessionId};
 use ring::{Agent, AtomicGauge};
 
 use crate::{FaultTable, MessageArchive, OperatorEventSink};
@@ -26,8 +26,9 @@ pub trait OrderEntryPort: Agent {
     /// Takes up what was said before a snapshot, before the first output.
     fn restore(&mut self, archive: &MessageArchive);
 
-    /// Takes an output of a replayed journal: replies are stored as they were, nothing is sent.
-    fn replay(&mut self, output: &Output);
+    /// Takes a line of a replayed journal: replies are stored as they were, nothing is sent. Which numbers were used
+    /// comes from [`know_used`](Self::know_used).
+    fn replay(&mut self, line: &OutputLine);
 
     /// Takes the last number that a session has used on a channel, as the engine has it at the start.
     fn know_used(&mut self, session_id: SessionId, channel: u8, user_ref_num: u32);

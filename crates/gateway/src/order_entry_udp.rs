@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use market::{Firm, Output, OutputLine, SessionId, Text, Timestamp};
+use market::{Firm, OutputLine, SessionId, Text, Timestamp};
 use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Producer};
 
 use self::{
@@ -31,7 +31,7 @@ use crate::{
     operator_event::OperatorEvents,
     packets::{HEARTBEAT_NS, PACKET_BYTES_MAX, Packets},
     replay_store::Missing,
-    streams::{Dialect, ReplyStreams, pull_durable},
+    streams::{Dialect, ReplyStreams, each_for_gateways, pull_durable},
 };
 
 /// Datagrams received in one turn, one batch more at most: as many as the kernel's buffer holds, so that a flood
@@ -420,9 +420,8 @@ impl<N: DatagramNetwork + Send + 'static> OrderEntryPort for OrderEntryUdp<N> {
         self.count_replies();
     }
 
-    fn replay(&mut self, output: &Output) {
-        self.replies.take(output);
-        gate::learn(&mut self.intake.gates, output, |session_id| self.replies.stream(session_id));
+    fn replay(&mut self, line: &OutputLine) {
+        each_for_gateways(line, |output| self.replies.take(output));
         while let Some(user) = self.replies.next_touched() {
             self.users[user].next_reply = self.replies.store().next(user);
         }

@@ -536,12 +536,17 @@ pub(crate) fn pull_durable(
                 return Flow::Hold;
             }
         }
-        // No gateway reads ledger entries.
-        if !matches!(line.outcome, Outcome::Settled(_)) {
-            line.each(&mut take);
-        }
+        each_for_gateways(line, &mut take);
         Flow::Continue
     })
+}
+
+/// Gives each output of a line that a gateway may read: none reads ledger entries.
+#[inline(always)]
+pub(crate) fn each_for_gateways(line: &OutputLine, take: impl FnMut(&Output)) {
+    if !matches!(line.outcome, Outcome::Settled(_)) {
+        line.each(take);
+    }
 }
 
 pub(crate) fn upper_case(username: Text<6>) -> Text<6> {

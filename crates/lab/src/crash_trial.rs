@@ -246,7 +246,7 @@ pub fn replay(journal: &Path, printed: &PrintedDigests) -> Result<Replayed, Fail
                 differing.push(input.sequence.0);
             }
         },
-        &mut |output| derived.output(output),
+        &mut |line| line.each(|output| derived.output(output)),
     )?;
     Ok(Replayed { replay, derived, equal_count, differing })
 }

@@ -1,17 +1,18 @@
 //! A second engine that reads the journal: for snapshots and the ledger, which so cost the venue nothing, and
 //! for `damrak follow`. A start and a replay apply records the same way.
 //!
-//! Start at [`Replica::apply_record`], the one loop body; [`Follower`] reads the records for it.
+//! Start at [`Replica::replay`], the one loop; [`Follower`] reads the records for it.
 //!
-//! Invariant: the state is that of the journal's records up to its sequence, and every event digest in the
-//! journal on the way there is that of its events.
+//! Invariants: the state is that of the journal's records up to its sequence, and every event digest in the
+//! journal on the way there is that of its events. Records are read some inputs ahead of the state, and judged in
+//! their order.
 
 use std::io;
 
-use engine::Engine;
+use engine::{Engine, PREFETCH_MAX};
 use gateway::MessageArchive;
 use journal::{Record, RecordKind, SnapshotError, SnapshotHeader, SnapshotSummary, Storage};
-use market::{EventDigest, Input, Output};
+use market::{EventDigest, Input, OutputLine};
 
 use crate::{
     checkpoint::{DigestCheck, DigestRecord},
@@ -34,30 +35,57 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// Applies the next record, and calls `each` with every output. Returns the input, or `None` if the record
-    /// is a checkpoint or an input that the state has already.
+    /// Applies the records that `read` shows, up to the first that it refuses. `after` is called after each input
+    /// with the state it led to, `each` with every output. Inputs that the state has already are passed over.
     ///
-    /// # Errors
-    /// The record is not a command, or the events are not those that the journal names.
-    pub fn apply_record(
+    /// `read` is given a function that takes the next record. That fails if the record is not a command, or if the
+    /// events up to a checkpoint are not those that the journal names.
+    pub fn replay<T>(
         &mut self,
-        record: &Record<'_>,
-        each: &mut dyn FnMut(&Output),
-    ) -> Result<Option<Input>, NotReplayed> {
-        let Self { state, digests } = self;
-        if record.kind == RecordKind::Checkpoint {
-            if let Some(checkpoint) = DigestRecord::decode(record.payload) {
-                digests.compare(&checkpoint, state).map_err(NotReplayed::OtherEvents)?;
+        after: &mut dyn FnMut(&Input, &VenueState),
+        each: &mut dyn FnMut(&OutputLine),
+        read: impl FnOnce(&mut dyn FnMut(&Record<'_>) -> Result<(), NotReplayed>) -> T,
+    ) -> T {
+        let mut ahead = Vec::with_capacity(PREFETCH_MAX);
+        let result = read(&mut |record| {
+            if record.kind == RecordKind::Checkpoint {
+                self.apply(&mut ahead, after, each);
+                return self.compare(record);
             }
-            return Ok(None);
+            let last = ahead.last().map_or(self.state.engine.sequence(), |it: &Input| it.sequence);
+            if record.sequence > last.0 {
+                ahead.push(recovery::decode(record)?);
+            }
+            if ahead.len() == PREFETCH_MAX {
+                self.apply(&mut ahead, after, each);
+            }
+            Ok(())
+        });
+        // Also what comes before a record that was refused.
+        self.apply(&mut ahead, after, each);
+        result
+    }
+
+    /// Applies inputs that were read ahead: the memory that they need is prefetched for all of them together.
+    fn apply(
+        &mut self,
+        ahead: &mut Vec<Input>,
+        after: &mut dyn FnMut(&Input, &VenueState),
+        each: &mut dyn FnMut(&OutputLine),
+    ) {
+        let Self { state, digests } = self;
+        state.engine.prefetch(&*ahead, ring::fetch);
+        for input in ahead.drain(..) {
+            state.apply(&input, each);
+            digests.applied(state);
+            after(&input, state);
         }
-        if record.sequence <= state.engine.sequence().0 {
-            return Ok(None);
-        }
-        let input = recovery::decode(record)?;
-        state.apply(&input, each);
-        digests.applied(state);
-        Ok(Some(input))
+    }
+
+    /// Compares the digest that a checkpoint has.
+    fn compare(&mut self, record: &Record<'_>) -> Result<(), NotReplayed> {
+        let Some(checkpoint) = DigestRecord::decode(record.payload) else { return Ok(()) };
+        self.digests.compare(&checkpoint, &self.state).map_err(NotReplayed::OtherEvents)
     }
 }
 
@@ -132,15 +160,19 @@ impl Follower {
         &mut self,
         limit: usize,
         until: u64,
-        each: &mut dyn FnMut(&Output),
+        each: &mut dyn FnMut(&OutputLine),
     ) -> Result<usize, Failure> {
         let Self { replica, journal, last, .. } = self;
-        journal
-            .poll(limit, until, &mut |record: Record<'_>| {
-                if replica.apply_record(&record, each)?.is_some() {
-                    *last = (record.timestamp, journal::payload_checksum(record.payload));
-                }
-                Ok::<(), NotReplayed>(())
+        let known = replica.state.engine.sequence().0;
+        replica
+            .replay(&mut |_, _| {}, each, |take| {
+                journal.poll(limit, until, &mut |record: Record<'_>| {
+                    take(&record)?;
+                    if record.kind == RecordKind::Input && record.sequence > known {
+                        *last = (record.timestamp, journal::payload_checksum(record.payload));
+                    }
+                    Ok::<(), NotReplayed>(())
+                })
             })
             .map_err(|error| verify_failure(&error))
     }

@@ -252,11 +252,11 @@ where
                 let now_ns = engine.timestamp().0;
                 self.feed_server.restore_books(now_ns, |each| public_state(engine, each));
             }
-            Past::Output(output) => {
-                self.ports.iter_mut().for_each(|(_, port)| port.replay(output));
+            Past::Line(line) => {
+                self.ports.iter_mut().for_each(|(_, port)| port.replay(line));
                 let Self { market_data, feed_server, .. } = self;
-                let now_ns = output.timestamp.0;
-                market_data.replay(output, &mut |number, message| {
+                let now_ns = line.timestamp.0;
+                market_data.replay(line, &mut |number, message| {
                     feed_server.replay(number, message, now_ns);
                 });
             }

@@ -285,8 +285,8 @@ where
     // Where the wall clock is behind the journal, the day goes on from the journal's last moment.
     let now_ns = now_ns.max(state.engine.timestamp().0);
     let schedule = schedule(config, &state.engine, now_ns)?;
-    let changes = recovery::complete(config, now_ns, &mut state, &mut writer, &mut |output| {
-        take(Past::Output(output));
+    let changes = recovery::complete(config, now_ns, &mut state, &mut writer, &mut |line| {
+        take(Past::Line(line));
     })?;
 
     let engine = &state.engine;

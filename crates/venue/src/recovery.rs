@@ -13,8 +13,8 @@ use journal::{
     VerifyError, WithArchives, Writer, WriterOptions,
 };
 use market::{
-    AccountId, AddInstrument, AddSession, AssignSession, CancelOnDisconnect, Command, Declined,
-    Event, Input, LiveOrdersMax, MoneyCommand, MoneyEvent, Output, SessionId, SystemEvent,
+    AccountId, AddInstrument, AddSession, AssignSession, CancelOnDisconnect, Command, Event, Input,
+    LiveOrdersMax, MoneyCommand, MoneyEvent, Outcome, OutputLine, SessionId, SystemEvent,
     Timestamp, VenueCommand,
 };
 
@@ -49,7 +49,7 @@ pub struct Replay {
 pub fn replay_folder(
     directory: &Path,
     after: &mut dyn FnMut(&Input, &VenueState),
-    each: &mut dyn FnMut(&Output),
+    each: &mut dyn FnMut(&OutputLine),
 ) -> Result<Replay, Failure> {
     replay(&mut folder_with_archives(directory), after, each)
 }
@@ -64,7 +64,7 @@ pub fn folder_with_archives(directory: &Path) -> WithArchives {
 pub fn replay(
     storage: &mut dyn Storage,
     after: &mut dyn FnMut(&Input, &VenueState),
-    each: &mut dyn FnMut(&Output),
+    each: &mut dyn FnMut(&OutputLine),
 ) -> Result<Replay, Failure> {
     let (mut replica, mut snapshot) = (Replica::default(), None);
     let first = journal::first_sequence(storage).unwrap_or(None);
@@ -77,13 +77,11 @@ pub fn replay(
         }
     }
     let from = replica.state.engine.sequence().0;
-    let report = journal::verify_from(storage, from, &mut |record| {
-        if let Some(input) = replica.apply_record(&record, each)? {
-            after(&input, &replica.state);
-        }
-        Ok::<(), NotReplayed>(())
-    })
-    .map_err(|error| verify_failure(&error))?;
+    let report = replica
+        .replay(after, each, |take| {
+            journal::verify_from(storage, from, &mut |record| take(&record))
+        })
+        .map_err(|error| verify_failure(&error))?;
     let Replica { state, digests } = replica;
     Ok(Replay { state, report, digests, snapshot })
 }
@@ -106,7 +104,7 @@ pub enum Past<'a> {
     /// The state in that snapshot, after them.
     State(&'a Engine),
     /// An output of an input after it.
-    Output(&'a Output),
+    Line(&'a OutputLine),
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through a fresh engine. `each`
@@ -117,7 +115,7 @@ pub enum Past<'a> {
 pub fn recover(
     storage: Box<dyn Storage>,
     options: &WriterOptions,
-    each: &mut dyn FnMut(&Output),
+    each: &mut dyn FnMut(&OutputLine),
 ) -> Result<(VenueState, Writer, RecoveryReport), Failure> {
     let mut replica = Replica::default();
     let (writer, report) =
@@ -130,11 +128,13 @@ fn open(
     storage: Box<dyn Storage>,
     options: &WriterOptions,
     replica: &mut Replica,
-    each: &mut dyn FnMut(&Output),
+    each: &mut dyn FnMut(&OutputLine),
 ) -> Result<(Writer, RecoveryReport), OpenError> {
     let from = replica.state.engine.sequence().0;
     let options = WriterOptions { from, ..options.clone() };
-    journal::open(storage, &options, &mut |record| replica.apply_record(&record, each).map(|_| ()))
+    replica.replay(&mut |_, _| {}, each, |take| {
+        journal::open(storage, &options, &mut |record| take(&record))
+    })
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
@@ -160,7 +160,7 @@ pub fn resume(
         take(Past::State(&state.engine));
         (snapshot, replica.state) = (Some(summary), state);
     }
-    let opened = open(storage, options, &mut replica, &mut |output| take(Past::Output(output)));
+    let opened = open(storage, options, &mut replica, &mut |line| take(Past::Line(line)));
     let (writer, report) = opened.map_err(|error| {
         let failure = open_failure(&error);
         match passed_over.first() {
@@ -230,7 +230,7 @@ pub fn complete(
     now_ns: u64,
     state: &mut VenueState,
     writer: &mut Writer,
-    each: &mut dyn FnMut(&Output),
+    each: &mut dyn FnMut(&OutputLine),
 ) -> Result<Vec<String>, Failure> {
     let failed = |error: journal::AppendError| Failure::runtime(causes(&error));
     let Bootstrap { commands, changes } = bootstrap(config, &state.engine)?;
@@ -240,11 +240,11 @@ pub fn complete(
         let timestamp = state.engine.timestamp().max(Timestamp(now_ns));
         let input = Input { sequence, timestamp, command };
         let mut declined = None;
-        state.apply(&input, &mut |output| {
-            if let Event::Money(MoneyEvent::Declined(Declined { reason, .. })) = output.event {
-                declined = Some(reason);
+        state.apply(&input, &mut |line| {
+            if let Outcome::Event(Event::Money(MoneyEvent::Declined(it))) = line.outcome {
+                declined = Some(it.reason);
             }
-            each(output);
+            each(line);
         });
         // Nothing is in the journal yet.
         if let Some(reason) = declined {

@@ -14,7 +14,7 @@ use journal::{
     SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, SnapshotWriter, Storage,
 };
 use market::{
-    Command, DecodeError, Event, EventDigest, Input, Outcome, Output, Sequence, Timestamp,
+    Command, DecodeError, Event, EventDigest, Input, Outcome, OutputLine, Sequence, Timestamp,
 };
 
 /// The state of a venue after a sequence of its journal.
@@ -53,7 +53,7 @@ impl VenueState {
 
     /// Applies an input, adds its lines to the digest, keeps the messages it leads to, and calls `each`
     /// with every output.
-    pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&Output)) {
+    pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&OutputLine)) {
         let Self { engine, digest, archive } = self;
         let (cause, timestamp) = (input.sequence, input.timestamp);
         engine.apply_to(input, &mut Applying { cause, timestamp, digest, archive, each });
@@ -136,7 +136,7 @@ struct Applying<'a> {
     timestamp: Timestamp,
     digest: &'a mut EventDigest,
     archive: &'a mut Option<MessageArchive>,
-    each: &'a mut dyn FnMut(&Output),
+    each: &'a mut dyn FnMut(&OutputLine),
 }
 
 impl Emit for Applying<'_> {
@@ -146,15 +146,12 @@ impl Emit for Applying<'_> {
 
     fn emit_at_once(&mut self, outcome: Outcome) {
         let Self { cause, timestamp, digest, archive, each } = self;
-        let (cause, timestamp) = (*cause, *timestamp);
-        digest.add(cause, timestamp, &outcome);
-        outcome.each(|event| {
-            let output = Output { cause, timestamp, event };
-            if let Some(archive) = archive {
-                archive.take(&output);
-            }
-            each(&output);
-        });
+        let line = OutputLine { cause: *cause, timestamp: *timestamp, outcome };
+        digest.add(line.cause, line.timestamp, &line.outcome);
+        if let Some(archive) = archive {
+            line.each(|output| archive.take(output));
+        }
+        each(&line);
     }
 }
 

@@ -130,9 +130,11 @@ fn plain(commands: &[Submission]) -> (u64, u64, VenueState) {
             timestamp: submission.received,
             command: submission.command,
         };
-        state.apply(&input, &mut |output| {
-            count += 1;
-            events_hash = fold(events_hash, output);
+        state.apply(&input, &mut |line| {
+            line.each(|output| {
+                count += 1;
+                events_hash = fold(events_hash, output);
+            })
         });
     }
     (count, events_hash, state)

@@ -293,7 +293,9 @@ fn a_changed_ledger_is_found_out() {
     write_journal(&other, &inputs(4, 5_000));
     let mut rows = Projection::load(&mut Embedded::in_memory(), Sequence::NONE).unwrap();
     let mut follower = Follower::from_the_first(&Folder::new(&other), None);
-    while follower.poll(1_000, 4_100, &mut |output| rows.take(output)).unwrap() > 0 {}
+    while follower.poll(1_000, 4_100, &mut |line| line.each(|output| rows.take(output))).unwrap()
+        > 0
+    {}
     rows.complete(Sequence(4_100)).unwrap();
     rows.batch.after = Sequence(4_000);
     store.commit(JOURNAL_ID, &rows.batch).unwrap();

@@ -325,12 +325,13 @@ fn commands_are_carried_out_once_under_kill_9() {
         drop(venue);
     }
     let (mut busted, mut canceled) = (Vec::new(), 0);
-    let replay =
-        recovery::replay_folder(&journal, &mut |_, _| (), &mut |output| match output.event {
+    let replay = recovery::replay_folder(&journal, &mut |_, _| (), &mut |line| {
+        line.each(|output| match output.event {
             Event::Venue(VenueEvent::TradeBusted(bust)) => busted.push(bust.trade.trade_id.0),
             Event::Canceled(_) => canceled += 1,
             _ => {}
-        });
+        })
+    });
     let state = replay.unwrap().state.engine;
     let available = state.balance(AccountId(1), AssetId(1)).unwrap().available;
     assert_eq!(available, 100_000_000 + i128::from(ROUNDS / 8) * 100);

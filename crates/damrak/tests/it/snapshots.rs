@@ -84,10 +84,10 @@ fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
                 history = before.clone();
             }
             Past::State(_) => {}
-            Past::Output(output) => {
+            Past::Line(line) => line.each(|output| {
                 history.take(output);
                 outputs += 1;
-            }
+            }),
         },
     )?;
     let mut sections = Vec::new();

@@ -376,7 +376,7 @@ fn replies_survive_a_restart() {
     let all = messages(&harness.packets(address(1)));
     let mut after = UdpBench::over(Venue::empty(16));
     for output in &harness.venue.log {
-        after.agent.replay(output);
+        after.agent.replay(&(*output).into());
     }
     after.turn();
     let packets = after.packets(address(1));

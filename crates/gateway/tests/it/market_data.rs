@@ -413,9 +413,9 @@ fn the_feed_survives_a_restart() {
     let all = messages(&harness.packets());
     let mut after = FeedBench::over(Venue::empty(16), 64 << 20);
     for output in &harness.venue.log {
-        after
-            .agent
-            .replay(output, &mut |number, message| after.server.replay(number, message, START));
+        after.agent.replay(&(*output).into(), &mut |number, message| {
+            after.server.replay(number, message, START)
+        });
     }
     after.server.begin(START, |each| all.iter().for_each(|(_, message)| each(message)));
     after.turn();

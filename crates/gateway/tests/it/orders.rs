@@ -38,7 +38,8 @@ fn duplicates_do_not_reach_the_log() {
     let network = gateway::fake::FakeStream::new();
     let venue = Venue::empty(64);
     let mut again = Harness::over(network.clone(), network, config(), venue);
-    log.iter().for_each(|output| again.agent.replay(output));
+    log.iter().for_each(|output| again.agent.replay(&(*output).into()));
+    again.agent.know_used(SessionId(1), 0, 3);
     let mut client = again.log_in("USER01");
     for number in [1, 2, 3, 4] {
         client.enter(number, again.now_ns);

@@ -281,7 +281,7 @@ fn replies_survive_a_restart() {
     let network = FakeStream::new();
     let mut after = Harness::over(network.clone(), network, config(), Venue::empty(1024));
     for output in &harness.venue.log {
-        after.agent.replay(output);
+        after.agent.replay(&(*output).into());
     }
     let mut again = after.log_in("USER01");
     assert_eq!(again.replies(), client.replies());

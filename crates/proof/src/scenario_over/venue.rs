@@ -206,7 +206,7 @@ impl ScenarioVenue {
     /// The events of the inputs since this was last asked.
     fn events(&mut self) -> Result<Vec<Event>, String> {
         let mut events = Vec::new();
-        let each = &mut |output: &market::Output| events.push(output.event);
+        let each = &mut |line: &market::OutputLine| line.each(|output| events.push(output.event));
         while self.follower.poll(1 << 16, u64::MAX, each).map_err(|it| it.to_string())? > 0 {}
         Ok(events)
     }

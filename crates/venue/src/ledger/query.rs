@@ -167,7 +167,7 @@ pub fn catch_up(
         Follower::begin(&storage, &mut *storage.second(), sequence.0, None).map_err(unreadable)?;
     loop {
         let read = follower
-            .poll(REPLAY_LIMIT, until, &mut |output| rows.take(output))
+            .poll(REPLAY_LIMIT, until, &mut |line| line.each(|output| rows.take(output)))
             .map_err(unreadable)?;
         rows.complete(follower.engine().sequence())?;
         let journal_id = follower.journal_id().ok_or_else(|| {

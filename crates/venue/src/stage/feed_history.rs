@@ -139,7 +139,9 @@ impl FeedHistory {
         if reader.feed.store().messages.is_empty() {
             let FeedReader { follower, feed } = reader;
             work += follower
-                .poll(TURN_LIMIT, self.journaled.get(), &mut |output| feed.take(output))
+                .poll(TURN_LIMIT, self.journaled.get(), &mut |line| {
+                    line.each(|output| feed.take(output))
+                })
                 .map_err(|failure| failure.to_string())?;
         }
         let messages = &mut reader.feed.store_mut().messages;

@@ -99,9 +99,9 @@ impl Following {
         // What a turn leads to is written before the archive gives it up.
         let kept = self.snapshots.as_ref().map_or(ARCHIVE_BYTES, Snapshots::archive_bytes);
         let limit = self.replies.as_ref().map_or(limit, |_| limit.min((kept >> 12).max(16)));
-        let taken = follower.poll(limit, until, &mut |output| {
+        let taken = follower.poll(limit, until, &mut |line| {
             if let Some(ledger) = &mut ledger {
-                ledger.take(output);
+                line.each(|output| ledger.take(output));
             }
         })?;
         let committed = ledger.is_some_and(|ledger| {

@@ -122,7 +122,9 @@ impl ReplyHistory {
         let mut applied = usize::from(replies.has(range.first));
         while applied < TURN_LIMIT && replies.next() < end {
             let count = follower
-                .poll(STEP_LIMIT, self.journaled.get(), &mut |output| replies.take(output))
+                .poll(STEP_LIMIT, self.journaled.get(), &mut |line| {
+                    line.each(|output| replies.take(output))
+                })
                 .map_err(|failure| (range.end, failure.to_string()))?;
             if count == 0 {
                 break;

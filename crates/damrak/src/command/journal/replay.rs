@@ -39,17 +39,19 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
     let mut printed = Ok(());
     let mut event_count = 0_u64;
     let wanted = arguments.from..=arguments.to;
-    let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |output| {
-        event_count += 1;
-        if !arguments.quiet && printed.is_ok() && wanted.contains(&output.cause.0) {
-            let event = json!(output.event);
-            printed = print_json(&json!({
-                "sequence": output.cause.0,
-                "timestamp": output.timestamp.0,
-                "event": kind(&event),
-                "says": event,
-            }));
-        }
+    let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |line| {
+        line.each(|output| {
+            event_count += 1;
+            if !arguments.quiet && printed.is_ok() && wanted.contains(&output.cause.0) {
+                let event = json!(output.event);
+                printed = print_json(&json!({
+                    "sequence": output.cause.0,
+                    "timestamp": output.timestamp.0,
+                    "event": kind(&event),
+                    "says": event,
+                }));
+            }
+        })
     })?;
     printed?;
     let seconds = clock.since_start().as_secs_f64();

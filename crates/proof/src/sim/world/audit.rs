@@ -32,8 +32,8 @@ impl World {
     pub(super) fn audit_promises(&mut self) -> Result<(), String> {
         let mut derived = Derived::new();
         let replay =
-            recovery::replay(&mut self.disk.storage().clone(), &mut |_, _| {}, &mut |output| {
-                derived.output(output);
+            recovery::replay(&mut self.disk.storage().clone(), &mut |_, _| {}, &mut |line| {
+                line.each(|output| derived.output(output));
             })
             .map_err(|failure| failure.to_string())?;
         for (username, received) in self.received() {
@@ -88,15 +88,17 @@ impl World {
                     growth[attacker].input(&input.command);
                 }
             },
-            &mut |output| {
-                derived.output(output);
-                let attacker = probe::with_effect(&output.event)
-                    .and_then(|id| ATTACKERS.iter().position(|it| it + 1 == usize::from(id.0)));
-                if let Some(attacker) = attacker {
-                    effects[attacker] += 1;
-                }
-                ledger.enter(&output.event);
-                found.push(output.event);
+            &mut |line| {
+                line.each(|output| {
+                    derived.output(output);
+                    let attacker = probe::with_effect(&output.event)
+                        .and_then(|id| ATTACKERS.iter().position(|it| it + 1 == usize::from(id.0)));
+                    if let Some(attacker) = attacker {
+                        effects[attacker] += 1;
+                    }
+                    ledger.enter(&output.event);
+                    found.push(output.event);
+                })
             },
         )
         .map_err(|failure| failure.to_string())?;
