@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt::Debug};
 
 use engine::{Engine, Restoration};
-use market::{AccountId, AssetId, Bucket, Event, LedgerEntry, LedgerPlace};
+use market::{AccountId, AssetId, Booked, Bucket, Event, LedgerEntry, LedgerPlace};
 
 /// An error if the two are not the same.
 pub fn same<T: PartialEq + Debug>(what: &str, ours: T, theirs: T) -> Result<(), String> {
@@ -33,11 +33,34 @@ pub fn restored(engine: &Engine) -> Result<Engine, String> {
 /// shows; returns the restored engine.
 pub fn check(engine: &Engine, balances: &LedgerBalances) -> Result<Engine, String> {
     engine.check_invariants();
+    check_shown(engine)?;
     balances.check(engine)?;
     let restored = restored(engine)?;
     restored.check_invariants();
     same("state hash after a snapshot", engine.state_hash(), restored.state_hash())?;
     Ok(restored)
+}
+
+/// The orders that the feed shows are those of the books that show something.
+fn check_shown(engine: &Engine) -> Result<(), String> {
+    let books = engine.instruments().filter_map(|it| engine.book(it.instrument_id));
+    let orders = books.flat_map(|book| book.bids().chain(book.asks()));
+    let mut in_books: Vec<_> = orders
+        .filter(|order| !order.shown.is_zero())
+        .map(|order| Booked {
+            order_id: order.order_id,
+            instrument_id: order.instrument_id,
+            side: order.side,
+            price: order.price,
+            leaves: order.leaves,
+            shown: order.shown,
+            attribution: order.attribution,
+        })
+        .collect();
+    let mut shown: Vec<_> = engine.shown_orders().collect();
+    in_books.sort_unstable_by_key(|booked| booked.order_id);
+    shown.sort_unstable_by_key(|booked| booked.order_id);
+    same("orders that are shown", shown, in_books)
 }
 
 /// The balances that the ledger's entries alone give; outside they are below 0.

@@ -1,10 +1,10 @@
 //! What subscribers know of a state: the messages of the feed that lead to it.
 //!
 //! Invariant: books built from them are those that the whole feed leads to. The messages have the time of
-//! the last input, and no reason of a halt.
+//! the last input, and no reason of a halt. Orders come in no particular order.
 
 use engine::Engine;
-use market::{Booked, Event, Output, PhaseCause, PhaseChanged, Text, VenueEvent};
+use market::{Event, Output, PhaseCause, PhaseChanged, Text, VenueEvent};
 use wire::itch;
 
 /// Calls `each` with every message.
@@ -30,17 +30,6 @@ pub fn public_state(engine: &Engine, each: &mut dyn FnMut(&[u8])) {
                 reason: Text::BLANK,
             }),
         }));
-        let Some(book) = engine.book(instrument_id) else { continue };
-        for order in book.bids().chain(book.asks()).filter(|order| !order.shown.is_zero()) {
-            emit(Event::Booked(Booked {
-                order_id: order.order_id,
-                instrument_id,
-                side: order.side,
-                price: order.price,
-                leaves: order.leaves,
-                shown: order.shown,
-                attribution: order.attribution,
-            }));
-        }
     }
+    engine.shown_orders().for_each(|booked| emit(Event::Booked(booked)));
 }

@@ -39,20 +39,15 @@ impl Engine {
         self.operators.last.iter().for_each(|last| sum.add(last.hash()));
         self.operators.held.iter().for_each(|setting| sum.add(setting.hash()));
         self.trades.add_hashes(&mut sum);
-        for book in &self.books {
-            let view = BookView { engine: self, book };
-            for side in [Side::Buy, Side::Sell] {
-                for slot in view.levels(side).flat_map(|(_, oldest)| queue(self, oldest)) {
-                    let order = &self.pool[slot].order;
-                    sum.add(order.hash());
-                    if order.is_iceberg() {
-                        sum.add(self.icebergs.get(slot).hash(order.order_id()));
-                    }
-                }
-                for slot in book.auction_levels(side).flat_map(|oldest| queue(self, oldest)) {
-                    sum.add(self.pool[slot].order.hash());
-                }
+        // Those that rest and those that wait.
+        for slot in self.live_slots() {
+            let order = &self.pool[slot].order;
+            sum.add(order.hash());
+            if order.is_iceberg() && !order.is_for_auction() && self.is_booked_as(slot, order) {
+                sum.add(self.icebergs.get(slot).hash(order.order_id()));
             }
+        }
+        for book in &self.books {
             if let Some(count) = &book.count {
                 sum.add(count.counted.hash(book.instrument().instrument_id));
             }
@@ -62,11 +57,7 @@ impl Engine {
         self.auction_line.add_hashes(&mut sum);
         self.half_matched.add_hashes(&mut sum);
         for id in self.contingents.iter() {
-            let contingent = &self.contingents[id];
-            sum.add(contingent.hash());
-            if !contingent.is_resting() {
-                sum.add(self.pool[contingent.slot].order.hash());
-            }
+            sum.add(self.contingents[id].hash());
         }
         for triggers in &self.triggers {
             triggers.add_hashes(&self.contingents, &mut sum);

@@ -1,10 +1,11 @@
 //! A read-only view of the state, for callers outside the engine. Invariant: a view changes
 //! nothing.
 
+use alloc::vec;
 use core::iter;
 
 use market::{
-    Capacity, CustomerType, Display, Firm, Instructions, Instrument, InstrumentId, OrderId,
+    Booked, Capacity, CustomerType, Display, Firm, Instructions, Instrument, InstrumentId, OrderId,
     OrderKey, Phase, Price, Quantity, Scope, SelfMatchGroup, SelfMatchPrevention, Sequence, Side,
     Symbol, SystemEvent, Ticks, TimeInForce, Timestamp,
 };
@@ -198,6 +199,37 @@ impl Engine {
     #[must_use]
     pub fn order(&self, key: OrderKey) -> Option<RestingOrder> {
         self.find(key).map(|slot| self.resting(slot))
+    }
+
+    /// The slots of all live orders, those that rest and those that wait, in ascending order: the pool is read from one
+    /// end to the other, however the orders lie in books and sessions.
+    pub(crate) fn live_slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        let slot_count = self.pool.slot_count() as u32;
+        let mut is_live = vec![0_u64; slot_count.div_ceil(u64::BITS) as usize];
+        for (_, slot) in self.sessions.iter().flat_map(Session::iter_live) {
+            let number = slot.to_bits();
+            is_live[(number / u64::BITS) as usize] |= 1 << (number % u64::BITS);
+        }
+        let is_live = move |number: &u32| {
+            is_live[(number / u64::BITS) as usize] >> (number % u64::BITS) & 1 == 1
+        };
+        (0..slot_count).filter(is_live).map(Slot::from_bits)
+    }
+
+    /// The orders that the feed shows, each as it would be booked now; in no particular order.
+    pub fn shown_orders(&self) -> impl Iterator<Item = Booked> {
+        let live = self.live_slots().map(|slot| (slot, &self.pool[slot].order));
+        let booked = live.filter(|(slot, order)| self.is_booked_as(*slot, order));
+        let shown = booked.map(|(slot, order)| Booked {
+            order_id: order.order_id(),
+            instrument_id: order.instrument_id,
+            side: order.side(),
+            price: order.price(),
+            leaves: order.leaves(),
+            shown: self.shown_of(slot, order),
+            attribution: self.attribution(order),
+        });
+        shown.filter(|booked| !booked.shown.is_zero())
     }
 
     fn resting(&self, slot: Slot) -> RestingOrder {
