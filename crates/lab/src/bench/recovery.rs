@@ -1,7 +1,7 @@
-//! Startup time from a snapshot and by replay, compared with a bare read of the same bytes; and the
-//! cost of a running snapshot to the core.
+//! Startup time from a snapshot, by replay and of a whole venue, compared with a bare read of the same bytes; and
+//! the cost of a running snapshot to the core.
 //!
-//! Invariant: both ways of starting give the same state hash.
+//! Invariant: all ways of starting give the same state hash.
 
 use std::{
     fs::File,
@@ -12,7 +12,8 @@ use std::{
     time::Duration,
 };
 
-use engine::Engine;
+use engine::{Engine, PREFETCH_MAX};
+use gateway::fake::{FakeDatagram, FakeStream};
 use journal::{Durability, Folder, Storage, Writer, WriterOptions, snapshot_file_name};
 use market::{
     CancelOrder, Command, EnterOrder, Input, OrderKey, Price, Quantity, Sequence, SessionId, Side,
@@ -27,11 +28,12 @@ use super::{Runs, agent_thread::AgentThread, market_set_up, percentile};
 
 use venue::{
     clock::SystemClock,
-    config::OldSegments,
+    config::{Config, OldSegments},
     failure::Failure,
     follower::Follower,
+    pipeline::{self, Edges, Networks, Venue},
     recovery,
-    stage::{Following, SnapshotPlan, Snapshots},
+    stage::{Following, Perturbations, SnapshotPlan, Snapshots},
 };
 
 const ARCHIVE_BYTES: usize = 64 << 20;
@@ -54,6 +56,8 @@ pub struct RestartRow {
     pub bare_read_s: Runs,
     /// Seconds to replay the journal from its first record: read, verify, decode, apply.
     pub replay_s: f64,
+    /// Seconds to start a venue by replay, over networks in memory: order entry and feed take up all messages.
+    pub venue_start_s: Runs,
     /// Seconds in which the core applies the same commands from memory.
     pub core_s: f64,
     /// Seconds to write the snapshot, including the last sync.
@@ -88,13 +92,22 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
         writer.sync().map_err(Failure::runtime)?;
     }
 
+    let mut venue_start_s = Runs::default();
+    let mut agrees = true;
+    for _ in 0..runs {
+        let begun = now();
+        let venue = start_venue(folder, clock)?;
+        venue_start_s.push(seconds(begun));
+        agrees &= venue.recovered.checkpoint.progress.live_orders == orders;
+    }
+
     let begun = now();
     let replayed = recovery::replay_folder(folder, &mut |_, _| {}, &mut |_| {})?;
     let replay_s = seconds(begun);
     let core_s = core_alone(orders, clock);
     let expected = replayed.state.engine.state_hash();
     let journal_bytes = replayed.report.byte_count;
-    let live = u64::from(replayed.state.engine.counters().orders_live);
+    agrees &= u64::from(replayed.state.engine.counters().orders_live) == orders;
     drop(replayed);
 
     let storage = Folder::new(folder);
@@ -108,7 +121,6 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     drop(follower);
 
     let (mut restart_s, mut bare_read_s) = (Runs::default(), Runs::default());
-    let mut agrees = live == orders;
     for _ in 0..runs {
         let begun = now();
         let bytes = bare_read(&folder.join(snapshot_file_name(sequence)))
@@ -134,13 +146,39 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
         restart_s,
         bare_read_s,
         replay_s,
+        venue_start_s,
         core_s,
         write_s,
         agrees,
     })
 }
 
-/// Seconds to apply the commands of a journal with `orders` resting orders, without generating them.
+/// Starts a venue whose participants are the sessions of the journal.
+fn start_venue(folder: &Path, clock: SystemClock) -> Result<Venue, Failure> {
+    let participants = (0..SESSIONS).map(|number| {
+        let name = format!("U{number:05}");
+        format!(
+            "[[participants]]\nusername = {name:?}\npassword = {name:?}\nfirm = \"FIRM\"\n\
+             live_orders_max = {}\n",
+            u32::MAX
+        )
+    });
+    let text = format!("[journal]\ndirectory = {folder:?}\ndurability = \"written\"\n");
+    let text = participants.fold(text, |text, participant| text + &participant);
+    let config = Config::parse(&text, "the venue of the measurement")?;
+    let edges = Edges {
+        feed_destination: config.market_data.line_a().fallback,
+        operator_events: |_| None,
+        start_id: 1,
+        perturbations: Perturbations::default(),
+    };
+    let networks = Networks::<FakeStream, FakeDatagram>::default();
+    let files = || Box::new(Folder::new(folder));
+    pipeline::assemble(&config, networks, &edges, files(), files(), 1, clock.now_ns())
+}
+
+/// Seconds to apply the commands of a journal with `orders` resting orders, prefetched as in a replay, without
+/// generating them.
 fn core_alone(orders: u64, clock: SystemClock) -> f64 {
     let (mut flow, mut engine) = (RestingFlow::new(), Engine::new());
     let last = orders + flow.setup_count();
@@ -155,10 +193,13 @@ fn core_alone(orders: u64, clock: SystemClock) -> f64 {
             chunk.push(Input { sequence, timestamp, command });
         }
         let begun = clock.since_start();
-        for input in &chunk {
-            engine.apply(input, &mut |event| {
-                std::hint::black_box(&event);
-            });
+        for inputs in chunk.chunks(PREFETCH_MAX) {
+            engine.prefetch(inputs, ring::fetch);
+            for input in inputs {
+                engine.apply(input, &mut |event| {
+                    std::hint::black_box(&event);
+                });
+            }
         }
         seconds += (clock.since_start() - begun).as_secs_f64();
     }
@@ -365,6 +406,7 @@ impl RestartRow {
         let mut json = json!(self);
         json["replay_inputs_per_s"] = json!(self.orders as f64 / self.replay_s);
         json["replay_rate_of_core"] = json!(self.core_s / self.replay_s);
+        json["venue_start_inputs_per_s"] = json!(self.orders as f64 / self.venue_start_s.least());
         json
     }
 }

@@ -111,7 +111,8 @@ fn measure(arguments: &Arguments, folder: &Path) -> Result<bool, Failure> {
 fn line(row: &recovery::RestartRow) -> String {
     format!(
         "{} resting orders: start from a snapshot {:.3} s ({} bytes, bare read {:.3} s), by replay \
-         {:.3} s ({} inputs/s, {:.2} of the core alone, {} bytes); the snapshot was written in {:.3} s; states {}",
+         {:.3} s ({} inputs/s, {:.2} of the core alone, {} bytes), of a whole venue {:.3} s ({} inputs/s); the \
+         snapshot was written in {:.3} s; states {}",
         grouped(row.orders),
         row.restart_s.least(),
         grouped(row.snapshot_bytes),
@@ -120,6 +121,8 @@ fn line(row: &recovery::RestartRow) -> String {
         grouped((row.orders as f64 / row.replay_s) as u64),
         row.core_s / row.replay_s,
         grouped(row.journal_bytes),
+        row.venue_start_s.least(),
+        grouped((row.orders as f64 / row.venue_start_s.least()) as u64),
         row.write_s,
         if row.agrees { "equal" } else { "DIFFER" },
     )
