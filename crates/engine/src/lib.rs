@@ -32,7 +32,7 @@ use market::{
 };
 
 pub use intake::{
-    batch::{BATCH_MAX, Batch, BatchInput, LOOK_AHEAD_FROM},
+    batch::{BATCH_MAX, BatchInput, InputBatch, LOOK_AHEAD_FROM},
     session::{FIRMS_DISABLED_MAX, Session},
 };
 pub use money::{
@@ -75,7 +75,7 @@ pub struct Engine {
     /// The kind of the current command, or [`CommandKind::Time`].
     cause: CommandKind,
     /// Counts the moments at which a setting may have changed: commands other than orders and cancels, and timed
-    /// actions. Findings of a [`Batch`] hold until the next one.
+    /// actions. Findings of a [`InputBatch`] hold until the next one.
     settings: u64,
     day: TradingDay,
     sessions: Sessions,

@@ -238,9 +238,9 @@ pub fn replay(journal: &Path, printed: &PrintedDigests) -> Result<Replayed, Fail
     let (mut equal_count, mut differing) = (0, Vec::new());
     let replay = recovery::replay_folder(
         journal,
-        &mut |input, state| {
+        &mut |input, _, digest_here| {
             let Some(digest) = printed.get(&input.sequence.0) else { return };
-            if *digest == hash_text(state.digest.word()) {
+            if *digest == hash_text(digest_here.word()) {
                 equal_count += 1;
             } else {
                 differing.push(input.sequence.0);

@@ -9,7 +9,7 @@
 
 use std::io;
 
-use engine::{Engine, PREFETCH_MAX};
+use engine::{BATCH_MAX, Engine};
 use gateway::MessageArchive;
 use journal::{Record, RecordKind, SnapshotError, SnapshotHeader, SnapshotSummary, Storage};
 use market::{EventDigest, Input, OutputLine};
@@ -25,6 +25,9 @@ use crate::{
     snapshot::VenueState,
 };
 
+/// Is called after each input, with the state it led to and the digest of all lines up to there.
+pub type After<'a> = dyn FnMut(&Input, &Engine, EventDigest) + 'a;
+
 /// A state to which the records of a journal are applied, one after the other.
 #[derive(Debug, Default)]
 pub struct Replica {
@@ -36,17 +39,17 @@ pub struct Replica {
 
 impl Replica {
     /// Applies the records that `read` shows, up to the first that it refuses. `after` is called after each input
-    /// with the state it led to, `each` with every output. Inputs that the state has already are passed over.
+    /// with the state it led to, `each` with every line. Inputs that the state has already are passed over.
     ///
     /// `read` is given a function that takes the next record. That fails if the record is not a command, or if the
     /// events up to a checkpoint are not those that the journal names.
     pub fn replay<T>(
         &mut self,
-        after: &mut dyn FnMut(&Input, &VenueState),
+        after: &mut After<'_>,
         each: &mut dyn FnMut(&OutputLine),
         read: impl FnOnce(&mut dyn FnMut(&Record<'_>) -> Result<(), NotReplayed>) -> T,
     ) -> T {
-        let mut ahead = Vec::with_capacity(PREFETCH_MAX);
+        let mut ahead = Vec::with_capacity(BATCH_MAX);
         let result = read(&mut |record| {
             if record.kind == RecordKind::Checkpoint {
                 self.apply(&mut ahead, after, each);
@@ -56,7 +59,7 @@ impl Replica {
             if record.sequence > last.0 {
                 ahead.push(recovery::decode(record)?);
             }
-            if ahead.len() == PREFETCH_MAX {
+            if ahead.len() == BATCH_MAX {
                 self.apply(&mut ahead, after, each);
             }
             Ok(())
@@ -66,20 +69,20 @@ impl Replica {
         result
     }
 
-    /// Applies inputs that were read ahead: the memory that they need is prefetched for all of them together.
+    /// Applies inputs that were read ahead, as a batch.
     fn apply(
         &mut self,
         ahead: &mut Vec<Input>,
-        after: &mut dyn FnMut(&Input, &VenueState),
+        after: &mut After<'_>,
         each: &mut dyn FnMut(&OutputLine),
     ) {
         let Self { state, digests } = self;
-        state.engine.prefetch(&*ahead, ring::fetch);
-        for input in ahead.drain(..) {
-            state.apply(&input, each);
-            digests.applied(state);
-            after(&input, state);
-        }
+        let mut after = |input: &Input, engine: &Engine, digest| {
+            digests.applied(input.sequence, digest);
+            after(input, engine, digest);
+        };
+        state.apply_batch(ahead, &mut after, each);
+        ahead.clear();
     }
 
     /// Compares the digest that a checkpoint has.
@@ -165,7 +168,7 @@ impl Follower {
         let Self { replica, journal, last, .. } = self;
         let known = replica.state.engine.sequence().0;
         replica
-            .replay(&mut |_, _| {}, each, |take| {
+            .replay(&mut |_, _, _| {}, each, |take| {
                 journal.poll(limit, until, &mut |record: Record<'_>| {
                     take(&record)?;
                     if record.kind == RecordKind::Input && record.sequence > known {

@@ -24,7 +24,7 @@ use crate::{
     checkpoint::{self, Difference, DigestCheck, DigestRecord},
     config::{self, Config, MoneyPlan, ParticipantConfig},
     failure::{Failure, causes},
-    follower::Replica,
+    follower::{After, Replica},
     snapshot::{self, NotACommand, VenueState},
 };
 
@@ -41,14 +41,14 @@ pub struct Replay {
 }
 
 /// Replays the journal of a folder without changing it. `after` is called after each input with
-/// the state it led to, `each` with every output.
+/// the state it led to, `each` with every line.
 ///
 /// # Errors
 /// There is no journal, or it is corrupt, or leads to other events than it says; the failure
 /// names file and offset.
 pub fn replay_folder(
     directory: &Path,
-    after: &mut dyn FnMut(&Input, &VenueState),
+    after: &mut After<'_>,
     each: &mut dyn FnMut(&OutputLine),
 ) -> Result<Replay, Failure> {
     replay(&mut folder_with_archives(directory), after, each)
@@ -63,7 +63,7 @@ pub fn folder_with_archives(directory: &Path) -> WithArchives {
 /// snapshots have it, with the oldest snapshot that can be used.
 pub fn replay(
     storage: &mut dyn Storage,
-    after: &mut dyn FnMut(&Input, &VenueState),
+    after: &mut After<'_>,
     each: &mut dyn FnMut(&OutputLine),
 ) -> Result<Replay, Failure> {
     let (mut replica, mut snapshot) = (Replica::default(), None);
@@ -97,18 +97,18 @@ pub struct Recovery {
     pub passed_over: Vec<SnapshotError>,
 }
 
-/// Messages and outputs from before the start, for the gateways, in this order.
+/// Messages and lines from before the start, for the gateways, in this order.
 pub enum Past<'a> {
     /// The messages in the snapshot that recovery begins with: at most once, first.
     Messages(&'a MessageArchive),
     /// The state in that snapshot, after them.
     State(&'a Engine),
-    /// An output of an input after it.
+    /// A line of an input after it.
     Line(&'a OutputLine),
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through a fresh engine. `each`
-/// is called with every output.
+/// is called with every line.
 ///
 /// # Errors
 /// It cannot be read, is in use, is foreign or is corrupt, or leads to other events than it says.
@@ -132,14 +132,14 @@ fn open(
 ) -> Result<(Writer, RecoveryReport), OpenError> {
     let from = replica.state.engine.sequence().0;
     let options = WriterOptions { from, ..options.clone() };
-    replica.replay(&mut |_, _| {}, each, |take| {
+    replica.replay(&mut |_, _, _| {}, each, |take| {
         journal::open(storage, &options, &mut |record| take(&record))
     })
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
 /// snapshot in `snapshots` that can be used, or from the first record. `take` receives the
-/// messages and outputs that the edges need.
+/// messages and lines that the edges need.
 ///
 /// # Errors
 /// It cannot be read, is in use, is foreign or is corrupt, or leads to other events than it says.
@@ -221,7 +221,7 @@ pub fn verify_failure(error: &VerifyError) -> Failure {
 }
 
 /// Adds to journal and `state` the settings that the configuration has and they lack, before any client
-/// connects. Calls `each` with every output. Returns the changed settings, in words.
+/// connects. Calls `each` with every line. Returns the changed settings, in words.
 ///
 /// # Errors
 /// The configuration contradicts the journal, or the journal cannot be written.

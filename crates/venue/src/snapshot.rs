@@ -8,7 +8,7 @@
 
 use std::{fmt, io};
 
-use engine::{Emit, Engine, Restoration, Section, StateError};
+use engine::{Emit, Engine, LOOK_AHEAD_FROM, Restoration, Section, StateError};
 use gateway::{MessageArchive, MessageArchiveError};
 use journal::{
     SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, SnapshotWriter, Storage,
@@ -16,6 +16,8 @@ use journal::{
 use market::{
     Command, DecodeError, Event, EventDigest, Input, Outcome, OutputLine, Sequence, Timestamp,
 };
+
+use crate::follower::After;
 
 /// The state of a venue after a sequence of its journal.
 #[derive(Debug, Default)]
@@ -52,11 +54,28 @@ impl VenueState {
     }
 
     /// Applies an input, adds its lines to the digest, keeps the messages it leads to, and calls `each`
-    /// with every output.
+    /// with every line.
     pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&OutputLine)) {
         let Self { engine, digest, archive } = self;
         let (cause, timestamp) = (input.sequence, input.timestamp);
         engine.apply_to(input, &mut Applying { cause, timestamp, digest, archive, each });
+    }
+
+    /// As [`apply`](Self::apply) of each input, with what they need looked up together; calls `after` after each.
+    pub fn apply_batch(
+        &mut self,
+        inputs: &[Input],
+        after: &mut After<'_>,
+        each: &mut dyn FnMut(&OutputLine),
+    ) {
+        let Self { engine, digest, archive } = self;
+        let mut batch = engine.batch(inputs, LOOK_AHEAD_FROM, ring::fetch);
+        while let Some(next) = batch.next_input() {
+            let input = next.input();
+            let (cause, timestamp) = (input.sequence, input.timestamp);
+            next.apply_to(&mut Applying { cause, timestamp, digest, archive, each });
+            after(input, batch.engine(), *digest);
+        }
     }
 
     /// Writes it into `storage` as the snapshot that `header` describes; its digest is filled in here.

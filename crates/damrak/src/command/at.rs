@@ -56,12 +56,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut second = None;
     let replay = recovery::replay_folder(
         &arguments.journal.directory,
-        &mut |input, state| {
+        &mut |input, engine, _| {
             if input.sequence.0 == ends.first {
-                first = Some(Picture::of(input, &state.engine, symbol));
+                first = Some(Picture::of(input, engine, symbol));
             }
             if Some(input.sequence.0) == ends.second {
-                second = Some(Picture::of(input, &state.engine, symbol));
+                second = Some(Picture::of(input, engine, symbol));
             }
         },
         &mut |_| {},

@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn verify(arguments: &Verify) -> Result<(), Failure> {
     let clock = SystemClock::start();
     let replay =
-        recovery::replay_folder(&arguments.journal.directory, &mut |_, _| {}, &mut |_| {})?;
+        recovery::replay_folder(&arguments.journal.directory, &mut |_, _, _| {}, &mut |_| {})?;
     let seconds = clock.since_start().as_secs_f64();
     let report = &replay.report;
     let state = Progress::of(&replay.state.engine);

@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = Folder::new(&arguments.journal.directory);
     if journal::identity(&mut Folder::new(&arguments.journal.directory)).is_none() {
         // The folder must exist: this verb creates nothing.
-        recovery::replay_folder(&arguments.journal.directory, &mut |_, _| {}, &mut |_| {})?;
+        recovery::replay_folder(&arguments.journal.directory, &mut |_, _, _| {}, &mut |_| {})?;
     }
     let options = WriterOptions {
         durability: Durability::Written,

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use engine::Engine;
 use journal::{Folder, SnapshotError, SnapshotHeader, Storage};
+use market::EventDigest;
 use serde_json::{Value, json};
 
 use super::{
@@ -232,7 +234,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
         let line = match read {
             Err(error) => Err(error.to_string()),
             Ok((summary, state)) => {
-                let found = Passed::of(&state);
+                let found = Passed::of(&state.engine, state.digest);
                 match replay.and_then(|replay| found.difference(replay)) {
                     Some(what) => {
                         let file = journal::snapshot_file_name(it.sequence);
@@ -303,9 +305,9 @@ struct Passed {
 }
 
 impl Passed {
-    fn of(state: &VenueState) -> Self {
-        let (digest, state_hash) = (state.digest.word(), state.engine.state_hash());
-        Self { sequence: state.engine.sequence().0, digest, state_hash }
+    fn of(engine: &Engine, digest: EventDigest) -> Self {
+        let (digest, state_hash) = (digest.word(), engine.state_hash());
+        Self { sequence: engine.sequence().0, digest, state_hash }
     }
 
     /// How it differs from that of a replay, if it does.
@@ -327,9 +329,9 @@ fn replayed_states(directory: &Path, wanted: &[u64]) -> Result<Vec<Passed>, Fail
     let mut found = Vec::new();
     recovery::replay_folder(
         directory,
-        &mut |input, state| {
+        &mut |input, engine, digest| {
             if wanted.contains(&input.sequence.0) {
-                found.push(Passed::of(state));
+                found.push(Passed::of(engine, digest));
             }
         },
         &mut |_| {},

@@ -158,7 +158,8 @@ fn a_full_disk_rejects_orders_and_takes_cancels() {
         assert!(!segments.is_empty(), "the journal went on in another segment");
 
         world.agents.get_mut(&AgentName::Journaler).unwrap().close();
-        let replay = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
+        let replay =
+            recovery::replay(&mut storage.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();
         let mut agents = world.agents.into_values().collect();
         let engine = ring::take_agent::<EngineStage>(&mut agents).unwrap().into_engine();
         assert_eq!(replay.state.engine.state_hash(), engine.state_hash());
@@ -189,6 +190,6 @@ fn without_load_shedding_a_full_disk_stops_the_chain() {
     };
     assert!(error.to_string().contains("free some space, then start again"), "{error}");
     storage.set_capacity(None);
-    let replay = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
+    let replay = recovery::replay(&mut storage.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();
     assert!(replay.state.engine.sequence().0 >= world.durable.get());
 }

@@ -341,6 +341,6 @@ fn a_disk_that_stays_full_holds_commands_back() {
 /// What was acknowledged is in the journal.
 fn check_replay(venue: &mut Venue) {
     venue.turns(20);
-    let replay = recovery::replay(&mut venue.disk.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
+    let replay = recovery::replay(&mut venue.disk.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();
     assert!(replay.state.engine.sequence().0 >= venue.gauges.durable().0);
 }

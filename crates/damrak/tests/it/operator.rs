@@ -174,7 +174,7 @@ fn commands_by_the_socket() {
     let running = venue::start(&config, SystemClock::start()).unwrap();
     running.stop().unwrap();
     let state =
-        recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().state.engine;
+        recovery::replay_folder(&journal, &mut |_, _, _| (), &mut |_| ()).unwrap().state.engine;
     assert!(state.is_held(HeldSetting::LiveOrdersMax(SessionId(2))));
     let sessions: Vec<_> = state.sessions().map(|session| session.live_orders_max()).collect();
     assert_eq!(sessions, [100, 0]);
@@ -325,7 +325,7 @@ fn commands_are_carried_out_once_under_kill_9() {
         drop(venue);
     }
     let (mut busted, mut canceled) = (Vec::new(), 0);
-    let replay = recovery::replay_folder(&journal, &mut |_, _| (), &mut |line| {
+    let replay = recovery::replay_folder(&journal, &mut |_, _, _| (), &mut |line| {
         line.each(|output| match output.event {
             Event::Venue(VenueEvent::TradeBusted(bust)) => busted.push(bust.trade.trade_id.0),
             Event::Canceled(_) => canceled += 1,
@@ -367,7 +367,7 @@ fn signals_do_not_end_a_venue() {
         let (code, _, said) = ctl(&journal, &["cancel", "--all"]);
         assert_eq!(code, Some(0), "{said}");
         let state =
-            recovery::replay_folder(&journal, &mut |_, _| (), &mut |_| ()).unwrap().state.engine;
+            recovery::replay_folder(&journal, &mut |_, _, _| (), &mut |_| ()).unwrap().state.engine;
         assert_eq!(state.account(AccountId(1)).unwrap().live_orders_max, expected);
     }
     signal("-QUIT");

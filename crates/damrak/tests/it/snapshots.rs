@@ -99,7 +99,7 @@ fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
 /// with a replay from the first input.
 fn begins_with(storage: &CrashStorage) -> (u64, usize) {
     let found = start(storage).unwrap();
-    let full = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
+    let full = recovery::replay(&mut storage.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();
     let state = &found.recovery.state;
     assert_eq!(state.engine.state_hash(), full.state.engine.state_hash());
     assert_eq!(state.digest, full.state.digest, "the chain goes on at the snapshot");
@@ -200,7 +200,7 @@ fn segments_that_snapshots_cover_are_not_needed() {
     assert!(removed > 2 && storage.names().len() == before - removed, "{removed}");
     assert_eq!(start(&storage).unwrap().recovery.state.engine.state_hash(), expected);
     // A replay without opening begins with the oldest.
-    let replayed = recovery::replay(&mut storage.clone(), &mut |_, _| {}, &mut |_| {}).unwrap();
+    let replayed = recovery::replay(&mut storage.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();
     assert_eq!(replayed.state.engine.state_hash(), expected);
     assert_eq!(replayed.snapshot.unwrap().header.sequence, 1_000);
     let newest = snapshot_file_name(2_000);

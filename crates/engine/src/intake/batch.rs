@@ -38,7 +38,7 @@ pub(crate) enum Found {
 }
 
 /// Inputs whose lookups are made. See [`Engine::batch`].
-pub struct Batch<'a, I> {
+pub struct InputBatch<'a, I> {
     engine: &'a mut Engine,
     inputs: I,
     found: [Found; BATCH_MAX],
@@ -67,7 +67,7 @@ enum Lead<'a> {
     Trades(&'a Level),
 }
 
-impl<'b, I: Iterator<Item = &'b Input>> Batch<'_, I> {
+impl<'b, I: Iterator<Item = &'b Input>> InputBatch<'_, I> {
     /// The next input, if there is one.
     #[inline]
     pub fn next_input(&mut self) -> Option<BatchInput<'_, 'b>> {
@@ -76,6 +76,12 @@ impl<'b, I: Iterator<Item = &'b Input>> Batch<'_, I> {
         self.next += 1;
         let Self { engine, settings, .. } = self;
         Some(BatchInput { engine, input, found, settings: *settings })
+    }
+
+    /// The state after the inputs that were applied.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        self.engine
     }
 }
 
@@ -109,7 +115,7 @@ impl Engine {
         inputs: I,
         from: u32,
         fetch: impl Fn(*const u8) + Copy,
-    ) -> Batch<'_, I::IntoIter>
+    ) -> InputBatch<'_, I::IntoIter>
     where
         I: IntoIterator<Item = &'b Input, IntoIter: Clone>,
     {
@@ -119,7 +125,7 @@ impl Engine {
             false => [Found::Nothing; BATCH_MAX],
         };
         let settings = self.settings;
-        Batch { engine: self, inputs, found, settings, next: 0 }
+        InputBatch { engine: self, inputs, found, settings, next: 0 }
     }
 
     /// Three rounds, so that each round finds what the one before it fetched.

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use engine::{Engine, PREFETCH_MAX};
+use engine::{BATCH_MAX, Engine, LOOK_AHEAD_FROM};
 use gateway::fake::{FakeDatagram, FakeStream};
 use journal::{Durability, Folder, Storage, Writer, WriterOptions, snapshot_file_name};
 use market::{
@@ -102,7 +102,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     }
 
     let begun = now();
-    let replayed = recovery::replay_folder(folder, &mut |_, _| {}, &mut |_| {})?;
+    let replayed = recovery::replay_folder(folder, &mut |_, _, _| {}, &mut |_| {})?;
     let replay_s = seconds(begun);
     let core_s = core_alone(orders, clock);
     let expected = replayed.state.engine.state_hash();
@@ -193,10 +193,10 @@ fn core_alone(orders: u64, clock: SystemClock) -> f64 {
             chunk.push(Input { sequence, timestamp, command });
         }
         let begun = clock.since_start();
-        for inputs in chunk.chunks(PREFETCH_MAX) {
-            engine.prefetch(inputs, ring::fetch);
-            for input in inputs {
-                engine.apply(input, &mut |event| {
+        for inputs in chunk.chunks(BATCH_MAX) {
+            let mut batch = engine.batch(inputs, LOOK_AHEAD_FROM, ring::fetch);
+            while let Some(input) = batch.next_input() {
+                input.apply_to(&mut |event| {
                     std::hint::black_box(&event);
                 });
             }

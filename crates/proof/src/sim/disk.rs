@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, io::ErrorKind};
 
+use engine::Engine;
 use journal::{
     Crash, CrashStorage, DiskOperation, Durability, Fault, RecordKind, Storage, WriterOptions,
 };
-use market::EventDigest;
+use market::{EventDigest, Input};
 
 use super::faults::{DAMAGED_STARTS, FaultKind, Faults, Judged};
 use crate::audit::Digest;
@@ -196,8 +197,8 @@ impl Disk {
         complete.map_err(|refusal| format!("a faithful disk is refused: {}", refusal.what))?;
         let mut states = BTreeMap::from([(0, passed(&VenueState::default()))]);
         let mut faithful = self.storage.duplicate(true);
-        let after = &mut |input: &market::Input, state: &VenueState| {
-            states.insert(input.sequence.0, passed(state));
+        let after = &mut |input: &Input, engine: &Engine, digest| {
+            states.insert(input.sequence.0, (digest, engine.state_hash()));
         };
         recovery::replay(&mut faithful, after, &mut |_| {})
             .map_err(|failure| format!("a faithful disk is not replayed: {failure}"))?;

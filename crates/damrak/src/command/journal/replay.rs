@@ -39,7 +39,7 @@ pub fn run(arguments: &Replay) -> Result<(), Failure> {
     let mut printed = Ok(());
     let mut event_count = 0_u64;
     let wanted = arguments.from..=arguments.to;
-    let replay = recovery::replay_folder(&arguments.directory, &mut |_, _| {}, &mut |line| {
+    let replay = recovery::replay_folder(&arguments.directory, &mut |_, _, _| {}, &mut |line| {
         line.each(|output| {
             event_count += 1;
             if !arguments.quiet && printed.is_ok() && wanted.contains(&output.cause.0) {

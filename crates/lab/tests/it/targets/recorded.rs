@@ -42,7 +42,7 @@ pub fn recorded() -> &'static Recorded {
         }
         let mut disk = small.stop();
         let mut hashes = BTreeSet::from([Engine::new().state_hash()]);
-        let mut each = |_: &_, state: &VenueState| _ = hashes.insert(state.engine.state_hash());
+        let mut each = |_: &_, engine: &Engine, _| _ = hashes.insert(engine.state_hash());
         let replay = recovery::replay(&mut disk, &mut each, &mut |_| {}).expect("it is whole");
         let snapshots = journal::snapshots(&mut disk).expect("they can be listed");
         assert!(!snapshots.is_empty() && hashes.len() > 60, "{snapshots:?} {}", hashes.len());
@@ -96,7 +96,7 @@ pub fn journal(bytes: &[u8]) {
         _ => damaged(&mut script),
     };
     let (mut read, opened) = (disk.clone(), disk);
-    if let Ok(replay) = recovery::replay(&mut read, &mut |_, _| {}, &mut |_| {}) {
+    if let Ok(replay) = recovery::replay(&mut read, &mut |_, _, _| {}, &mut |_| {}) {
         assert!(
             recorded.hashes.contains(&replay.state.engine.state_hash()),
             "a state that never was"

@@ -32,7 +32,7 @@ impl World {
     pub(super) fn audit_promises(&mut self) -> Result<(), String> {
         let mut derived = Derived::new();
         let replay =
-            recovery::replay(&mut self.disk.storage().clone(), &mut |_, _| {}, &mut |line| {
+            recovery::replay(&mut self.disk.storage().clone(), &mut |_, _, _| {}, &mut |line| {
                 line.each(|output| derived.output(output));
             })
             .map_err(|failure| failure.to_string())?;
@@ -79,7 +79,7 @@ impl World {
         let mut disk = self.disk.storage().duplicate(true);
         let replay = recovery::replay(
             &mut disk,
-            &mut |input, _| {
+            &mut |input, _, _| {
                 modeled.extend(model.apply(input));
                 large.input(&input.command);
                 let attacker = session_of(&input.command)
