@@ -198,6 +198,7 @@ impl Engine {
     ///
     /// # Panics
     /// As [`apply`](Self::apply).
+    #[inline(never)]
     pub fn apply_to(&mut self, input: &Input, emit: &mut impl Emit) {
         self.take_up(input, emit);
         self.act(input, Found::Nothing, emit);

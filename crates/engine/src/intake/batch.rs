@@ -41,7 +41,8 @@ pub(crate) enum Found {
 pub struct InputBatch<'a, I> {
     engine: &'a mut Engine,
     inputs: I,
-    found: [Found; BATCH_MAX],
+    /// `None` if nothing was looked up.
+    found: Option<[Found; BATCH_MAX]>,
     /// The settings at the lookups.
     settings: u64,
     next: usize,
@@ -51,8 +52,8 @@ pub struct InputBatch<'a, I> {
 pub struct BatchInput<'a, 'b> {
     engine: &'a mut Engine,
     input: &'b Input,
-    found: Found,
-    settings: u64,
+    /// What was found, and the settings at that time.
+    found: Option<(Found, u64)>,
 }
 
 /// What a command will touch, as far as it is known without a cache miss.
@@ -72,10 +73,10 @@ impl<'b, I: Iterator<Item = &'b Input>> InputBatch<'_, I> {
     #[inline]
     pub fn next_input(&mut self) -> Option<BatchInput<'_, 'b>> {
         let input = self.inputs.next()?;
-        let found = self.found.get(self.next).copied().unwrap_or(Found::Nothing);
-        self.next += 1;
-        let Self { engine, settings, .. } = self;
-        Some(BatchInput { engine, input, found, settings: *settings })
+        let Self { engine, found, settings, next, .. } = self;
+        let found = found.as_ref().and_then(|found| Some((*found.get(*next)?, *settings)));
+        *next += 1;
+        Some(BatchInput { engine, input, found })
     }
 
     /// The state after the inputs that were applied.
@@ -98,10 +99,10 @@ impl<'b> BatchInput<'_, 'b> {
     /// As [`Engine::apply`].
     #[inline]
     pub fn apply_to(self, emit: &mut impl Emit) {
-        let Self { engine, input, found, settings } = self;
-        engine.take_up(input, emit);
-        let found = if engine.settings == settings { found } else { Found::Nothing };
-        engine.act(input, found, emit);
+        match self.found {
+            Some((found, settings)) => self.engine.apply_found(self.input, found, settings, emit),
+            None => self.engine.apply_to(self.input, emit),
+        }
     }
 }
 
@@ -121,11 +122,19 @@ impl Engine {
     {
         let inputs = inputs.into_iter();
         let found = match from <= self.pool.live_count() {
-            true => self.look_up(inputs.clone(), fetch),
-            false => [Found::Nothing; BATCH_MAX],
+            true => Some(self.look_up(inputs.clone(), fetch)),
+            false => None,
         };
         let settings = self.settings;
         InputBatch { engine: self, inputs, found, settings, next: 0 }
+    }
+
+    /// As [`apply_to`](Self::apply_to), with what was found at these settings.
+    #[inline]
+    fn apply_found(&mut self, input: &Input, found: Found, settings: u64, emit: &mut impl Emit) {
+        self.take_up(input, emit);
+        let found = if self.settings == settings { found } else { Found::Nothing };
+        self.act(input, found, emit);
     }
 
     /// Three rounds, so that each round finds what the one before it fetched.
