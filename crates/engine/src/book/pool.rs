@@ -154,7 +154,7 @@ impl<T: PoolOrder> Pool<T> {
         neighbors
     }
 
-    /// The order in a slot, if the slot exists; a free slot has an order without open lots.
+    /// The order in a slot, if the slot exists; a free slot still has its last order.
     #[inline(always)]
     pub(crate) fn get(&self, slot: Slot) -> Option<&Resting<T>> {
         match self.range.get(slot.0 as usize) {
