@@ -48,7 +48,8 @@ pub struct InputBatch<'a, I> {
     next: usize,
 }
 
-/// The next input of a batch; it is skipped unless it is [applied](Self::apply_to).
+/// The next input of a batch, to be [applied](Self::apply_to).
+#[must_use = "an input that is not applied is skipped"]
 pub struct BatchInput<'a, 'b> {
     engine: &'a mut Engine,
     input: &'b Input,

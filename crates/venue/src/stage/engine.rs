@@ -265,7 +265,7 @@ impl Agent for EngineStage {
                 while outbox.is_empty()
                     && let Some(next) = inputs.next_input()
                 {
-                    let Input { sequence: cause, timestamp, command } = *next.input();
+                    let Input { sequence: cause, timestamp, ref command } = *next.input();
                     let (batch, has_room) = (&mut batch, !keeps);
                     let mut outgoing = Outgoing { cause, timestamp, batch, has_room, outbox };
                     match command {
