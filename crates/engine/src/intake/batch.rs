@@ -42,8 +42,13 @@ pub struct InputBatch<'a, I> {
     engine: &'a mut Engine,
     inputs: I,
     /// `None` if nothing was looked up.
-    found: Option<[Found; BATCH_MAX]>,
-    /// The settings at the lookups.
+    lookups: Option<Lookups>,
+}
+
+/// What was found for the inputs of a batch, in their order.
+struct Lookups {
+    found: [Found; BATCH_MAX],
+    /// The settings at that time.
     settings: u64,
     next: usize,
 }
@@ -53,8 +58,7 @@ pub struct InputBatch<'a, I> {
 pub struct BatchInput<'a, 'b> {
     engine: &'a mut Engine,
     input: &'b Input,
-    /// What was found, and the settings at that time.
-    found: Option<(Found, u64)>,
+    lookups: Option<&'a mut Lookups>,
 }
 
 /// What a command will touch, as far as it is known without a cache miss.
@@ -74,10 +78,7 @@ impl<'b, I: Iterator<Item = &'b Input>> InputBatch<'_, I> {
     #[inline]
     pub fn next_input(&mut self) -> Option<BatchInput<'_, 'b>> {
         let input = self.inputs.next()?;
-        let Self { engine, found, settings, next, .. } = self;
-        let found = found.as_ref().and_then(|found| Some((*found.get(*next)?, *settings)));
-        *next += 1;
-        Some(BatchInput { engine, input, found })
+        Some(BatchInput { engine: self.engine, input, lookups: self.lookups.as_mut() })
     }
 
     /// The state after the inputs that were applied.
@@ -100,10 +101,20 @@ impl<'b> BatchInput<'_, 'b> {
     /// As [`Engine::apply`].
     #[inline]
     pub fn apply_to(self, emit: &mut impl Emit) {
-        match self.found {
-            Some((found, settings)) => self.engine.apply_found(self.input, found, settings, emit),
+        match self.lookups {
+            Some(lookups) => self.engine.apply_found(self.input, lookups, emit),
             None => self.engine.apply_to(self.input, emit),
         }
+    }
+}
+
+impl Lookups {
+    /// What was found for the next input, if it still holds.
+    #[inline]
+    fn take(&mut self, settings: u64) -> Found {
+        let found = self.found.get(self.next).filter(|_| self.settings == settings);
+        self.next += 1;
+        found.copied().unwrap_or(Found::Nothing)
     }
 }
 
@@ -122,19 +133,18 @@ impl Engine {
         I: IntoIterator<Item = &'b Input, IntoIter: Clone>,
     {
         let inputs = inputs.into_iter();
-        let found = match from <= self.pool.live_count() {
+        let lookups = match from <= self.pool.live_count() {
             true => Some(self.look_up(inputs.clone(), fetch)),
             false => None,
         };
-        let settings = self.settings;
-        InputBatch { engine: self, inputs, found, settings, next: 0 }
+        InputBatch { engine: self, inputs, lookups }
     }
 
-    /// As [`apply_to`](Self::apply_to), with what was found at these settings.
+    /// As [`apply_to`](Self::apply_to), with what was found.
     #[inline]
-    fn apply_found(&mut self, input: &Input, found: Found, settings: u64, emit: &mut impl Emit) {
+    fn apply_found(&mut self, input: &Input, lookups: &mut Lookups, emit: &mut impl Emit) {
         self.take_up(input, emit);
-        let found = if self.settings == settings { found } else { Found::Nothing };
+        let found = lookups.take(self.settings);
         self.act(input, found, emit);
     }
 
@@ -144,7 +154,7 @@ impl Engine {
         &self,
         inputs: impl Iterator<Item = &'b Input>,
         fetch: impl Fn(*const u8) + Copy,
-    ) -> [Found; BATCH_MAX] {
+    ) -> Lookups {
         let mut found = [Found::Nothing; BATCH_MAX];
         let mut leads = [Lead::Nowhere; BATCH_MAX];
         for ((input, found), lead) in inputs.zip(&mut found).zip(&mut leads) {
@@ -163,7 +173,7 @@ impl Engine {
         for (slot, lead) in slots.into_iter().zip(leads) {
             self.fetch_around(slot, &lead, fetch);
         }
-        found
+        Lookups { found, settings: self.settings, next: 0 }
     }
 
     /// What a command needs first.
