@@ -9,7 +9,7 @@
 //! [`mod@pipeline`] runs order files through rings, journal and ledger, [`mod@gateway`] requests through sockets,
 //! [`mod@queues`] values from thread to thread, [`mod@codecs`] messages on the wire.
 //!
-//! Invariant: only [`Contender::prefetch`] and [`Contender::apply`] run while the clock does.
+//! Invariant: only [`Contender::apply_batch`] and [`Contender::apply`] run while the clock does.
 
 mod agent_thread;
 pub mod changes;
