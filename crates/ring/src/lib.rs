@@ -8,7 +8,7 @@
 //! The main entry points are [`Producer::try_publish`] and [`Consumer::poll`]. The others are for
 //! special needs: [`Producer::batch`] shows several values at once, [`Batch::push_with`] makes a
 //! value in its slot, [`Consumer::drain`] is `poll` where every value is consumed, and
-//! [`Consumer::peek`] looks without consuming.
+//! [`Consumer::poll_batch`] hands out several values together.
 //!
 //! ```
 //! use ring::{Builder, Flow};
