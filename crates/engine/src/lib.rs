@@ -32,7 +32,7 @@ use market::{
 };
 
 pub use intake::{
-    batch::{BATCH_MAX, BatchInput, InputBatch, LOOK_AHEAD_FROM},
+    batch::{BATCH_MAX, InputBatch, LOOK_AHEAD_FROM, NextInput},
     session::{FIRMS_DISABLED_MAX, Session},
 };
 pub use money::{

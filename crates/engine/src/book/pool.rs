@@ -2,7 +2,7 @@
 //! while it rests.
 
 use alloc::{boxed::Box, vec::Vec};
-use core::fmt::Debug;
+use core::{fmt::Debug, hint::black_box};
 
 use crate::order::Order;
 
@@ -175,6 +175,25 @@ impl<T: PoolOrder> Pool<T> {
     fn get_beyond_mut(&mut self, slot: Slot) -> Option<&mut Resting<T>> {
         let place = slot.0 as usize - self.range.len();
         Some(&mut self.chunks.get_mut(place / CHUNK_LEN)?[place % CHUNK_LEN])
+    }
+
+    /// Reads these slots, then their neighbors, by loads that do not wait for each other. Changes nothing.
+    #[inline]
+    pub(crate) fn prefetch<const N: usize>(&self, slots: &[Slot; N]) {
+        let none = Neighbors { older: Slot::NONE, younger: Slot::NONE };
+        let mut neighbors = [none; N];
+        for (slot, neighbors) in slots.iter().zip(&mut neighbors) {
+            if let Some(resting) = self.get(*slot) {
+                *neighbors = Neighbors { older: resting.older, younger: resting.younger };
+            }
+        }
+        let mut sum = 0;
+        for Neighbors { older, younger } in neighbors {
+            for slot in [older, younger] {
+                sum ^= self.get(slot).map_or(0, |resting| resting.younger.to_bits());
+            }
+        }
+        black_box(sum);
     }
 
     /// Allocates and touches memory for this many orders in total, so that the operating system has

@@ -5,17 +5,14 @@
 //! Invariant: no result depends on a lookup. A finding follows from the order and from settings, and is used only
 //! if none changed since: one comparison says so.
 
-use core::{hint::black_box, ptr};
+use core::ptr;
 
 use market::{Command, EnterOrder, Input, OrderKey};
 
-use super::plain::PlainTerms;
+use super::plain::LimitTerms;
 use crate::{
     Emit, Engine,
-    book::{
-        level::Level,
-        pool::{Neighbors, Pool, PoolOrder, Slot},
-    },
+    book::{level::Level, pool::Slot},
     intake::session::Session,
     order::Order,
 };
@@ -34,7 +31,7 @@ pub(crate) enum Found {
     /// It is not plain, or its terms are not allowed.
     Unusual,
     /// It is plain, with these terms.
-    Plain(PlainTerms),
+    Plain(LimitTerms),
 }
 
 /// Inputs whose lookups are made. See [`Engine::batch`].
@@ -55,7 +52,7 @@ struct Lookups {
 
 /// The next input of a batch, to be [applied](Self::apply_to).
 #[must_use = "an input that is not applied is skipped"]
-pub struct BatchInput<'a, 'b> {
+pub struct NextInput<'a, 'b> {
     engine: &'a mut Engine,
     input: &'b Input,
     lookups: Option<&'a mut Lookups>,
@@ -76,9 +73,9 @@ enum Lead<'a> {
 impl<'b, I: Iterator<Item = &'b Input>> InputBatch<'_, I> {
     /// The next input, if there is one.
     #[inline]
-    pub fn next_input(&mut self) -> Option<BatchInput<'_, 'b>> {
+    pub fn next_input(&mut self) -> Option<NextInput<'_, 'b>> {
         let input = self.inputs.next()?;
-        Some(BatchInput { engine: self.engine, input, lookups: self.lookups.as_mut() })
+        Some(NextInput { engine: self.engine, input, lookups: self.lookups.as_mut() })
     }
 
     /// The state after the inputs that were applied.
@@ -88,7 +85,7 @@ impl<'b, I: Iterator<Item = &'b Input>> InputBatch<'_, I> {
     }
 }
 
-impl<'b> BatchInput<'_, 'b> {
+impl<'b> NextInput<'_, 'b> {
     /// The input.
     #[must_use]
     pub fn input(&self) -> &'b Input {
@@ -204,7 +201,7 @@ impl Engine {
         }
         let Some(terms) = self.limit_terms(order) else { return (Found::Unusual, Lead::Nowhere) };
         let found = if terms.is_plain { Found::Plain(terms) } else { Found::Unusual };
-        let PlainTerms { instrument_id, ranks, .. } = terms;
+        let LimitTerms { instrument_id, ranks, .. } = terms;
         let book = self.book_at(instrument_id);
         let opposite = &book.opposite(side).displayed;
         let lead = if opposite.best_rank() <= ranks.worst {
@@ -243,27 +240,6 @@ impl Engine {
         {
             session.fetch(key, fetch);
         }
-    }
-}
-
-impl<T: PoolOrder> Pool<T> {
-    /// Touches these slots, then their neighbors.
-    #[inline]
-    pub(crate) fn prefetch(&self, slots: &[Slot; BATCH_MAX]) {
-        let none = Neighbors { older: Slot::NONE, younger: Slot::NONE };
-        let mut neighbors = [none; BATCH_MAX];
-        for (slot, neighbors) in slots.iter().zip(&mut neighbors) {
-            if let Some(resting) = self.get(*slot) {
-                *neighbors = Neighbors { older: resting.older, younger: resting.younger };
-            }
-        }
-        let mut sum = 0;
-        for Neighbors { older, younger } in neighbors {
-            for slot in [older, younger] {
-                sum ^= self.get(slot).map_or(0, |resting| resting.younger.to_bits());
-            }
-        }
-        black_box(sum);
     }
 }
 

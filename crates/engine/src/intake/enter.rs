@@ -10,7 +10,7 @@ use market::{
 
 use super::{
     classify::{EntryTerms, OrderClass, Proposal},
-    plain::PlainTerms,
+    plain::LimitTerms,
 };
 use crate::{Emit, Engine, order::Order};
 
@@ -29,7 +29,7 @@ impl Engine {
     pub(crate) fn enter(
         &mut self,
         order: &EnterOrder,
-        plain: Option<PlainTerms>,
+        plain: Option<LimitTerms>,
         emit: &mut (impl Emit + ?Sized),
     ) {
         if !self.consume(order.key) {
@@ -114,11 +114,11 @@ impl Engine {
     fn accept_plain(
         &mut self,
         order: &EnterOrder,
-        terms: &PlainTerms,
+        terms: &LimitTerms,
         reserved: OwnMovement,
         emit: &mut (impl Emit + ?Sized),
     ) {
-        let PlainTerms { instrument_id, ranks, .. } = *terms;
+        let LimitTerms { instrument_id, ranks, .. } = *terms;
         let EnterOrder { key, side, time_in_force, .. } = *order;
         let order_id = self.next_order_id();
         self.orders_accepted += 1;

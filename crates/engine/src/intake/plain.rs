@@ -14,10 +14,10 @@ use crate::{Engine, book::Ranks};
 
 /// What the terms of a limit order and the settings of its instrument say of it.
 #[derive(Clone, Copy)]
-pub(crate) struct PlainTerms {
+pub(crate) struct LimitTerms {
     /// The instrument that its symbol names.
     pub(crate) instrument_id: InstrumentId,
-    /// True if it has no terms that a plain order has not.
+    /// True if it has no terms that a plain order has not, the day is open, and nothing is blocked.
     pub(crate) is_plain: bool,
     /// The ranks of its limit.
     pub(crate) ranks: Ranks,
@@ -45,16 +45,16 @@ fn asks_for_more(order: &EnterOrder) -> bool {
 impl Engine {
     /// What the terms of an order say of it; `None` if it has no limit, or one that is not allowed.
     #[inline(always)]
-    pub(crate) fn limit_terms(&self, order: &EnterOrder) -> Option<PlainTerms> {
+    pub(crate) fn limit_terms(&self, order: &EnterOrder) -> Option<LimitTerms> {
         let is_plain = !asks_for_more(order) && self.day.is_open() && self.blocks.is_empty();
         let instrument_id = InstrumentId(self.symbols.find(&order.symbol)?);
         let ranks = self.book_at(instrument_id).ranks(order.side, order.quantity, order.price);
-        Some(PlainTerms { instrument_id, is_plain, ranks: ranks.ok()? })
+        Some(LimitTerms { instrument_id, is_plain, ranks: ranks.ok()? })
     }
 
     /// The mark of an order, if it is plain and passes every check but those of its number and of its balance.
     #[inline(always)]
-    pub(crate) fn plain(&self, order: &EnterOrder, found: Found) -> Option<PlainTerms> {
+    pub(crate) fn plain(&self, order: &EnterOrder, found: Found) -> Option<LimitTerms> {
         let terms = match found {
             Found::Plain(terms) => terms,
             Found::Unusual => return None,

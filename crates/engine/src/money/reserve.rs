@@ -50,8 +50,8 @@ impl Claim {
 }
 
 impl Money {
-    /// Reserves what a plain order may cost, where orders are paid for. `None`, with no effect, if its account has
-    /// limits or too little available, or if the order needs other checks or more than 63 bits.
+    /// Reserves what a plain order may cost, where orders are paid for; its quantity and limit are allowed. `None`, with
+    /// no effect, if its account has limits or too little available, or if the order needs other checks or more than 63 bits.
     #[inline(always)]
     pub(crate) fn hold_plain(
         &mut self,

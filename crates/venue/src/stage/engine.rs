@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use engine::{BATCH_MAX, BatchInput, Emit, Engine, LOOK_AHEAD_FROM};
+use engine::{BATCH_MAX, Emit, Engine, LOOK_AHEAD_FROM, NextInput};
 use market::{
     Command, Event, Input, OperatorResult, Outcome, OutputLine, Sequence, Timestamp, VenueEvent,
 };
@@ -199,7 +199,7 @@ impl Emit for Outgoing<'_, '_> {
 /// than the ring has slots, so a result without room has no waiter and is dropped.
 #[cold]
 fn operate(
-    input: BatchInput<'_, '_>,
+    input: NextInput<'_, '_>,
     outgoing: &mut Outgoing<'_, '_>,
     results: Option<&mut Producer<Answered>>,
 ) {
