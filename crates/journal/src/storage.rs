@@ -12,7 +12,7 @@ use std::{
 
 use os::Uring;
 use rustix::{
-    fs::{FallocateFlags, SeekFrom},
+    fs::{Advice, FallocateFlags, SeekFrom},
     io::Errno,
 };
 
@@ -284,7 +284,8 @@ impl Folder {
         // Before the file, so that none is left behind where there is no io_uring.
         let uring = method.is_by_uring().then(Uring::new).transpose()?;
         let file = options.open(self.path_of(name))?;
-        Ok(Box::new(FolderFile { file, is_durable: method == Method::Direct, uring }))
+        let is_durable = method == Method::Direct;
+        Ok(Box::new(FolderFile { is_durable, uring, ..FolderFile::new(file) }))
     }
 }
 
@@ -348,10 +349,7 @@ impl Storage for Folder {
 
     fn open(&mut self, name: &str, access: FileAccess) -> io::Result<Box<dyn StorageFile>> {
         match access {
-            FileAccess::Read => {
-                let file = File::open(self.path_of(name))?;
-                Ok(Box::new(FolderFile { file, is_durable: false, uring: None }))
-            }
+            FileAccess::Read => Ok(Box::new(FolderFile::new(File::open(self.path_of(name))?))),
             FileAccess::Write => self.file(OpenOptions::new().read(true).write(true), name),
         }
     }
@@ -398,6 +396,14 @@ struct FolderFile {
     /// A write returns once it is on the medium.
     is_durable: bool,
     uring: Option<Uring>,
+    /// The system was asked not to read ahead.
+    is_random: bool,
+}
+
+impl FolderFile {
+    fn new(file: File) -> Self {
+        Self { file, is_durable: false, uring: None, is_random: false }
+    }
 }
 
 impl StorageFile for FolderFile {
@@ -449,6 +455,13 @@ impl StorageFile for FolderFile {
     }
 
     fn next_written(&mut self, offset: u64) -> io::Result<Option<u64>> {
+        // Room that the system has read ahead counts as written. Each read of it would have the system read ahead
+        // more, up to the end of the file.
+        if !self.is_random {
+            self.is_random = true;
+            // Without it the search takes longer.
+            let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Random);
+        }
         match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
             Ok(place) => {
                 assert!(place >= offset, "byte {place} is searched from {offset} on");

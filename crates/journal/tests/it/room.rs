@@ -1,6 +1,8 @@
 //! Room that was taken ahead and never written need not be read to know that it is empty.
 
-use journal::{Folder, Storage};
+use std::io::Write;
+
+use journal::{FileAccess, Folder, Storage};
 use tempfile::tempdir;
 
 /// Whatever is passed over is zeros, and nothing that was written is.
@@ -32,4 +34,34 @@ fn only_zeros_are_passed_over() {
     file.truncate(LEN as u64 / 2).unwrap();
     let end = file.next_written(LEN as u64 / 2).unwrap();
     assert!(end.is_none_or(|place| place == LEN as u64 / 2), "{end:?} beyond the end");
+}
+
+/// A search that reads what may have been written, step by step, has not the system read ahead the room behind it, which
+/// would then count as written.
+#[test]
+fn a_search_does_not_read_all_the_room() {
+    const STEP: usize = 64 << 10;
+    const READ: usize = 16 * STEP;
+    let folder = tempdir().unwrap();
+    let mut storage = Folder::new(folder.path());
+    let mut file = storage.create("room").unwrap();
+    if !file.allocate(64 << 20).unwrap() {
+        return skipped("the file system allocates no room");
+    }
+    file.write_at(0, &[7]).unwrap();
+    file.sync().unwrap();
+    let mut file = storage.open("room", FileAccess::Read).unwrap();
+    if file.next_written(READ as u64).unwrap().is_some() {
+        return skipped("the file system does not tell what was written");
+    }
+    let mut bytes = vec![0; STEP];
+    for offset in (0..READ).step_by(STEP) {
+        file.read_at(offset as u64, &mut bytes).unwrap();
+    }
+    assert_eq!(file.next_written(READ as u64).unwrap(), None);
+}
+
+fn skipped(why: &str) {
+    let text = format!("skipped: a_search_does_not_read_all_the_room: {why}\n");
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
