@@ -121,7 +121,15 @@ impl<V: Copy, const LEN: usize, K: Copy + Ord + Default + Debug> PagedMap<V, LEN
     }
 
     /// Adds a value; the key has none yet.
+    ///
+    /// # Panics
+    /// The key has a value.
     pub(crate) fn insert(&mut self, key: K, value: V) {
+        assert!(self.insert_new(key, value), "key {key:?} has a value already");
+    }
+
+    /// Adds a value; false, with no effect, if the key has one.
+    pub(crate) fn insert_new(&mut self, key: K, value: V) -> bool {
         let mut place = match self.place(key) {
             Some(place) => place,
             None => self.open_front(key, value),
@@ -131,10 +139,13 @@ impl<V: Copy, const LEN: usize, K: Copy + Ord + Default + Debug> PagedMap<V, LEN
         }
         let page = self.page_mut(place);
         let index = page.index(key);
-        assert!(index == page.len || page.keys[index] != key, "key {key:?} has a value already");
+        if index < page.len && page.keys[index] == key {
+            return false;
+        }
         page.insert(index, key, value);
         self.directory[place].first = self.page(place).keys[0];
         self.len += 1;
+        true
     }
 
     /// Removes the value of a key and returns it.

@@ -184,6 +184,38 @@ impl ClientOrderIndex {
         self.latest_live += 1;
     }
 
+    /// Announces an order that [`restore`](Self::restore) will add. All of them are announced before the first is added.
+    #[inline]
+    pub(crate) fn announce(&mut self) {
+        assert!(self.latest.is_empty(), "orders are announced before the first is added");
+        self.latest_live += 1;
+    }
+
+    /// Adds an announced order, whatever its number; false, with no effect, if an order with its number was added.
+    pub(crate) fn restore(&mut self, number: u32, slot: Slot) -> bool {
+        if self.latest.is_empty() {
+            let len = (2 * self.latest_live as usize + 1).next_power_of_two();
+            let len = len.clamp(LATEST_LEN_MIN, LATEST_LEN_MAX);
+            self.latest = vec![Place::EMPTY.to_bits(); len].into_boxed_slice();
+            self.latest_live = 0;
+        }
+        let index = self.place(number);
+        let taken = Place::from_bits(self.latest[index]).live();
+        if taken.is_none_or(|(other, _)| other < number) {
+            self.latest[index] = Place { number, slot }.to_bits();
+        }
+        let moved = |elder: &mut Option<Box<Elder>>, number, slot| {
+            elder.get_or_insert_default().moved.insert_new(turn_of(number), slot)
+        };
+        match taken {
+            None => self.latest_live += 1,
+            Some((other, _)) if other == number => return false,
+            Some((other, slot)) if other < number => assert!(moved(&mut self.elder, other, slot)),
+            Some(_) => return moved(&mut self.elder, number, slot),
+        }
+        true
+    }
+
     /// Removes a live order.
     ///
     /// # Panics
@@ -445,6 +477,39 @@ mod tests {
                     assert!(walked.into_iter().eq(map.iter().map(|(&it, &slot)| (it, slot))));
                 }
             }
+        }
+    }
+
+    /// Orders that are restored in any order of their numbers are found, and may be followed by others; one number is
+    /// restored once.
+    #[test]
+    fn restored_in_any_order() {
+        for (live, step) in [(1, 1), (16, 1), (1_000, 1), (1_000, 97), (200_000, 1), (150_000, 3)] {
+            let mut random = SplitMix64::new(live);
+            let mut numbers: Vec<u32> = (1..=live as u32).map(|it| it * step).collect();
+            for last in (1..numbers.len()).rev() {
+                numbers.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            let mut index = ClientOrderIndex::default();
+            numbers.iter().for_each(|_| index.announce());
+            for number in &numbers {
+                assert!(index.restore(*number, Slot::from_bits(*number)), "{number}");
+            }
+            for number in numbers.iter().take(1_000) {
+                assert!(!index.restore(*number, Slot::from_bits(0)), "{number}");
+            }
+            let last = live as u32 * step;
+            for number in last + 1..last + 1_000 {
+                index.append(number, Slot::from_bits(number));
+            }
+            index.check();
+            assert_eq!(index.len(), live as usize + 999);
+            for number in numbers {
+                assert_eq!(index.find(number), Some(Slot::from_bits(number)));
+                index.remove(number);
+            }
+            index.check();
+            assert_eq!(index.len(), 999);
         }
     }
 

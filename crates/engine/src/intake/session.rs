@@ -309,6 +309,17 @@ impl Session {
         self.room -= 1;
     }
 
+    /// As [`ClientOrderIndex::announce`], of a channel.
+    pub(crate) fn announce_live(&mut self, channel: u8) {
+        self.channel_mut(channel).announce();
+    }
+
+    /// As [`ClientOrderIndex::restore`], of an order of this session.
+    pub(crate) fn restore_live(&mut self, key: OrderKey, slot: Slot) -> bool {
+        self.room -= 1;
+        self.channel_mut(key.channel).restore(key.user_ref_num, slot)
+    }
+
     /// Removes an order of this session that is done.
     #[inline(always)]
     pub(crate) fn remove_live(&mut self, key: OrderKey) {

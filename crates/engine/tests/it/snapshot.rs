@@ -124,3 +124,31 @@ fn orders_out_of_priority_are_refused() {
     };
     assert_eq!(restore(&swapped).unwrap_err(), refused);
 }
+
+/// Two orders with one key are refused, also where the hash would be right.
+#[test]
+fn orders_of_one_key_are_refused() {
+    let mut world = World::default();
+    world.play(
+        "
+        instrument AAPL increment 1 lot 100     => instrument 1
+        session A firm ACME max 1000            => session 1
+        day start-of-system-hours               => day start-of-system-hours
+        buy A1 4 @ 100                          => accepted, booked 4 @ 100
+        buy A2 4 @ 99                           => accepted, booked 4 @ 99
+        ",
+    );
+    let mut sections = sections(world.engine());
+    let orders = &mut sections.iter_mut().find(|it| it.0 == Section::Orders).unwrap().1;
+    let half = orders.len() / 2;
+    // Order id and number are 1 in one of them and 2 in the other.
+    let numbers = |at: &usize| orders[*at].abs_diff(orders[half + at]) == 1 && orders[*at] < 3;
+    let [id, number, ..] = (0..half).filter(numbers).collect::<Vec<_>>()[..] else {
+        panic!("{orders:?} have an id and a number each");
+    };
+    assert!(id < number);
+    orders[half + number] = orders[number];
+    let error = market::DecodeError::Field("key");
+    let refused = StateError::Record { section: Section::Orders, error };
+    assert_eq!(restore(&sections).unwrap_err(), refused);
+}

@@ -27,7 +27,7 @@ pub struct Restoration {
     engine: Engine,
     /// Sections come in the order of [`Section::ALL`].
     last: Option<Section>,
-    /// The restored orders by key.
+    /// The keys of the restored orders, as the snapshot has them.
     live: Vec<(OrderKey, Slot)>,
     /// The last restored order; the next one of its level follows it.
     elder: Option<Slot>,
@@ -135,18 +135,18 @@ impl Restoration {
     /// The last section is missing, two orders have one key, a session exceeds its maximum of
     /// orders, or the state hash differs.
     pub fn finish(self) -> Result<Engine, StateError> {
-        let Self { mut engine, last, mut live, expected, next_place, .. } = self;
+        let Self { mut engine, last, live, expected, next_place, .. } = self;
         if last != Some(Section::End) {
             return Err(StateError::Unfinished);
         }
-        // Numbers of a session are added in ascending order.
-        live.sort_unstable_by_key(|(key, _)| *key);
-        if live.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(Section::Orders.field("key"));
+        for (key, _) in &live {
+            engine.sessions.owner_mut(*key).announce_live(key.channel);
         }
         for (key, slot) in live {
             // More than its maximum, if that was lowered.
-            engine.sessions.owner_mut(key).add_live(key, slot);
+            if !engine.sessions.owner_mut(key).restore_live(key, slot) {
+                return Err(Section::Orders.field("key"));
+            }
         }
         let half_matched = |field| Section::HalfMatched.field(field);
         engine.restore_half_matched_orders().map_err(half_matched)?;
