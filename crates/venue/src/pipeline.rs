@@ -279,7 +279,9 @@ where
     let plan = snapshot_plan(config);
     let mut take = |past: Past<'_>| gateways.take(past);
     let Recovery { mut state, mut writer, report, snapshot, passed_over } =
-        recovery::resume(storage, &mut *files, &options, plan.archive_bytes, &mut take)?;
+        recovery::replay_beside(&mut take, |each| {
+            recovery::resume(storage, &mut *files, &options, plan.archive_bytes, each)
+        })?;
     // Streams are named after it; a journal that could not be read above would have another.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
     // Where the wall clock is behind the journal, the day goes on from the journal's last moment.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the state follows from the journal alone, by the events whose digests are recorded in it.
 
+mod beside;
 pub(crate) mod choose;
 
 use std::{collections::BTreeMap, error::Error, fmt, path::Path};
@@ -28,6 +29,7 @@ use crate::{
     snapshot::{self, NotACommand, VenueState},
 };
 
+pub(crate) use beside::replay_beside;
 pub use choose::confirm;
 use choose::{Age, Choice, choose};
 

@@ -1,0 +1,141 @@
+//! The thread that takes the lines of a replay, so that the engine need not wait until they are encoded.
+//!
+//! Invariants: every line is taken, in the order of the replay, before the replay is over. A replay of few lines has no
+//! such thread.
+
+use std::thread::{self, Scope};
+
+use market::OutputLine;
+use ring::{Builder, Consumer, Producer};
+
+use super::Past;
+use crate::failure::Failure;
+
+/// So many lines are taken on the thread of the replay, before there is another one. Unit tests have few, so that both
+/// threads take some.
+const LINES_ALONE: usize = if cfg!(test) { 8 } else { 4096 };
+
+/// Slots of the ring between the threads.
+const SLOTS: usize = if cfg!(test) { 16 } else { 1024 };
+
+/// Calls `replay` with a function that has `take` called with all it is given: on this thread at first, and with most
+/// lines of a long replay on another one.
+///
+/// # Errors
+/// The replay failed, or the system has no room for another thread.
+pub(crate) fn replay_beside<T>(
+    mut take: impl FnMut(Past<'_>) + Send,
+    replay: impl FnOnce(&mut dyn FnMut(Past<'_>)) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let take = &mut take;
+    let mut alone = 0;
+    let refused = &mut None;
+    let replayed = thread::scope(|scope| {
+        let mut taker = Taker::Here(take);
+        replay(&mut |past| {
+            let Past::Line(line) = past else { return taker.here()(past) };
+            alone += 1;
+            if alone == LINES_ALONE {
+                *refused = taker.leave(scope).err();
+            }
+            taker.take(line);
+        })
+    });
+    match refused.take() {
+        Some(failure) => Err(failure),
+        None => replayed,
+    }
+}
+
+/// Where lines are taken.
+enum Taker<'a, F> {
+    Here(&'a mut F),
+    /// On the thread that reads this ring. It ends when the ring is closed and empty.
+    There(Producer<OutputLine>),
+    /// Nowhere: there is no room for the thread, and the replay counts for nothing.
+    Nowhere,
+}
+
+impl<'a, F: FnMut(Past<'_>) + Send> Taker<'a, F> {
+    fn here(&mut self) -> &mut F {
+        let Self::Here(take) = self else { panic!("messages and state come before the lines") };
+        take
+    }
+
+    /// Has another thread take what follows.
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    fn leave<'scope>(&mut self, scope: &'scope Scope<'scope, '_>) -> Result<(), Failure>
+    where
+        'a: 'scope,
+        F: 'scope,
+    {
+        let Self::Here(take) = std::mem::replace(self, Self::Nowhere) else { return Ok(()) };
+        let mut builder = Builder::new("lines of the replay", SLOTS);
+        let lines = builder.gating("gateways");
+        let (producer, _) = builder.build();
+        let thread = thread::Builder::new().name("damrak-replay".to_owned());
+        thread
+            .spawn_scoped(scope, move || take_all(lines, take))
+            .map_err(|error| Failure::environment(format!("cannot start a thread: {error}")))?;
+        *self = Self::There(producer);
+        Ok(())
+    }
+
+    fn take(&mut self, line: &OutputLine) {
+        match self {
+            Self::Here(take) => take(Past::Line(line)),
+            Self::There(lines) => {
+                while lines.try_publish(*line).is_err() {
+                    assert!(lines.consumers() > 0, "the thread that takes the lines has ended");
+                    thread::yield_now();
+                }
+            }
+            Self::Nowhere => {}
+        }
+    }
+}
+
+fn take_all(mut lines: Consumer<OutputLine>, take: &mut impl FnMut(Past<'_>)) {
+    while !lines.is_finished() {
+        if lines.drain(SLOTS / 4, |line, _| take(Past::Line(line))) == 0 {
+            thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use market::{Command, Input, Sequence, SystemEvent, Timestamp};
+
+    use super::*;
+    use crate::snapshot::VenueState;
+
+    fn line(number: u64) -> OutputLine {
+        let mut made = None;
+        let command = Command::System(SystemEvent::StartOfMessages);
+        let input = Input { sequence: Sequence(1), timestamp: Timestamp(number), command };
+        VenueState::default().apply(&input, &mut |line| made = made.or(Some(*line)));
+        made.expect("a day begins with an event")
+    }
+
+    /// Few lines and many arrive as they were handed out, and all of them before the replay is over.
+    #[test]
+    fn all_lines_are_taken_in_order() {
+        for count in [0, 1, 7, 8, 9, 24, 25, 1_000] {
+            let mut taken = Vec::new();
+            let take = |past: Past<'_>| {
+                if let Past::Line(line) = past {
+                    taken.push(line.timestamp.0);
+                }
+            };
+            let replayed = replay_beside(take, |each| {
+                (1..=count).for_each(|number| each(Past::Line(&line(number))));
+                Ok(count)
+            });
+            assert_eq!(replayed.unwrap(), count);
+            assert!(taken.iter().copied().eq(1..=count), "{count}: {taken:?}");
+        }
+    }
+}
