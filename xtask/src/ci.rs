@@ -256,7 +256,8 @@ fn locks() -> Result<Outcome, String> {
 fn clippy() -> Result<Outcome, String> {
     const STRICT: [&str; 3] = ["--", "-D", "warnings"];
     let clippy = |what: &[&str], features: &[&str]| {
-        let mut command = Command::new(cargo());
+        // As they are built: SQLite is then compiled once for both.
+        let mut command = release_cargo();
         command.args(["clippy", "--release", "--locked"]).args(what).args(features);
         passes(command.args(STRICT))
     };
@@ -338,7 +339,7 @@ fn loom() -> Result<Outcome, String> {
 
 fn docs() -> Result<Outcome, String> {
     passes(
-        Command::new(cargo())
+        release_cargo()
             .args(["doc", "--release", "--locked", "--workspace", "--no-deps"])
             .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"),
     )
