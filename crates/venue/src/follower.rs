@@ -15,7 +15,7 @@ use journal::{Record, RecordKind, SnapshotError, SnapshotHeader, SnapshotSummary
 use market::{EventDigest, Input, OutputLine};
 
 use crate::{
-    checkpoint::{DigestCheck, DigestRecord},
+    checkpoint::{Difference, DigestCheck, DigestRecord},
     failure::Failure,
     recovery::{
         self, NotReplayed,
@@ -27,6 +27,9 @@ use crate::{
 
 /// Is called after each input, with the state it led to and the digest of all lines up to there.
 pub type After<'a> = dyn FnMut(&Input, &Engine, EventDigest) + 'a;
+
+/// Takes a record; fails if it is not a command, or if the events up to a checkpoint are not those of the journal.
+pub type TakeRecord<'a> = dyn FnMut(&Record<'_>) -> Result<(), NotReplayed> + 'a;
 
 /// A state to which the records of a journal are applied, one after the other.
 #[derive(Debug, Default)]
@@ -41,38 +44,42 @@ impl Replica {
     /// Applies the records that `read` shows, up to the first that it refuses. `after` is called after each input
     /// with the state it led to, `each` with every line. Inputs that the state has already are passed over.
     ///
-    /// `read` is given a function that takes the next record. That fails if the record is not a command, or if the
-    /// events up to a checkpoint are not those that the journal names.
+    /// `read` is given the function that takes each record.
     pub fn replay<T>(
         &mut self,
         after: &mut After<'_>,
         each: &mut dyn FnMut(&OutputLine),
-        read: impl FnOnce(&mut dyn FnMut(&Record<'_>) -> Result<(), NotReplayed>) -> T,
+        read: impl FnOnce(&mut TakeRecord<'_>) -> T,
     ) -> T {
         let mut ahead = Vec::with_capacity(BATCH_MAX);
         let result = read(&mut |record| {
             if record.kind == RecordKind::Checkpoint {
-                self.apply(&mut ahead, after, each);
-                return self.compare(record);
+                self.apply(&ahead, after, each);
+                ahead.clear();
+                return match DigestRecord::decode(record.payload) {
+                    Some(checkpoint) => self.compare(&checkpoint).map_err(NotReplayed::OtherEvents),
+                    None => Ok(()),
+                };
             }
             let last = ahead.last().map_or(self.state.engine.sequence(), |it: &Input| it.sequence);
             if record.sequence > last.0 {
                 ahead.push(recovery::decode(record)?);
             }
             if ahead.len() == BATCH_MAX {
-                self.apply(&mut ahead, after, each);
+                self.apply(&ahead, after, each);
+                ahead.clear();
             }
             Ok(())
         });
         // Also what comes before a record that was refused.
-        self.apply(&mut ahead, after, each);
+        self.apply(&ahead, after, each);
         result
     }
 
     /// Applies inputs that were read ahead, as a batch.
-    fn apply(
+    pub(crate) fn apply<'a>(
         &mut self,
-        ahead: &mut Vec<Input>,
+        ahead: impl IntoIterator<Item = &'a Input, IntoIter: Clone>,
         after: &mut After<'_>,
         each: &mut dyn FnMut(&OutputLine),
     ) {
@@ -82,13 +89,11 @@ impl Replica {
             after(input, engine, digest);
         };
         state.apply_batch(ahead, &mut after, each);
-        ahead.clear();
     }
 
     /// Compares the digest that a checkpoint has.
-    fn compare(&mut self, record: &Record<'_>) -> Result<(), NotReplayed> {
-        let Some(checkpoint) = DigestRecord::decode(record.payload) else { return Ok(()) };
-        self.digests.compare(&checkpoint, &self.state).map_err(NotReplayed::OtherEvents)
+    pub(crate) fn compare(&mut self, checkpoint: &DigestRecord) -> Result<(), Difference> {
+        self.digests.compare(checkpoint, &self.state)
     }
 }
 

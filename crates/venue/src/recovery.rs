@@ -4,6 +4,7 @@
 
 mod beside;
 pub(crate) mod choose;
+mod read_ahead;
 
 use std::{collections::BTreeMap, error::Error, fmt, path::Path};
 
@@ -25,7 +26,7 @@ use crate::{
     checkpoint::{self, Difference, DigestCheck, DigestRecord},
     config::{self, Config, MoneyPlan, ParticipantConfig},
     failure::{Failure, causes},
-    follower::{After, Replica},
+    follower::{After, Replica, TakeRecord},
     snapshot::{self, NotACommand, VenueState},
 };
 
@@ -79,10 +80,11 @@ pub fn replay(
         }
     }
     let from = replica.state.engine.sequence().0;
-    let report = replica
-        .replay(after, each, |take| {
-            journal::verify_from(storage, from, &mut |record| take(&record))
-        })
+    let is_in_order = storage.is_in_order();
+    let read = |take: &mut TakeRecord<'_>| {
+        journal::verify_from(storage, from, &mut |record| take(&record))
+    };
+    let report = replay_read(&mut replica, is_in_order, after, each, read)?
         .map_err(|error| verify_failure(&error))?;
     let Replica { state, digests } = replica;
     Ok(Replay { state, report, digests, snapshot })
@@ -121,22 +123,44 @@ pub fn recover(
 ) -> Result<(VenueState, Writer, RecoveryReport), Failure> {
     let mut replica = Replica::default();
     let (writer, report) =
-        open(storage, options, &mut replica, each).map_err(|error| open_failure(&error))?;
+        open(storage, options, &mut replica, each)?.map_err(|error| open_failure(&error))?;
     Ok((replica.state, writer, report))
 }
 
 /// Opens a journal, and applies what comes after the state that the engine has.
+///
+/// # Errors
+/// The system has no room for another thread.
 fn open(
     storage: Box<dyn Storage>,
     options: &WriterOptions,
     replica: &mut Replica,
     each: &mut dyn FnMut(&OutputLine),
-) -> Result<(Writer, RecoveryReport), OpenError> {
+) -> Result<Result<(Writer, RecoveryReport), OpenError>, Failure> {
     let from = replica.state.engine.sequence().0;
     let options = WriterOptions { from, ..options.clone() };
-    replica.replay(&mut |_, _, _| {}, each, |take| {
-        journal::open(storage, &options, &mut |record| take(&record))
-    })
+    let is_in_order = storage.is_in_order();
+    let read =
+        |take: &mut TakeRecord<'_>| journal::open(storage, &options, &mut |record| take(&record));
+    replay_read(replica, is_in_order, &mut |_, _, _| {}, each, read)
+}
+
+/// Applies the records that `read` shows. It has a thread of its own, unless all must happen in one order.
+///
+/// # Errors
+/// The system has no room for another thread.
+fn replay_read<T: Send>(
+    replica: &mut Replica,
+    is_in_order: bool,
+    after: &mut After<'_>,
+    each: &mut dyn FnMut(&OutputLine),
+    read: impl FnOnce(&mut TakeRecord<'_>) -> T + Send,
+) -> Result<T, Failure> {
+    if is_in_order {
+        return Ok(replica.replay(after, each, read));
+    }
+    read_ahead::replay_ahead(replica, after, each, read)
+        .map_err(|error| Failure::environment(format!("cannot start a thread: {error}")))
 }
 
 /// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
@@ -162,7 +186,7 @@ pub fn resume(
         take(Past::State(&state.engine));
         (snapshot, replica.state) = (Some(summary), state);
     }
-    let opened = open(storage, options, &mut replica, &mut |line| take(Past::Line(line)));
+    let opened = open(storage, options, &mut replica, &mut |line| take(Past::Line(line)))?;
     let (writer, report) = opened.map_err(|error| {
         let failure = open_failure(&error);
         match passed_over.first() {

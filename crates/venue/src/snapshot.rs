@@ -62,9 +62,9 @@ impl VenueState {
     }
 
     /// As [`apply`](Self::apply) of each input, with what they need looked up together; calls `after` after each.
-    pub fn apply_batch(
+    pub fn apply_batch<'a>(
         &mut self,
-        inputs: &[Input],
+        inputs: impl IntoIterator<Item = &'a Input, IntoIter: Clone>,
         after: &mut After<'_>,
         each: &mut dyn FnMut(&OutputLine),
     ) {
