@@ -15,8 +15,11 @@ use crate::failure::Failure;
 /// threads take some.
 const LINES_ALONE: usize = if cfg!(test) { 8 } else { 4096 };
 
-/// Slots of the ring between the threads.
-const SLOTS: usize = if cfg!(test) { 16 } else { 1024 };
+/// Slots of the ring between the threads, 2 MiB: each of them has work for a time slice while the other one waits for a core.
+const SLOTS: usize = if cfg!(test) { 16 } else { 16_384 };
+
+/// Lines after which their slots go back to the writer.
+const LINES_A_TURN: usize = 256;
 
 /// Calls `replay` with a function that has `take` called with all it is given: on this thread at first, and with most
 /// lines of a long replay on another one.
@@ -99,7 +102,7 @@ impl<'a, F: FnMut(Past<'_>) + Send> Taker<'a, F> {
 
 fn take_all(mut lines: Consumer<OutputLine>, take: &mut impl FnMut(Past<'_>)) {
     while !lines.is_finished() {
-        if lines.drain(SLOTS / 4, |line, _| take(Past::Line(line))) == 0 {
+        if lines.drain(LINES_A_TURN, |line, _| take(Past::Line(line))) == 0 {
             thread::yield_now();
         }
     }
