@@ -4,6 +4,7 @@
 
 mod beside;
 pub(crate) mod choose;
+mod handover;
 mod read_ahead;
 
 use std::{collections::BTreeMap, error::Error, fmt, path::Path};
@@ -145,7 +146,8 @@ fn open(
     replay_read(replica, is_in_order, &mut |_, _, _| {}, each, read)
 }
 
-/// Applies the records that `read` shows. It has a thread of its own, unless all must happen in one order.
+/// Applies the records that `read` shows. Reading has a thread of its own, unless all must happen in one order or there is one
+/// core.
 ///
 /// # Errors
 /// The system has no room for another thread.
@@ -156,7 +158,7 @@ fn replay_read<T: Send>(
     each: &mut dyn FnMut(&OutputLine),
     read: impl FnOnce(&mut TakeRecord<'_>) -> T + Send,
 ) -> Result<T, Failure> {
-    if is_in_order {
+    if is_in_order || !handover::has_two_cores() {
         return Ok(replica.replay(after, each, read));
     }
     read_ahead::replay_ahead(replica, after, each, read)

@@ -1,22 +1,22 @@
 //! The thread that takes the lines of a replay, so that the engine need not wait until they are encoded.
 //!
-//! Invariants: every line is taken, in the order of the replay, before the replay is over. A replay of few lines has no
-//! such thread.
+//! Invariants: every line is taken, in the order of the replay, before the replay is over. A replay of few lines, or on one
+//! core, has no such thread.
 
 use std::thread::{self, Scope};
 
 use market::OutputLine;
-use ring::{Builder, Consumer, Producer};
+use ring::Consumer;
 
-use super::Past;
+use super::{
+    Past,
+    handover::{Giver, Patience, has_two_cores, make_ring},
+};
 use crate::failure::Failure;
 
 /// So many lines are taken on the thread of the replay, before there is another one. Unit tests have few, so that both
 /// threads take some.
 const LINES_ALONE: usize = if cfg!(test) { 8 } else { 4096 };
-
-/// Slots of the ring between the threads, 2 MiB: each of them has work for a time slice while the other one waits for a core.
-const SLOTS: usize = if cfg!(test) { 16 } else { 16_384 };
 
 /// Lines after which their slots go back to the writer.
 const LINES_A_TURN: usize = 256;
@@ -38,7 +38,7 @@ pub(crate) fn replay_beside<T>(
         replay(&mut |past| {
             let Past::Line(line) = past else { return taker.here()(past) };
             alone += 1;
-            if alone == LINES_ALONE {
+            if alone == LINES_ALONE && has_two_cores() {
                 *refused = taker.leave(scope).err();
             }
             taker.take(line);
@@ -54,7 +54,7 @@ pub(crate) fn replay_beside<T>(
 enum Taker<'a, F> {
     Here(&'a mut F),
     /// On the thread that reads this ring. It ends when the ring is closed and empty.
-    There(Producer<OutputLine>),
+    There(Giver<OutputLine>),
     /// Nowhere: there is no room for the thread, and the replay counts for nothing.
     Nowhere,
 }
@@ -75,35 +75,30 @@ impl<'a, F: FnMut(Past<'_>) + Send> Taker<'a, F> {
         F: 'scope,
     {
         let Self::Here(take) = std::mem::replace(self, Self::Nowhere) else { return Ok(()) };
-        let mut builder = Builder::new("lines of the replay", SLOTS);
-        let lines = builder.gating("gateways");
-        let (producer, _) = builder.build();
+        let (giver, lines) = make_ring("lines of the replay", "gateways");
         let thread = thread::Builder::new().name("damrak-replay".to_owned());
         thread
             .spawn_scoped(scope, move || take_all(lines, take))
             .map_err(|error| Failure::environment(format!("cannot start a thread: {error}")))?;
-        *self = Self::There(producer);
+        *self = Self::There(giver);
         Ok(())
     }
 
     fn take(&mut self, line: &OutputLine) {
         match self {
             Self::Here(take) => take(Past::Line(line)),
-            Self::There(lines) => {
-                while lines.try_publish(*line).is_err() {
-                    assert!(lines.consumers() > 0, "the thread that takes the lines has ended");
-                    thread::yield_now();
-                }
-            }
+            Self::There(lines) => lines.give(*line),
             Self::Nowhere => {}
         }
     }
 }
 
 fn take_all(mut lines: Consumer<OutputLine>, take: &mut impl FnMut(Past<'_>)) {
+    let mut patience = Patience::default();
     while !lines.is_finished() {
-        if lines.drain(LINES_A_TURN, |line, _| take(Past::Line(line))) == 0 {
-            thread::yield_now();
+        match lines.drain(LINES_A_TURN, |line, _| take(Past::Line(line))) {
+            0 => patience.wait(),
+            _ => patience = Patience::default(),
         }
     }
 }

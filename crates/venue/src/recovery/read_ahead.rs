@@ -9,16 +9,19 @@ use std::{io, panic, thread};
 use engine::BATCH_MAX;
 use journal::{Record, RecordKind};
 use market::{Input, OutputLine};
-use ring::{Builder, Consumer, Producer};
+use ring::{Builder, Consumer};
 
-use super::{NotReplayed, decode};
+use super::{
+    NotReplayed, decode,
+    handover::{Giver, Patience, make_ring},
+};
 use crate::{
     checkpoint::{Difference, DigestRecord},
     follower::{After, Replica, TakeRecord},
 };
 
-/// Slots of the ring between the threads. Unit tests have few, so that it is full at times.
-const SLOTS: usize = if cfg!(test) { 16 } else { 1024 };
+/// While more inputs than these are to be applied before a checkpoint is judged, the reader sleeps.
+const FAR_BEHIND: usize = 256;
 
 /// A record that was read.
 #[derive(Clone, Copy)]
@@ -46,20 +49,17 @@ pub(super) fn replay_ahead<T: Send>(
     each: &mut dyn FnMut(&OutputLine),
     read: impl FnOnce(&mut TakeRecord<'_>) -> T + Send,
 ) -> io::Result<T> {
-    let mut steps = Builder::new("journal of the replay", SLOTS);
-    let mut steps_read = steps.gating("engine");
+    let (steps, mut steps_read) = make_ring("journal of the replay", "engine");
     let mut verdicts = Builder::new("checkpoints of the replay", 1);
     let verdicts_read = verdicts.gating("reader");
     let (mut verdicts, _) = verdicts.build();
-    let mut reader = Reader {
-        steps: steps.build().0,
-        verdicts: verdicts_read,
-        last: replica.state.engine.sequence().0,
-    };
+    let mut reader =
+        Reader { steps, verdicts: verdicts_read, last: replica.state.engine.sequence().0 };
     // What it has is dropped where it panics, so that the reader ends as well.
     thread::scope(move |scope| {
         let thread = thread::Builder::new().name("damrak-reader".to_owned());
         let thread = thread.spawn_scoped(scope, move || read(&mut |record| reader.take(record)))?;
+        let mut patience = Patience::default();
         while !steps_read.is_finished() {
             let done = steps_read.poll_batch(BATCH_MAX, |steps| {
                 let inputs = steps.clone().map_while(Step::input);
@@ -72,8 +72,9 @@ pub(super) fn replay_ahead<T: Send>(
                 assert!(verdict.is_ok(), "the reader waits for each verdict");
                 count + 1
             });
-            if done == 0 {
-                thread::yield_now();
+            match done {
+                0 => patience.wait(),
+                _ => patience = Patience::default(),
             }
         }
         Ok(thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
@@ -82,7 +83,7 @@ pub(super) fn replay_ahead<T: Send>(
 
 /// Takes the records on the thread that reads them.
 struct Reader {
-    steps: Producer<Step>,
+    steps: Giver<Step>,
     verdicts: Consumer<Result<(), Difference>>,
     /// The last input that was handed on.
     last: u64,
@@ -92,25 +93,20 @@ impl Reader {
     fn take(&mut self, record: &Record<'_>) -> Result<(), NotReplayed> {
         if record.kind == RecordKind::Checkpoint {
             let Some(checkpoint) = DigestRecord::decode(record.payload) else { return Ok(()) };
-            self.hand_on(Step::Checkpoint(checkpoint));
+            self.steps.give(Step::Checkpoint(checkpoint));
             return self.verdict().map_err(NotReplayed::OtherEvents);
         }
         if record.sequence > self.last {
-            self.hand_on(Step::Input(decode(record)?));
+            self.steps.give(Step::Input(decode(record)?));
             self.last = record.sequence;
         }
         Ok(())
     }
 
-    fn hand_on(&mut self, step: Step) {
-        while self.steps.try_publish(step).is_err() {
-            assert!(self.steps.consumers() > 0, "the thread that applies inputs has ended");
-            thread::yield_now();
-        }
-    }
-
     /// Waits until the last checkpoint was compared.
     fn verdict(&mut self) -> Result<(), Difference> {
+        self.steps.wait(FAR_BEHIND);
+        let mut patience = Patience::default();
         loop {
             let mut verdict = None;
             self.verdicts.drain(1, |found, _| verdict = Some(*found));
@@ -118,7 +114,7 @@ impl Reader {
                 return verdict;
             }
             assert!(!self.verdicts.is_closed(), "the thread that applies inputs has ended");
-            thread::yield_now();
+            patience.wait();
         }
     }
 }

@@ -27,8 +27,8 @@ pub struct Restoration {
     engine: Engine,
     /// Sections come in the order of [`Section::ALL`].
     last: Option<Section>,
-    /// The keys of the restored orders, as the snapshot has them.
-    live: Vec<(OrderKey, Slot)>,
+    /// By session number: the restored orders, as the snapshot has them.
+    live: Vec<Vec<(OrderKey, Slot)>>,
     /// The last restored order; the next one of its level follows it.
     elder: Option<Slot>,
     expected: u64,
@@ -139,13 +139,16 @@ impl Restoration {
         if last != Some(Section::End) {
             return Err(StateError::Unfinished);
         }
-        for (key, _) in &live {
-            engine.sessions.owner_mut(*key).announce_live(key.channel);
-        }
-        for (key, slot) in live {
-            // More than its maximum, if that was lowered.
-            if !engine.sessions.owner_mut(key).restore_live(key, slot) {
-                return Err(Section::Orders.field("key"));
+        // One session after the other, so that its table stays in the cache.
+        for orders in live {
+            for (key, _) in &orders {
+                engine.sessions.owner_mut(*key).announce_live(key.channel);
+            }
+            for (key, slot) in orders {
+                // More than its maximum, if that was lowered.
+                if !engine.sessions.owner_mut(key).restore_live(key, slot) {
+                    return Err(Section::Orders.field("key"));
+                }
             }
         }
         let half_matched = |field| Section::HalfMatched.field(field);
@@ -327,6 +330,15 @@ impl Restoration {
         Ok(())
     }
 
+    /// Keeps an order for its session, of which not all orders are known yet.
+    fn add_live(&mut self, key: OrderKey, slot: Slot) {
+        let session = usize::from(key.session_id.0);
+        if self.live.len() <= session {
+            self.live.resize_with(session + 1, Vec::new);
+        }
+        self.live[session].push((key, slot));
+    }
+
     /// Restores an order, in the book or outside.
     fn order(&mut self, from: &mut ByteReader<'_>, is_resting: bool) -> Result<(), DecodeError> {
         let record: OrderRecord = from.read("order")?;
@@ -408,7 +420,7 @@ impl Restoration {
         if !is_resting {
             engine.money.restore_order(&order)?;
             let slot = engine.pool.add(|| order, Slot::NONE);
-            self.live.push((key, slot));
+            self.add_live(key, slot);
             return self
                 .restore_contingent(slot, contingent, is_resting)
                 .map_err(DecodeError::Field);
@@ -429,7 +441,7 @@ impl Restoration {
             engine.icebergs.insert(slot, iceberg);
         }
         self.elder = Some(slot);
-        self.live.push((key, slot));
+        self.add_live(key, slot);
         self.restore_contingent(slot, contingent, is_resting).map_err(DecodeError::Field)
     }
 
