@@ -1,4 +1,4 @@
-//! What a user can ask for: one module a verb.
+//! The command line: one module for each verb.
 
 mod at;
 mod bench;
@@ -94,10 +94,10 @@ enum Verb {
     Man(man::Arguments),
 }
 
-/// Runs the command line and says how it went.
+/// Parses the command line and runs its verb.
 ///
 /// # Errors
-/// What could not be done, with the exit code for it.
+/// The verb failed; the failure has the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure> {
     let matches = match Cli::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
@@ -142,10 +142,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     }
 }
 
-/// Options that take a user with a password.
+/// Options whose value is `USER:PASSWORD`.
 const LOGIN_OPTIONS: [&str; 2] = ["--session", "--fix"];
 
-/// The command line as a shell reads it, without the passwords.
+/// The command line, quoted for a shell, without the passwords.
 fn command_line() -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+{}".contains(c);
     let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {

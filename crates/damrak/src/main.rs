@@ -1,4 +1,4 @@
-//! `damrak`: one program, a verb for each thing a user can ask for.
+//! `damrak`: one program with a verb for each task.
 
 mod command;
 
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use os::memory::Allocator;
 
-/// Orders, levels and tables lie in large pages.
+/// Puts orders, levels and tables into large pages.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 

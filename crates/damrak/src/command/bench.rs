@@ -31,7 +31,7 @@ use lab::bench::{
 };
 use venue::{clock::SystemClock, core::RingSlots, failure::Failure, layout::Wait};
 
-/// Measure each part of a venue beside something else that does the same work in the same minutes.
+/// Measure each part of a venue, in turns with a reference program that does the same work.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench book\n  \
                         damrak bench book --flow A --divisor 10 --json\n  \
@@ -86,7 +86,7 @@ struct BookArguments {
     /// Only these engines, comma-separated: matching, engine, engine-balances, model-btree, null.
     #[arg(long, value_delimiter = ',')]
     engine: Vec<String>,
-    /// A program with the engines of others, as bench/rivals/build.sh builds them; they take their turns
+    /// A program with engines of other projects, built by bench/rivals/build.sh; they take their turns
     /// after ours. May be given several times.
     #[arg(long, value_name = "PROGRAM")]
     rivals: Vec<PathBuf>,
@@ -97,16 +97,16 @@ struct BookArguments {
 
 /// Measure the cost of the journal, and a bare loop that does the same writes.
 ///
-/// Two writers take turns in one run: a loop that writes blocks into a file of zeros, each on the disk
-/// before the next, and the journal's writer under `synced` with batches of the same length. Both write
+/// Two writers take turns in one run: a loop that writes blocks into a file of zeros and waits until each
+/// is on the disk, and the journal's writer under `synced` with batches of the same length. Both write
 /// through the page cache with `fdatasync`, and past it with `O_DIRECT|O_DSYNC`, each by a blocking call
-/// and by io_uring. Then come the cost of a record under `written`, on the journaler's thread and on the
-/// core's, and the speed of reading and verifying a journal.
+/// and by io_uring. Also measures the cost of a record under `written`, on the journaler's thread and on
+/// the core's, and the speed of reading and verifying a journal.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench journal\n  \
     damrak bench journal --folder /mnt/fast/bench --commits 2000 --json")]
 struct JournalArguments {
-    /// Folder for the files, on the disk to measure; made, and removed afterwards.
+    /// New folder for the files, on the disk to measure; removed afterwards.
     #[arg(long, value_name = "FOLDER", default_value = "bench-journal")]
     folder: PathBuf,
     /// Commits of each kind in each round.
@@ -122,10 +122,11 @@ struct JournalArguments {
 
 /// Measure an order file through the whole pipeline, in every layout.
 ///
-/// Source, sequencer, journal, core, ledger and a consumer of events, in one process. Each command has
-/// its own slot in each ring and its own journal record; batches are published per turn. `core` is the
-/// core alone on the same commands, in CPU time of its thread; layouts are in wall time. Percentiles
-/// are of single commands, each sent when all events of the one before were consumed. Exit code 4 if the state of a layout differs.
+/// Source, sequencer, journal, core, ledger and a consumer of events run in one process. Each command has
+/// its own slot in each ring and its own journal record; each turn publishes one batch. `core` is the
+/// core alone on the same commands, in CPU time of its thread; layouts are in wall time. Percentiles are
+/// of single commands: each is sent after all events of the previous one were consumed. Exit code 4 if a
+/// layout ends in another state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench pipeline\n  \
     damrak bench pipeline --layout single,entry-core --runs 5 --json\n  \
@@ -140,7 +141,7 @@ struct PipelineArguments {
     /// Runs of each layout; layouts take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
-    /// New orders of the generated file; it has 3 cancels more for each 10 orders.
+    /// New orders of the generated file, which also has 3 cancels for each 10 orders.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     orders: u64,
     /// Seed of the generated file.

@@ -58,14 +58,14 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A command of the core, or what only the edges of the venue know.
+/// A command of the core, or one that the gateways carry out.
 #[derive(Clone, Debug, Subcommand)]
 enum Verb {
     #[command(flatten)]
     Core(OperatorVerb),
     /// Inject faults into a session, to test client systems; without options show the active faults.
     ///
-    /// The journal has only the rejects, and a restart ends all faults. Only for sessions with a login.
+    /// Of the faults, the journal records only the rejects. A restart ends all faults. Only for sessions with a login.
     Fault(FaultRequest),
 }
 
@@ -120,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Injects faults, which is no command of the core: it has no number and no dry run.
+/// Injects faults. This is not a command of the core, so it has neither a number nor a dry run.
 fn inject(door: &Door, request: &FaultRequest, arguments: &Arguments) -> Result<(), Failure> {
     if arguments.dry_run || arguments.number.is_some() {
         return Err(Failure::usage(
@@ -145,7 +145,7 @@ fn inject(door: &Door, request: &FaultRequest, arguments: &Arguments) -> Result<
     }
 }
 
-/// The answer as a line for people.
+/// The answer as one line of text.
 fn text(answer: &Value) -> String {
     let number = |key: &str| answer["effect"][key].as_u64().unwrap_or(0);
     let parts = [

@@ -225,7 +225,7 @@ impl Checks {
     }
 }
 
-/// The folder of a demo, and who trades in it.
+/// The folder of a demo, and its participants.
 struct Stage {
     out: PathBuf,
     config: PathBuf,
@@ -292,8 +292,8 @@ impl Stage {
     }
 }
 
-/// True if participants who log in again, or ask again by UDP, get the very streams that follow from
-/// the journal, from the first message on.
+/// True if participants that log in again, or request again by UDP, get the streams that follow from
+/// the journal, byte for byte from the first message on.
 fn replies_come_again(
     stage: &Stage,
     venue: &VenueProcess,
@@ -322,7 +322,7 @@ fn is_stream(messages: &[Vec<u8>], derived: &[Digest]) -> bool {
     messages.iter().map(|message| Digest::of(message)).eq(derived.iter().copied())
 }
 
-/// Progress goes to stdout, unless that is for JSON.
+/// Prints progress to stdout, or to stderr if stdout has the JSON.
 fn print_progress(arguments: &Arguments, line: &str) -> Result<(), Failure> {
     if arguments.json {
         eprintln!("{line}");
@@ -405,11 +405,11 @@ fn print_summary(
         checks.acked_lost
     ))?;
     print_line(&format!(
-        "{} streams: participants who log in again get the same bytes from the first message on",
+        "{} streams: participants that log in again get the same bytes from the first message on",
         mark(checks.replies_equal)
     ))?;
     print_line(&format!(
-        "{} events: {} event digests equal, of those printed while it ran and those of a replay",
+        "{} events: {} event digests that the venue printed equal those of a replay",
         mark(checks.digests_equal),
         checks.digests
     ))?;

@@ -1,6 +1,6 @@
-//! `damrak doctor`: what this machine lacks for a venue and for figures that can be believed.
+//! `damrak doctor`: checks whether this machine can run a venue and give reliable figures.
 //!
-//! Invariant: it changes nothing; `--fix-script` prints commands for somebody to read and run.
+//! Invariant: it changes nothing; `--fix-script` prints commands for the user to read and run.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use super::{
 
 /// Examine the machine: cores, clocks, memory, network, rights.
 ///
-/// Prints for each setting the value found, the value wanted, what is lost without it, and the command to
+/// Prints for each setting the value found, the value wanted, the drawback without it, and the command to
 /// set it. Changes nothing. Exit code 3 if the venue could not start as configured. docs/doctor.md
 /// explains each setting.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// The configuration of the venue that will run here; docs/configuration.md has every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print a shell script of the commands that improve the settings that are not good.
+    /// Print a shell script with the commands that correct these settings.
     #[arg(long, conflicts_with = "json")]
     fix_script: bool,
     /// Print one JSON object.
@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// A finding in a line, with what is lost and the remedy below.
+/// A finding in one line, with the drawback and the remedy below it.
 fn text(finding: &Finding) -> String {
     let Finding { name, state, found, wanted, lost, remedy } = finding;
     let mark = match state {

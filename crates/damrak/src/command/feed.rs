@@ -1,9 +1,9 @@
-//! `damrak feed`: market data received, recorded, sent again and made into tables.
+//! `damrak feed`: receives and records market data, sends recordings again and converts them.
 //!
-//! Start at [`watch`], which joins a venue's feed; [`files`] has what needs no venue, [`orders`] makes
-//! orders of a recording.
+//! Start at [`watch`], which joins a venue's feed; [`files`] has the verbs that need no venue, [`orders`]
+//! makes orders of a recording.
 //!
-//! Invariant: without a verb it watches, as it did before it had verbs.
+//! Invariant: without a verb it is `damrak feed watch`.
 
 mod files;
 mod orders;
@@ -15,7 +15,7 @@ use venue::failure::Failure;
 
 pub(super) use watch::source;
 
-/// Join a venue's feed, rebuild its books and report lost messages; record feeds, replay and convert recordings,
+/// Join a venue's feed, rebuild its books and report lost messages; record feeds; replay recordings, convert them, and
 /// make orders of them.
 ///
 /// Without a verb it watches: `damrak feed` is `damrak feed watch`.

@@ -26,7 +26,7 @@ use venue::{
     clock::SystemClock, config::Span, failure::Failure, follower::Follower, stage::Progress,
 };
 
-/// How long it sleeps when the journal has nothing new.
+/// Sleep when the journal has no new record.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Inputs applied between two looks for questions.
@@ -35,10 +35,10 @@ const STEP: usize = 8192;
 /// Follow a journal and answer questions about its state.
 ///
 /// Reads the journal of a venue, running or not, verifies every record, and keeps a second copy of the
-/// state. It takes no lock and changes nothing. It reads questions from standard input, one a line,
-/// and answers from the journal so far: `counters`, `book
-/// SYMBOL [LEVELS]`, `orders USERNAME`, `instruments`. It ends with its input; with --status,
-/// when it is interrupted. Exit code 4 at the first corrupt record, with its sequence.
+/// state. It takes no lock and changes nothing. It reads questions from standard input, one per line,
+/// and answers from the journal so far: `counters`, `book SYMBOL [LEVELS]`, `orders USERNAME`,
+/// `instruments`. Stops at the end of standard input; with --status, when it is interrupted. Exit code
+/// 4 at the first corrupt record, with its sequence.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  echo 'book AAPL' | damrak follow damrak-data\n  \
                         damrak follow damrak-data --status 1s\n  \
@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if follower.engine().sequence().0 == 0
         && journal::first_sequence(&mut *folder.second()).is_ok_and(|first| first.is_none())
     {
-        eprintln!("note: {} has no journal yet: waiting", arguments.directory.display());
+        eprintln!("note: {} has no journal yet: waiting for one", arguments.directory.display());
     }
     let questions = questions();
     let mut status_due = Duration::ZERO;
@@ -225,7 +225,7 @@ fn orders(engine: &Engine, username: &str) -> Value {
     })
 }
 
-/// An answer for people.
+/// An answer as text.
 fn lines(answer: &Value) -> Vec<String> {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();

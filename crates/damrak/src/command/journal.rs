@@ -40,7 +40,7 @@ enum Verb {
 /// Verify a whole journal: read every record, replay it through the core, compare the event digests.
 ///
 /// Changes nothing, and may run while the venue writes. Exit code 4 if a record is corrupt or the
-/// replay has other events than the venue. A torn tail is reported and is not an error.
+/// replay gives events other than the venue's. A torn tail is reported and is not an error.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal verify damrak-data\n  \
                         damrak journal verify demo-out/journal --json")]

@@ -29,7 +29,7 @@ use venue::{
 /// Kills per journal, before a new one begins: every check replays the journal from its first record.
 const KILLS_PER_JOURNAL: u64 = 20;
 
-/// The kill comes at a random moment of this time.
+/// The bounds of the time from the start of the load to the kill, which is random.
 const KILL_AFTER_MAX: Duration = Duration::from_millis(400);
 
 const PARTICIPANTS: Participants = Participants {
@@ -44,7 +44,7 @@ const PARTICIPANTS: Participants = Participants {
 /// again on the same journal. The participants keep every reply they received. After each kill the
 /// journal is replayed: every reply must be in the reply stream of the replay, byte for byte; every
 /// event digest that the venue printed must equal that of the replay; and the venue must start in the
-/// state of the replay. Exit code 4 if not; the folder then stays as it is.
+/// state of the replay. Exit code 4 if one of these does not hold; the folder is then kept for inspection.
 ///
 /// With --power-cuts the journal is on a test disk (ext4 in a file, which needs root). That disk
 /// loses its power right before the kill: all bytes that were not on the medium are lost.
@@ -209,7 +209,7 @@ fn one_journal(
     Ok(())
 }
 
-/// Lets the participants trade until the venue is killed; gives the event digests that it printed.
+/// Lets the participants trade until the venue is killed; returns the event digests that the venue printed.
 fn trade_and_kill(
     arguments: &Arguments,
     venue: &VenueProcess,

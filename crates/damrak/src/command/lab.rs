@@ -1,7 +1,8 @@
 //! `damrak lab`: experiments on venues of their own.
 //!
-//! `attack` is here; [`feed`] has the subscribers behind a network that loses, [`netns`] two network namespaces, [`origins`] published tables beside ours, [`regression`] the delta streams in
-//! several layouts, [`stalled`] subscribers that stop reading, [`sweep`] a matrix of load runs.
+//! `attack` is here. [`feed`] has subscribers behind a network that loses packets, [`netns`] two network namespaces,
+//! [`origins`] our figures compared with published tables, [`regression`] the delta streams in several layouts,
+//! [`stalled`] subscribers that stop reading, [`sweep`] a matrix of load runs.
 
 mod feed;
 mod netns;
@@ -51,12 +52,13 @@ enum What {
 
 /// Attack a venue, and measure what honest clients see.
 ///
-/// Each attack has a venue of its own in a child process. A client over TCP and one over UDP send it
-/// 200 requests a second each, first in quiet, then during the attack, and until the venue serves a
-/// newcomer again. Latency counts from the time at which a request was due. Exit code 4 if a limit is
-/// exceeded: p50 within 3 times quiet (or 500 us), p99 within 5 times (or 5 ms), every request over TCP
-/// answered, every newcomer served, service within 1 s of the attack's end, memory within 512 MiB,
-/// and no more bytes in the journal than messages with an effect explain. docs/attacks.md has more.
+/// Each attack has a venue of its own in a child process. An honest client over TCP and one over UDP each
+/// send 200 requests a second to it: first before the attack ("quiet"), then during the attack, and then
+/// until the venue serves a new client again. Latency counts from the time at which a request was due.
+/// The limits: p50 at most 3 times quiet (or 500 us), p99 at most 5 times (or 5 ms), every request over
+/// TCP answered, every new client served, service within 1 s of the attack's end, memory at most
+/// 512 MiB, and no more bytes in the journal than messages with an effect explain. Exit code 4 if one is
+/// exceeded. docs/attacks.md has more.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak lab attack --list\n  damrak lab attack --short --json\n  \
@@ -66,18 +68,19 @@ struct AttackArguments {
     /// Only these attacks, comma-separated.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// List the attacks, with what each does and the bound that must contain it.
+    /// List the attacks, each with a description and with the bound that must contain it.
     #[arg(long)]
     list: bool,
-    /// One second for each attack and a fifth of a second of quiet before it, with a tenth of the orders; latency is not
-    /// judged, and service may take 10 s to return.
+    /// A short run: 0.2 s before each attack and 1 s of attack, with a tenth of the orders; no limits on latency, and
+    /// service may take 10 s to return.
     #[arg(long)]
     short: bool,
-    /// Duration of the quiet stage and of the attack [default: 5, with --short 1]. Where latency is beyond 3 (p50) or 5 (p99) times quiet,
-    /// the attack runs again, five times as often, and the latency of those runs counts.
+    /// Seconds before and during each attack [default: 5, with --short 1]. If the latency of an attack exceeds 3 (p50) or
+    /// 5 (p99) times that before it, the attack is repeated with five times as many runs, and their latency counts.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
-    /// Runs of each attack: latency is that of the run with the median ratio, other figures are the worst of all runs.
+    /// Runs of each attack. The latency shown is that of the run with the median ratio; other figures are the worst of all
+    /// runs.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
     /// Folder for the files; those of an earlier run are removed.
@@ -179,7 +182,7 @@ fn attack_venues(arguments: &AttackArguments) -> Result<(), Failure> {
     }
     let count = counted(failed.len() as u64, "attack");
     Err(Failure::verification(format!("{count} exceeded a limit: {}", failed.join(", ")))
-        .hint("docs/attacks.md says how to read the figures"))
+        .hint("docs/attacks.md explains the figures"))
 }
 
 /// The attacks with these names, in their own order; all if none is named.
@@ -217,7 +220,7 @@ fn row(outcome: &AttackOutcome) -> String {
     )
 }
 
-/// The limits that were passed, and what a figure cannot say.
+/// The limits that were exceeded, and remarks on figures.
 fn remarks(outcome: &AttackOutcome, limits: &AttackLimits) -> Vec<String> {
     let mut remarks: Vec<String> =
         outcome.excesses(limits).iter().map(|excess| format!("FAILED {excess}")).collect();

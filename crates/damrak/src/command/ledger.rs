@@ -29,8 +29,8 @@ use venue::{
 
 /// Query the ledger: balances, orders, fills, movements.
 ///
-/// Reads the store that the configuration names. If it names none, or another process has the store open, the
-/// answer is computed from the journal, which takes longer and gives the same rows.
+/// Reads the store that the configuration names. If it names none, or if another process has the store open, the
+/// rows are computed from the journal: the same rows, but slower.
 /// Amounts in JSON and files are in the smallest units of their asset, prices in ten-thousandths.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak ledger balances\n  \
@@ -57,7 +57,7 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Place {
-    /// Configuration file with the places of ledger and journal.
+    /// Configuration file, which names the ledger store and the journal's folder.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Use the journal in this folder instead of the configured one.
@@ -72,7 +72,7 @@ struct Ask {
     /// Only rows of the account with this name.
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
-    /// Only the last rows, this many.
+    /// Only the last N rows.
     #[arg(long, value_name = "COUNT")]
     last: Option<usize>,
     /// Print one JSON object.
@@ -90,7 +90,7 @@ struct Orders {
     all: bool,
 }
 
-/// Write each table to a file, of comma-separated values or of JSON lines.
+/// Write each table to a file of comma-separated values or of JSON lines.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak ledger export ledger-csv --table trades\n  \
                         damrak ledger export ledger-json --format jsonl")]
@@ -113,9 +113,9 @@ struct Export {
 /// The format of a table's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Comma-separated values, with a line of names.
+    /// Comma-separated values; the first line has their names.
     Csv,
-    /// One JSON object per line, as --json prints a row: with names beside numbers, and amounts as text.
+    /// One JSON object per line, in the form of a row of --json: names beside numbers, amounts as text.
     Jsonl,
 }
 
@@ -136,9 +136,9 @@ struct CatchUp {
 
 /// Verify the ledger.
 ///
-/// The entries alone must give the balances, with every version once. Every table must equal, row by
-/// row, the one that follows from the journal, and the balances must equal the engine's. Exit code 4
-/// if not.
+/// The ledger entries alone must give the balances, with each version exactly once. Every table must
+/// equal, row by row, the table that follows from the journal, and the balances must equal the
+/// engine's. Exit code 4 if one of these does not hold.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  damrak ledger verify --config venue.toml")]
 struct Verify {
@@ -422,16 +422,18 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     match findings.wrong.split_first() {
         None if arguments.json => Ok(()),
         None => print_line(&format!(
-            "the ledger is right up to input {}, {seconds:.3} s",
+            "the ledger is correct up to input {}, {seconds:.3} s",
             grouped(findings.sequence.0)
         )),
         Some((first, others)) => Err(Failure::verification(format!(
-            "the ledger is wrong: {first}{}",
+            "the ledger is not correct: {first}{}",
             match others.len() {
                 0 => String::new(),
                 count => format!(" (and {count} more)"),
             }
         ))
-        .hint("move the store away; `damrak ledger catch-up` makes it anew from the journal")),
+        .hint(
+            "move the store away, then rebuild it from the journal with `damrak ledger catch-up`",
+        )),
     }
 }

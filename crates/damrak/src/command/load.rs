@@ -46,9 +46,9 @@ use venue::{
 
 /// Send orders by OUCH or FIX to a venue and measure its answers.
 ///
-/// Open loop: each request is due at a fixed time, whether or not those before it were answered, and
-/// latency counts from that time. A stall shows in every request that had to wait for it, and a request
-/// that was not sent or not answered counts with the time that it waited.
+/// Open loop: each request is due at a fixed time, whether or not earlier requests were answered, and
+/// latency counts from that time. So a stall adds to the latency of every request that waits for it. A
+/// request that was not sent or not answered counts with the time that it waited.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak load --rate 50k/s --for 10s\n  \
     damrak load --session user01:password01 --session user02:password02 --rate 1k/s\n  \
@@ -65,59 +65,58 @@ pub struct Arguments {
     /// Order entry over SoupBinTCP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26400")]
     to: SocketAddr,
-    /// A session over SoupBinTCP; may be repeated. Without any, and without --udp and --fix: user01.
+    /// A session over SoupBinTCP; may be given several times [default: user01, if there is no --udp and no --fix].
     #[arg(long, value_name = "USER:PASSWORD")]
     session: Vec<String>,
     /// Order entry over UDP.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26401")]
     to_udp: SocketAddr,
-    /// A session over UDP, named by its local address; may be repeated.
+    /// A session over UDP, named by its local address; may be given several times.
     #[arg(long, value_name = "LOCAL ADDRESS")]
     udp: Vec<SocketAddr>,
     /// Order entry by FIX.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26402")]
     to_fix: SocketAddr,
-    /// A session by FIX; may be repeated. Its Logon resets the numbers of both sides.
+    /// A session by FIX; may be given several times. Its Logon resets the sequence numbers of both sides.
     #[arg(long, value_name = "USER:PASSWORD")]
     fix: Vec<String>,
     /// The version of FIX: 4.2, 4.4 or 5.0sp1.
     #[arg(long, value_name = "VERSION", default_value = "4.4", value_parser = fix_version)]
     fix_version: Version,
-    /// CompID of the venue, its order_entry_fix.comp_id.
+    /// CompID of the venue (its order_entry_fix.comp_id).
     #[arg(long, value_name = "COMP ID", default_value = "DAMRAK")]
     fix_venue: String,
-    /// Most requests in a datagram; requests that are due together share one.
+    /// Maximum number of requests in a datagram; requests that are due together share one.
     #[arg(long, default_value_t = 1)]
     pack: usize,
     /// Profile of the order flow: balanced, cancel-heavy, match-heavy, deep-book, origin-a.
     #[arg(long, value_name = "NAME", default_value = "balanced", value_parser = mix, conflicts_with = "replay")]
     mix: LoadMix,
-    /// Have the kernel split what is sent over UDP and gather what is received (UDP_SEGMENT, UDP_GRO): requests of one
-    /// length that follow each other leave as one message. Needs Linux 5.0.
+    /// Let the kernel split and join datagrams (UDP_SEGMENT, UDP_GRO): consecutive requests of the same length are sent as
+    /// one message. Needs Linux 5.0.
     #[arg(long)]
     gso: bool,
-    /// Number of connections: `{}` in --session and --fix becomes 01, 02, …, and each --udp address is followed by the
-    /// next ports. Without --session: user{}:password{}.
+    /// Number of connections: `{}` in --session and --fix becomes 01, 02, …, and each --udp address stands for N
+    /// consecutive ports. Without --session: user{}:password{}.
     #[arg(long, value_name = "N", default_value_t = 1)]
     connections: u16,
-    /// Requests of all sessions together: 10k/s, or 10k/s..50k/s to rise or fall evenly, or
-    /// 10k/s,20k/s,50k/s for one run after the other; 10k/s if it is not given. A venue rejects orders of a session above
-    /// throttle.messages_per_second, 100,000 by default.
+    /// Rate of all sessions together [default: 10k/s]. 10k/s..50k/s rises or falls evenly; 10k/s,20k/s,50k/s is one run
+    /// for each rate. A venue rejects orders of a session above throttle.messages_per_second, 100,000 by default.
     #[arg(long)]
     rate: Option<LoadRate>,
-    /// Search for the highest rate that meets --slo, from --rate on: the rate doubles until a run fails, then
-    /// the search halves the interval, down to 5 %. Each run lasts for the time of --for.
+    /// Search for the highest rate that meets --slo. The search starts at --rate and doubles it until a run fails, then
+    /// bisects down to 5 %. Each run lasts for the time of --for.
     #[arg(long, requires = "slo", conflicts_with = "closed_loop")]
     find_max: bool,
-    /// Requests that are due at the same time; the rate stays as it is.
+    /// Number of requests that are due at the same time; the rate does not change.
     #[arg(long, value_name = "N", default_value_t = 1)]
     burst: u64,
-    /// The venue's admin API (admin.address), for the times of orders from stage to stage inside the venue.
+    /// The venue's admin API (admin.address): adds the times of orders from stage to stage inside the venue.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
-    /// Ask when packets left and arrived (SO_TIMESTAMPING, over TCP), by the kernel's clock or, with =hardware, by the network
-    /// card's, and measure latency from packet to packet beside that of this program. With --out the times of each request are
-    /// in order-to-ack.csv.
+    /// Also measure latency from packet to packet, by the times at which packets left and arrived (SO_TIMESTAMPING, over
+    /// TCP). The clock is the kernel's or, with =hardware, the network card's. With --out, order-to-ack.csv has the times of
+    /// each request.
     #[arg(
         long,
         value_name = "CLOCK",
@@ -128,8 +127,8 @@ pub struct Arguments {
         conflicts_with = "udp"
     )]
     packet_times: Option<PacketTimes>,
-    /// A reference client beside the load, over SoupBinTCP to --to: it answers each order that the feed shows with one of
-    /// its own, which cannot trade, and measures from the packet of the feed to the packets of its order and of the reply.
+    /// Also run a reference client over SoupBinTCP to --to. It answers each order in the feed with an order of its own that
+    /// cannot trade, and measures the times from the feed's packet to the packet of its order and to that of the reply.
     #[arg(long, value_name = "USER:PASSWORD")]
     tick_to_trade: Option<String>,
     /// The feed of --tick-to-trade: the multicast group, or the local address to which it is sent.
@@ -143,44 +142,42 @@ pub struct Arguments {
     /// Interface to join the group on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", requires = "tick_to_trade")]
     feed_interface: Ipv4Addr,
-    /// Do not measure the floor: the same load on a null venue for a second, which shows how much of a
-    /// latency is the generator, the machine and loopback.
+    /// Do not measure the floor: the latency of the same load on a null venue, for a second. The floor is the part of the
+    /// latency that is due to the generator, the machine and loopback.
     #[arg(long)]
     no_floor: bool,
-    /// Duration; 10s, or the whole file of --replay, if it is not given.
+    /// Duration [default: 10s, or the whole file of --replay].
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
-    /// Send the rows of this order file instead of the mix, as `damrak feed to-orders` writes it: when they were
-    /// recorded, or at --rate, or with --closed-loop. Each participant in it needs a session.
+    /// Send the rows of this order file, which `damrak feed to-orders` writes, instead of the mix: at their recorded times,
+    /// at --rate, or with --closed-loop. Each participant in the file needs a session.
     #[arg(long, value_name = "FILE", requires = "instruments", conflicts_with_all = ["symbols", "snapshot", "find_max"])]
     replay: Option<PathBuf>,
-    /// The instruments of --replay.
+    /// The instruments of --replay, which `damrak feed to-orders --instruments` writes.
     #[arg(long, value_name = "FILE", requires = "replay")]
     instruments: Option<PathBuf>,
     /// Send --replay at a multiple of the recorded speed, like 0.5 or 10.
     #[arg(long, value_name = "N", default_value = "1", value_parser = speed, requires = "replay", conflicts_with_all = ["closed_loop", "rate"])]
     speed: f64,
-    /// Closed loop instead: each session keeps this many requests without an answer, and sends the next
-    /// when one is answered. --rate and --poisson have no effect. It finds the throughput of a venue, and
-    /// hides stalls, so all its results are labelled.
+    /// Closed loop: each session keeps N requests outstanding, and sends the next when one is answered. Not with --rate and
+    /// --poisson. Measures the throughput of a venue; its latencies hide stalls, so all results are labelled.
     #[arg(long, value_name = "N", conflicts_with_all = ["rate", "poisson"])]
     closed_loop: Option<usize>,
-    /// The most requests of a session without an answer; beyond this requests are sent late, and a
-    /// warning says for how much of the time.
+    /// Maximum number of unanswered requests of a session. At this number requests are sent late, and a warning gives the
+    /// share of the time.
     #[arg(long, value_name = "N", default_value_t = OUTSTANDING_MAX_DEFAULT)]
     outstanding_max: usize,
-    /// Objectives that the run must meet, or exit code 5: p99<200us, max<5ms, loss==0, late<1%,
-    /// rejects==0, sent>=50k/s, answered>=50k/s; comma-separated, with < <= > >= ==.
+    /// Objectives of the run, comma-separated; exit code 5 if one is not met: p99<200us, max<5ms, loss==0, late<1%,
+    /// rejects==0, sent>=50k/s, answered>=50k/s. Operators are < <= > >= ==.
     #[arg(long, value_name = "OBJECTIVES")]
     slo: Option<Slo>,
     /// Requests at random times (Poisson) instead of evenly spread.
     #[arg(long)]
     poisson: bool,
-    /// Symbols to trade, comma-separated. Without them and --snapshot those of `damrak serve`:
-    /// AAPL,MSFT,NVDA.
+    /// Symbols to trade, comma-separated [default, without --snapshot: AAPL,MSFT,NVDA, as in `damrak serve`].
     #[arg(long, value_delimiter = ',', conflicts_with = "snapshot")]
     symbols: Vec<String>,
-    /// Trade the symbols that the venue has, as its snapshot server (market_data.snapshot) lists them.
+    /// Trade the symbols that the venue's snapshot server (market_data.snapshot) at this address lists.
     #[arg(long, value_name = "ADDRESS")]
     snapshot: Option<SocketAddr>,
     /// Price around which orders begin, in currency.
@@ -195,8 +192,8 @@ pub struct Arguments {
     /// Seed of the requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write load.json, the result with every latency's length and count, and the percentile distributions
-    /// (.hgrm) into this folder; `damrak report` makes a page of it.
+    /// Write the result with all latency counts (load.json) and the percentile distributions (.hgrm) into this folder;
+    /// `damrak report` makes a page of it.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Print one JSON object at the end.
@@ -204,15 +201,15 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Intervals of a run whose figures go to a file, and their bounds in nanoseconds. Otherwise an interval has a
-/// second.
+/// The number of intervals of a run with --out, and the bounds of their length in nanoseconds. Without --out an
+/// interval is one second.
 const INTERVALS: u64 = 200;
 const INTERVAL_NS_MIN: u64 = 100_000_000;
 const INTERVAL_NS_MAX: u64 = 1_000_000_000;
 
 const RATE_DEFAULT: u64 = 10_000;
 const DURATION_DEFAULT_NS: u64 = 10_000_000_000;
-/// The load ends with the file that it sends.
+/// The duration where the file ends the load.
 const NO_END_NS: u64 = u64::MAX / 4;
 
 /// The rate of a run, or of several.
@@ -243,7 +240,7 @@ struct Measured {
     environment: Value,
     results: Vec<SloResult>,
     floor: Option<LoadReport>,
-    /// How long orders took from stage to stage inside the venue, where it was asked.
+    /// The times of orders from stage to stage inside the venue; `None` without --admin.
     stages: Option<Value>,
 }
 
@@ -280,7 +277,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// What the runs of one command share.
+/// The settings that all runs of one command share.
 struct Laboratory<'a> {
     arguments: &'a Arguments,
     named: Vec<(String, LoadSession)>,
@@ -292,7 +289,7 @@ struct Laboratory<'a> {
 }
 
 impl Laboratory<'_> {
-    /// One run, with all that is known of it.
+    /// Makes one run, with the floor, the stages and the results of its objectives.
     fn single(&self, rate: u64, ramp_to: Option<u64>) -> Result<(), Failure> {
         let mut measured = self.measure(rate, ramp_to)?;
         if !self.arguments.no_floor && !self.stop.load(Ordering::Relaxed) {
@@ -388,7 +385,7 @@ impl Laboratory<'_> {
         options
     }
 
-    /// So many times as fast as recorded, where recorded times are kept.
+    /// The multiple of the recorded speed; `None` where recorded times are not kept.
     fn recorded_speed(&self) -> Option<f64> {
         match self.replay.as_ref()?.pace {
             ReplayPace::Recorded { speed } => Some(speed),
@@ -423,12 +420,12 @@ impl Laboratory<'_> {
         Ok(Measured { report, intervals, environment, results, floor: None, stages })
     }
 
-    /// What the venue has counted of its stages, if it is to be asked.
+    /// The stage counts of the venue; `None` without --admin.
     fn stages(&self) -> Result<Option<Value>, Failure> {
         let Some(address) = self.arguments.admin else { return Ok(None) };
         stages::ask(address).map(Some).map_err(|reason| {
             Failure::runtime(format!("cannot ask {address} for the times of stages: {reason}"))
-                .hint("--admin takes the venue's admin.address; without it nothing is asked")
+                .hint("--admin takes the venue's admin.address; leave it out to do without these times")
         })
     }
 
@@ -515,12 +512,12 @@ impl Laboratory<'_> {
         }
         let failed = report.tick_to_trade.as_ref().and_then(|ticks| ticks.failure.as_ref());
         if let Some(reason) = failed {
-            let why = format!("the client of --tick-to-trade could not go on: {reason}");
+            let why = format!("the client of --tick-to-trade stopped: {reason}");
             return Err(Failure::runtime(why));
         }
         if report.is_all_rejected() {
             return Err(Failure::new(ExitCode::Rejected, "the venue rejected every order").hint(
-                "the reasons are above; are the symbols, prices and limits those of the venue?",
+                "the reasons are above; check that symbols, prices and limits are those of the venue",
             ));
         }
         let missed: Vec<_> = measured
@@ -548,10 +545,12 @@ impl Laboratory<'_> {
             }
             FailureReason::Client(ClientError::Rejected(
                 LoginRejectReason::SessionNotAvailable,
-            )) => Failure::runtime(format!("{user} is logged in already, or blocked for its rate")),
+            )) => {
+                Failure::runtime(format!("{user} is logged in already, or blocked by the throttle"))
+            }
             source => {
                 Failure::runtime(anyhow::Error::new(source).context(format!("cannot use {user}")))
-                    .hint("is the venue running? `damrak serve` prints its addresses")
+                    .hint("check that the venue is running; `damrak serve` prints its addresses")
             }
         }
     }
@@ -587,7 +586,7 @@ impl Laboratory<'_> {
         summary
     }
 
-    /// Latency from packet to packet, and whose clock gave the times.
+    /// Latency from packet to packet, and the clock of its times.
     fn packets(&self, report: &LoadReport) -> Value {
         let clock = self.arguments.packet_times.map(|it| match it {
             PacketTimes::Software => SOFTWARE,
@@ -706,7 +705,7 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The names of both clocks of packets.
+/// Parses the name of a clock of packet times.
 const SOFTWARE: &str = "software";
 const HARDWARE: &str = "hardware";
 
@@ -780,7 +779,7 @@ fn progress_line(progress: &LoadProgress<'_>) -> String {
     line.chars().take(79).collect()
 }
 
-/// An interval for JSON: counts since the start of the run, percentiles of the interval.
+/// An interval as JSON: counts since the start of the run, percentiles of the interval.
 fn interval(progress: &LoadProgress<'_>, pacing: Loop) -> Value {
     let quoted = if pacing == Loop::Open { progress.scheduled } else { progress.sent };
     json!({

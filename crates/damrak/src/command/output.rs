@@ -1,4 +1,4 @@
-//! What commands print: results on stdout, talk on stderr, one JSON object where asked.
+//! Output of the verbs: results on stdout, messages on stderr, one JSON object with `--json`.
 
 use std::io::{self, Write};
 
@@ -28,8 +28,7 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Prints one JSON object on a line of its own.
 ///
 /// # Errors
-/// Stdout cannot be written, other than by a reader that went away, which ends the process
-/// quietly.
+/// Stdout cannot be written. A broken pipe is no error: it ends the process without a message.
 pub fn print_json(value: &Value) -> Result<(), Failure> {
     print_line(&value.to_string())
 }

@@ -9,10 +9,10 @@ use super::output::print_line;
 
 /// Print the argon2 hash of a password, to replace it in the configuration.
 ///
-/// The password is the first line of standard input; at a terminal it is asked for twice and not shown. It is never an
-/// argument, since other users could read that. The hash (argon2id, 19 MiB, 2 passes, a salt of its own) goes where the
-/// password would: `password = "$argon2id$..."` in `[[participants]]` or `[[market_data.subscribers]]`. A login ignores
-/// case, so a hash that another program makes must be that of the password in upper case.
+/// The password is the first line of standard input; a terminal asks for it twice and does not show it. It is never an
+/// argument, since other users could read arguments. The hash (argon2id, 19 MiB, 2 passes, a random salt) takes the place
+/// of the password: `password = "$argon2id$..."` in `[[participants]]` or `[[market_data.subscribers]]`. A login ignores
+/// case, so if another program makes the hash, it must hash the password in upper case.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  damrak password\n  pass show venue/user01 | damrak password")]
 pub struct Arguments {}
@@ -39,7 +39,7 @@ pub fn run(_: &Arguments) -> Result<(), Failure> {
     print_line(&hash)
 }
 
-/// Asks at the terminal for what it does not show.
+/// Reads a line from the terminal without showing it.
 fn ask(prompt: &str) -> io::Result<String> {
     let mut terminal = io::stderr();
     terminal.write_all(prompt.as_bytes())?;

@@ -1,6 +1,6 @@
-//! `damrak profile`: where the time of a venue goes.
+//! `damrak profile`: how a venue spends its time.
 //!
-//! Invariant: a step that could not be done says so, and why.
+//! Invariant: a step that was skipped has a reason.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,18 +14,18 @@ use venue::{config::Span, failure::Failure};
 
 use super::output::{duration, grouped, print_json, print_line};
 
-/// Show where the time of a venue goes: CPU, switches, faults and memory, system calls, samples of the stack.
+/// Show how a venue spends its time: CPU, context switches, page faults, memory, system calls, samples of the stack.
 ///
-/// Each step has a venue of its own in a child process, under a load that waits for its answers. The first step runs
-/// without a tool and gives throughput, latency and the figures of /proc; then come strace(1), perf-stat(1) and perf-record(1). A
-/// step that this machine cannot do is skipped and says why. docs/profile.md explains the figures.
+/// Each step has a venue of its own in a child process, under a closed-loop load. The first step runs without a tool and
+/// gives throughput, latency and the figures of /proc. The next steps use strace(1), perf-stat(1) and perf-record(1). A
+/// step that this machine cannot do is skipped, with the reason. docs/profile.md explains the figures.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak profile gateway\n  damrak profile udp --for 5s --json\n  \
                         damrak profile connections\n  damrak profile feed\n  damrak profile stages"
 )]
 pub struct Arguments {
-    /// What is profiled.
+    /// The part of the venue to profile.
     #[arg(value_enum)]
     subject: SubjectName,
     /// How long each step lasts.
@@ -128,7 +128,7 @@ fn text(step: &ProfileStep) -> String {
         ));
         for thread in usage["threads"].as_array().into_iter().flatten().take(6) {
             lines.push(format!(
-                "  thread {:<16} CPU {}   ready without a core {}",
+                "  thread {:<16} CPU {}   without a core {}",
                 thread["name"].as_str().unwrap_or_default(),
                 time(&thread["cpu_ns"]),
                 time(&thread["core_wait_ns"]),

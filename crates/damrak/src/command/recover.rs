@@ -18,11 +18,12 @@ use venue::{
 /// Bytes of messages to keep: few, since no client connects here.
 const HISTORY_BYTES: usize = 1 << 20;
 
-/// Recover a journal as a start of the venue does, and stop.
+/// Recover a journal as at the start of a venue, and stop.
 ///
 /// Takes the lock, begins with the newest usable snapshot, replays the inputs after it, truncates a torn
 /// tail, syncs the journal to disk and updates its watermark. Prints the sequence numbers, the event
-/// digest, the state hash and the seconds. No venue may be running on the journal. Exit code 4 if the journal is corrupt; then nothing was changed.
+/// digest, the state hash and the seconds. No venue may be running on the journal. Exit code 4 if the
+/// journal is corrupt; it is then left unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak recover damrak-data\n  \
                         damrak recover damrak-data --json")]

@@ -12,14 +12,14 @@ use venue::failure::Failure;
 
 use super::{command_line, output::print_line};
 
-/// Browsers that take pictures of pages, under the names that they are installed by.
+/// The program names of browsers that can take a picture of a page.
 const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Make one page of load results: percentiles, latency and rate over time, heat maps; or of `damrak lab origins`.
+/// Make one HTML page of load results (percentiles, latency and rate over time, heat maps), or of `damrak lab origins`.
 ///
-/// The page is one file that needs no network. Several results are drawn over one another. It says in two
-/// sentences what was measured and what that does not show, and has the commands to repeat it.
+/// The page is one file that needs no network. Several results share each chart. Two sentences state what was measured and
+/// what the figures do not show; the commands to repeat the runs follow.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak load --rate 20k/s --for 20s --out quiet\n  \
                         damrak report quiet -o report.html\n  \
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// Folders of `damrak load --out`, or load.json files; or one folder of `damrak lab origins`.
     #[arg(required = true, value_name = "FOLDER")]
     results: Vec<PathBuf>,
-    /// The page.
+    /// The HTML file to write.
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Also write a picture of the top of the page; needs Chromium.
@@ -50,9 +50,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ([rows], true) => report_page::origins_page(rows, &command_line()),
         _ => {
             return Err(Failure::usage(
-                "a page has one result of `damrak lab origins`, and nothing else",
+                "a page has either load results or one result of `damrak lab origins`, not both",
             )
-            .hint("make a page of each"));
+            .hint("make a page for each"));
         }
     };
     let path = &arguments.output;

@@ -23,13 +23,13 @@ use venue::{
     layout::{Layout, Wait},
 };
 
-/// How often the bar is drawn.
+/// The interval between two updates of the progress bar.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Up to this many books are printed one by one; of more, only the totals.
+/// The most books that are printed one by one; if there are more, only totals are printed.
 const BOOKS_PRINTED: usize = 5;
 
-/// Drive an order file through the whole pipeline.
+/// Run an order file through the whole pipeline of a venue.
 ///
 /// Runs the sequencer, journal, engine and ledger of a venue at full speed, without sockets. Prints
 /// counts of orders and trades, and the SHA-256 of the trades, of the final book and of the balances.
@@ -45,7 +45,7 @@ pub struct Arguments {
     /// The orders, as CSV, gzipped or not.
     #[arg(value_name = "ORDERS")]
     orders: PathBuf,
-    /// Opening balances of participants; without them orders are not paid for.
+    /// Opening balances of participants. Without this file there are no balances, and orders are not paid for.
     #[arg(long, value_name = "FILE")]
     balances: Option<PathBuf>,
     /// Units and decimals of each instrument; without this file the only one is BTC_USDT.
@@ -67,7 +67,7 @@ pub struct Arguments {
     /// Write trades.csv, book.csv, balances.csv and ledger.csv into this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Report balances as they are, or as the rounding of the origin would have left them.
+    /// Report exact balances, or balances rounded as in the reference system (`origin`).
     #[arg(long, value_enum, default_value_t = Rounding::None)]
     rounding: Rounding,
     /// Print one JSON object.
@@ -80,7 +80,7 @@ pub struct Arguments {
 enum Rounding {
     /// Exact balances: every unused reservation is released.
     None,
-    /// Balances with the amounts that the origin never releases.
+    /// Balances that include the amounts that the reference system never releases.
     Origin,
 }
 
@@ -219,7 +219,7 @@ fn print_book(book: &BookResult) -> Result<(), Failure> {
     ))
 }
 
-/// Where the journal of a run is; one without a name is removed at the end.
+/// The folder of a run's journal; removed at the end unless --journal names it.
 struct JournalFolder {
     path: PathBuf,
     is_passing: bool,

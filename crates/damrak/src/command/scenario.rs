@@ -25,26 +25,26 @@ use venue::failure::Failure;
 /// Exit code 4 if an event differs from the expected one, with file, line, expected and found; exit
 /// code 2 if a line cannot be parsed.
 ///
-/// With --over, the scenario is also played by the sessions of a venue, in memory: each line is a
-/// request in the words of the protocol, through gateway, journal and engine. After each line the
-/// venue must have had the same events, and must have the same books and balances. A line for which
-/// the protocol has no words is exit code 2. With --sockets they talk over the loopback interface.
+/// With --over, sessions of a venue in memory also play the scenario: each line becomes a request of the
+/// protocol, and passes through gateway, journal and engine. After each line the venue must have given
+/// the same events, and must have the same books and balances. Exit code 2 if the protocol cannot
+/// express a line. With --sockets, venue and sessions communicate over the loopback interface.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak scenario docs/scenarios/stop.scenario\n  \
                         damrak scenario docs/scenarios/*.scenario --json\n  \
                         damrak scenario --over fix44 docs/scenarios/stop.scenario\n  \
                         damrak scenario --show mine.scenario")]
 pub struct Arguments {
-    /// The scenarios.
+    /// The scenario files.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Print each line with the events that it causes.
     #[arg(long, conflicts_with = "json")]
     show: bool,
-    /// Play it over this protocol too; may be given several times.
+    /// Also play the scenario over this protocol; may be given several times.
     #[arg(long, value_name = "PROTOCOL", value_enum)]
     over: Vec<Over>,
-    /// With --over: sessions and venue use sockets on the loopback interface, not a network in memory.
+    /// With --over: use sockets on the loopback interface instead of a network in memory.
     #[arg(long, requires = "over")]
     sockets: bool,
     /// Print one JSON object.

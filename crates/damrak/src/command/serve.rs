@@ -55,16 +55,17 @@ pub struct Arguments {
     /// Print JSON: one object a line, `started`, `status` (with --status), `stopped`.
     #[arg(long)]
     json: bool,
-    /// Stop when standard input ends: for a program that starts a venue and must not outlive it.
+    /// Stop when standard input ends, so that the venue does not outlive the program that started it.
     #[arg(long)]
     until_stdin_ends: bool,
-    /// Format of the notices on standard error. Default: log.format of the configuration.
+    /// Format of the notices on standard error [default: log.format of the configuration].
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
-    /// Leave out notices below this level. Default: log.level of the configuration.
+    /// Leave out notices below this level [default: log.level of the configuration].
     #[arg(long, value_enum, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
-    /// Check the configuration and whether this machine has enough resources for it, then stop. Exit code 3 if it has not.
+    /// Check the configuration, and whether this machine has enough resources for it, then stop. Exit code 3 if a resource
+    /// is too scarce.
     #[arg(long)]
     check: bool,
 }
@@ -133,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Says what a start with a valid configuration would say of the machine.
+/// Prints the warnings about this machine that a start with a valid configuration would print.
 fn check(config: &Config) -> Result<(), Failure> {
     print_line("the configuration is valid")?;
     for warning in resources::warnings(&resources::examine(config))? {
@@ -195,7 +196,7 @@ fn reload(running: &Running, config: &mut Config, path: Option<&Path>) {
         }
         Err(failure) => tracing::error!(
             component = "venue",
-            "nothing was reloaded, the venue continues: {failure}"
+            "nothing was reloaded, and the venue continues with its settings: {failure}"
         ),
     }
 }
@@ -310,7 +311,7 @@ fn announce(running: &Running, config: &Config, json: bool) -> Result<(), Failur
     Ok(())
 }
 
-/// One line of figures for people.
+/// The figures as one line of text.
 fn status_line(status: &Value) -> String {
     let number = |value: &Value| grouped(value.as_u64().unwrap_or(0));
     let rings: Vec<_> = status["rings"]

@@ -26,12 +26,12 @@ const MODEL_COMMANDS: u64 = 100_000;
 
 /// Simulate a whole venue, its clients, network, disk and clock in one thread, from a seed.
 ///
-/// Messages are delayed, lost, repeated, reordered and cut; clients and stages stall; the disk fails,
-/// fills and lies; the venue is killed, with and without a power cut, and recovers; an attacker floods
-/// it, and honest clients must have their replies in time. Afterwards
-/// every input is compared with a slow and obvious model, every stream a client collected with what
-/// follows from the journal, and the book from the feed with the engine's. If anything differs, prints
-/// the seed and the fewest commands that reproduce the failure; exit code 4.
+/// Messages are delayed, lost, repeated, reordered and cut. Clients and stages stall. The disk fails, fills
+/// up, and reports syncs that it did not do. The venue is killed, with and without a power cut, and
+/// recovers. An attacker floods the venue, and honest clients must still get their replies in time.
+/// Afterwards every input is compared with a slow and obvious model, every stream that a client received
+/// with the stream that follows from the journal, and the book from the feed with the engine's. If
+/// anything differs, prints the seed and the fewest commands that reproduce the failure; exit code 4.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak sim --seed 7\n  damrak sim --seeds 1000 --ticks 3000 \
                         --quiet\n  damrak sim --seed 7 --faults loss,kill,torn-write\n  damrak sim \
@@ -50,16 +50,16 @@ pub struct Arguments {
     /// each profile [default: 100000].
     #[arg(long)]
     ticks: Option<u64>,
-    /// Allow only these kinds of faults and attacks.
+    /// Inject only these kinds of faults and attacks.
     #[arg(long, value_delimiter = ',', value_name = "KIND", conflicts_with = "without_faults")]
     faults: Vec<FaultKind>,
-    /// No faults and no attacker: no loss, no cut, no kill.
+    /// Without faults and attacks.
     #[arg(long)]
     without_faults: bool,
     /// Send only the commands with these numbers; a failure prints them.
     #[arg(long, value_delimiter = ',', value_name = "NUMBER")]
     commands: Vec<u64>,
-    /// Seeds that run at the same time [default: number of cores]. Results do not depend on it.
+    /// Number of seeds that run at the same time [default: number of cores]. Results do not depend on it.
     #[arg(long)]
     threads: Option<NonZero<usize>>,
     /// Print only the totals of all seeds.
@@ -68,11 +68,11 @@ pub struct Arguments {
     /// Do not shrink a failing run.
     #[arg(long)]
     as_found: bool,
-    /// Only compare engine and model: --seeds runs of each profile, and how often each kind of answer
-    /// occurred.
+    /// Only compare engine and model, by --seeds runs of each profile, and print how often each kind of
+    /// answer occurred.
     #[arg(long, conflicts_with_all = ["forever", "faults", "without_faults", "commands", "as_found"])]
     model: bool,
-    /// Print one JSON object a seed, or with `--quiet` one for all.
+    /// Print one JSON object per seed, or with `--quiet` one for all.
     #[arg(long)]
     json: bool,
 }
@@ -193,7 +193,7 @@ fn explain(arguments: &Arguments, violation: Violation) -> Failure {
     let mut text = first;
     let commands = sim::commands(&smallest.options);
     text.push_str(&format!(
-        "\nThe smallest of {} failing or passing runs that still fails has {} ticks and {} commands:\n{}",
+        "\nOf {} runs tried, the smallest that still fails has {} ticks and {} commands:\n{}",
         smallest.tries + 1,
         smallest.options.ticks,
         commands.len(),
@@ -260,8 +260,7 @@ fn model(arguments: &Arguments) -> Result<(), Failure> {
     if missing.is_empty() {
         return Ok(());
     }
-    let never =
-        format!("{} kinds of answers never occurred: {}", missing.len(), missing.join("; "));
+    let never = format!("{} kinds of answers did not occur: {}", missing.len(), missing.join("; "));
     Err(Failure::verification(never).hint("run more --seeds"))
 }
 
@@ -328,7 +327,7 @@ impl Total {
     }
 }
 
-/// What the figures of a seed and of all seeds have in common.
+/// The figures that a seed and the totals have in common.
 fn common_figures(counts: &Counts, simulated_ns: u64, hits: &Hits) -> Value {
     let mut figures = json!({
         "simulated_s": simulated_ns as f64 / 1e9,

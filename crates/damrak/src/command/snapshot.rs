@@ -17,7 +17,7 @@ use venue::{
     snapshot::VenueState,
 };
 
-/// Inputs taken up between two looks at how far it is.
+/// Inputs applied between two checks of the progress.
 const STEP: usize = 1 << 16;
 
 /// Make, list and verify snapshots of a journal.
@@ -38,8 +38,8 @@ enum Verb {
 
 /// Replay a journal and write its state as a snapshot.
 ///
-/// May run beside the venue that writes the journal, and changes nothing of it. Begins with the
-/// newest snapshot that can be used. Older snapshots stay.
+/// May run while a venue writes the journal, and does not change the journal. Begins with the newest
+/// usable snapshot. Older snapshots are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak snapshot make damrak-data\n  \
                         damrak snapshot make damrak-data --at 100000 --from-the-first --json")]
@@ -49,15 +49,15 @@ struct Make {
     /// The last input of the snapshot [default: the last of the journal].
     #[arg(long, value_name = "SEQUENCE")]
     at: Option<u64>,
-    /// Keep this many bytes of replies, and as many of the feed.
+    /// Keep this many bytes of replies, and as many bytes of the feed.
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     replies: Bytes,
-    /// Replay from the first input, and use no older snapshot.
+    /// Replay from the first input, without an older snapshot.
     #[arg(long)]
     from_the_first: bool,
 }
 
-/// List the snapshots of a folder, the newest first, by their headers.
+/// List the snapshots of a folder with the contents of their headers, the newest first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak snapshot list damrak-data\n  \
                         damrak snapshot list damrak-data --json")]
@@ -66,10 +66,10 @@ struct List {
     journal: JournalArguments,
 }
 
-/// Read every snapshot of a folder whole, and compare each with the journal.
+/// Read every snapshot of a folder in full, and compare each with the journal.
 ///
-/// Restores the state of each and compares its hash, and looks for its last record in the journal.
-/// With --replay, event digest and state hash are also compared with those of a replay from the first
+/// Restores the state of each snapshot, compares its hash, and looks for its last record in the journal.
+/// With --replay, also compares event digest and state hash with those of a replay from the first
 /// record. Exit code 4 if a snapshot cannot be used.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak snapshot verify damrak-data\n  \
@@ -77,7 +77,7 @@ struct List {
 struct Verify {
     #[command(flatten)]
     journal: JournalArguments,
-    /// Compare with a replay of the journal as well.
+    /// Also compare with a replay of the journal from the first record.
     #[arg(long)]
     replay: bool,
 }
@@ -153,7 +153,7 @@ fn make(arguments: &Make) -> Result<(), Failure> {
     ))
 }
 
-/// What is known of a snapshot: by its header, or by all of it.
+/// The figures of a snapshot: from its header, or from all of it.
 struct Found {
     sequence: u64,
     header: Result<SnapshotHeader, SnapshotError>,
@@ -268,7 +268,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
                     grouped(summary.byte_count),
                     grouped(live.into()),
                     summary.header.digest,
-                    if replay.is_some() { ", as a replay has it" } else { "" },
+                    if replay.is_some() { ", equal to a replay" } else { "" },
                 ),
                 Err(fault) => fault,
             })?;
@@ -297,7 +297,7 @@ fn verify(arguments: &Verify) -> Result<(), Failure> {
     }
 }
 
-/// What is compared of a state after an input: how it was reached, and what it is.
+/// The numbers by which a state after an input is compared: event digest and state hash.
 struct Passed {
     sequence: u64,
     digest: u64,
@@ -319,7 +319,7 @@ impl Passed {
         .into_iter()
         .find(|(_, ours, replayed)| ours != replayed)
         .map(|(what, ours, replayed)| {
-            format!("its {what} is {ours:016x}, that of a replay {replayed:016x}")
+            format!("its {what} is {ours:016x}, but a replay gives {replayed:016x}")
         })
     }
 }

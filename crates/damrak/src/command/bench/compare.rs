@@ -41,7 +41,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let text = fs::read_to_string(path)
             .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
         serde_json::from_str(&text).map_err(|error| {
-            Failure::usage(format!("{name} is no result of `damrak bench --json`: {error}"))
+            Failure::usage(format!(
+                "{name} is not the output of `damrak bench ... --json`: {error}"
+            ))
         })
     };
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);

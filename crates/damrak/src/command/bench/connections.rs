@@ -25,11 +25,12 @@ use venue::{
 /// Measure order entry over TCP with few and many connections, by epoll, by io_uring and by a thread for each.
 ///
 /// Each row has a venue in a process of its own (`damrak serve` with `network.tcp`, all agents on one thread, journal
-/// `written`), on cores of its own, and a client with one thread that never sleeps. First all sessions log in and are
-/// quiet for 2.5 s: the growth of the venue's resident memory until then gives the memory of a session, shown from 100
-/// sessions on and without kernel buffers. Then a closed loop has one request on each connection. Then an open loop sends
-/// at --rate on one connection after the other; latency counts from the time at which a request was due, so a late client
-/// shows too. A run fails if a request is rejected or not answered.
+/// `written`), on cores of its own, and a client with one thread that never sleeps. First all sessions log in and stay
+/// silent for 2.5 s. The growth of the venue's resident memory up to then, divided by the sessions, is the memory of a
+/// session; it is shown for 100 sessions or more and excludes kernel buffers. Then a closed loop keeps one request
+/// outstanding on each connection. Then an open loop sends at --rate on the connections in turn; latency counts from the
+/// time at which a request was due, so it includes delays of the client. A run fails if a request is rejected or not
+/// answered.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench connections\n  \
     damrak bench connections --backend epoll,threads --connections 1000 --runs 5 --json\n  \
@@ -59,7 +60,7 @@ pub struct Arguments {
     /// Core of the client.
     #[arg(long, value_name = "CORE", default_value_t = 0)]
     client_core: usize,
-    /// Cores of the venue, comma-separated: of all its threads.
+    /// Cores for all threads of the venue, comma-separated.
     #[arg(long, value_name = "CORES", value_delimiter = ',', default_values = ["1"])]
     venue_cores: Vec<usize>,
     /// Folder for the journals, which are removed afterwards [default: the temporary folder].
@@ -82,7 +83,7 @@ fn connection_count(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| format!("a number from 1 to {CONNECTIONS_MAX} is expected"))
 }
 
-/// Of fewer sessions the memory is not more than the venue's own comes and goes.
+/// With fewer sessions, their memory is lost in the fluctuation of the venue's own.
 const SESSIONS_MIN: usize = 100;
 
 /// Runs `damrak bench connections`.
@@ -116,7 +117,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if arguments.json {
             return Ok(());
         }
-        print_line(&format!("skipped: {skipped}: the system refuses it; `damrak doctor` says why"))
+        print_line(&format!(
+            "skipped: {skipped}: the system refuses it; run `damrak doctor` for the reason"
+        ))
     });
     // After a failure what the venue said is worth more than an empty folder.
     let rows = measured.map_err(|failure| match scratch.join("venue.log").exists() {

@@ -18,14 +18,14 @@ use super::{
 
 /// Measure the feed on both sides: encoding, sending, reading, building books, snapshots.
 ///
-/// Each row runs in turn with a plain loop over the same bytes; figures are CPU time of one thread; quote the
-/// ratio of the two. `encode` makes ITCH messages of events and packs them into MoldUDP64, beside a copy of
-/// the same messages. `streams` is one agent that packs and sends many delta streams over loopback, beside the bare
-/// sendmmsg of as many packets. `parse` reads every field of every message, and `books` builds the books order by order,
-/// each beside a sum over the same bytes.
+/// Each row takes turns with a plain loop over the same bytes. Figures are CPU time of one thread; quote the ratio of the
+/// two. `encode` makes ITCH messages of events and packs them into MoldUDP64; its plain loop copies the same messages.
+/// `streams` is one agent that packs and sends many delta streams over loopback; its plain loop sends as many packets by
+/// sendmmsg. `parse` reads every field of every message, and `books` builds the books order by order; their plain loop
+/// sums the same bytes.
 ///
-/// Snapshots have a table of their own: the time from the first login to the first and the last message, of the joiner that
-/// waited longest, beside a plain server that writes as many bytes into as many connections.
+/// Snapshots have a table of their own: the times from the first login to the first and to the last message, for the
+/// joiner that waited longest, compared with a plain server that writes as many bytes into as many connections.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench feed\n  \
     damrak bench feed --divisor 10 --runs 3 --json\n  \

@@ -1,4 +1,4 @@
-//! `damrak bench gateway`: the edges of a venue beside bare programs.
+//! `damrak bench gateway`: the gateways of a venue, compared with bare programs.
 
 use std::{env, fs, path::PathBuf, thread};
 
@@ -17,19 +17,18 @@ use lab::{
 };
 use venue::{clock::SystemClock, failure::Failure};
 
-/// Measure the edges of a venue beside bare programs that answer the same client.
+/// Measure the gateways of a venue, compared with bare programs that answer the same client.
 ///
 /// Orders and cancels, prepared beforehand, go through a venue of `damrak serve` on one spinning thread
-/// (journal `written`, stores of the default size) and, in turns, through a bare program: over UDP an exchange with a
-/// book, a log and a feed, but without sessions, balances and recovery; over TCP an echo that answers with as many
-/// bytes as the venue. The client is one thread that never sleeps, with a fixed number of requests outstanding.
-/// `udp`, `tcp` and `fix` have one outstanding, and their ratio is that of the median round trips; a number in the
-/// name of a path is the number outstanding, and the ratio is that of the rates. `tcp-parked` has a venue and an echo
-/// that sleep while nothing comes. `fix-resend` requests the reports to all requests again, from memory, and
-/// `fix-resend-disk` from the disk: the times are those to the first message, and the client sleeps in read(2) while
-/// nothing comes. Also shown are the memory that the resend took, and the round trips of another session, which sends
-/// an order per millisecond, alone and during the resend. A run fails if a request is rejected or not answered. Two
-/// cores are needed.
+/// (journal `written`, stores of the default size) and, in turns, through a bare program. Over UDP this is an exchange
+/// with a book, a log and a feed, but without sessions, balances and recovery; over TCP it is an echo that answers with
+/// as many bytes as the venue. The client is one thread that never sleeps, with a fixed number of requests outstanding.
+/// `udp`, `tcp` and `fix` have one outstanding, and their ratio is that of the median round trips. A number in the
+/// name of a path is the number outstanding, and the ratio is that of the rates. In `tcp-parked` venue and echo sleep
+/// while no data arrives. `fix-resend` requests the reports on all requests again, from memory, and `fix-resend-disk`
+/// from the disk: the times are those until the first message, and the client sleeps in read(2) while no data arrives.
+/// Both also show the memory that the resend took, and the round trips of another session, which sends an order per
+/// millisecond, alone and during the resend. A run fails if a request is rejected or not answered. Needs two cores.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench gateway\n  \
     damrak bench gateway --path udp,tcp,fix --runs 11 --json\n  \

@@ -1,4 +1,4 @@
-//! `damrak bench generator`: the load generator beside the venue that it measures.
+//! `damrak bench generator`: the cost of the load generator, compared with that of the venue it measures.
 
 use std::{env, fs, path::PathBuf};
 
@@ -22,7 +22,7 @@ use venue::{clock::SystemClock, config::Span, failure::Failure};
 /// datagram, and over UDP with one. The CPU time of each side's threads, from login to logout, divided by the
 /// answered requests, gives the rate that this side could have with the core to itself. Over TCP and with packed
 /// datagrams the ratio of the two rates should be at least 1.5. With one request per datagram both sides cost about
-/// the same, so there the slower side is named. The verdict changes no exit code.
+/// the same, so the verdict names the slower side. The verdict does not affect the exit code.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench generator\n  \
     damrak bench generator --core 2 --runs 11 --for 5s --json")]

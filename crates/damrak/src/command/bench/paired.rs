@@ -1,4 +1,4 @@
-//! Rows that stand beside a plain loop, as a table and as JSON.
+//! Rows that are measured in turns with a plain loop, as a table and as JSON.
 
 use lab::bench::paired::{PairedRow, Target};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use venue::failure::Failure;
 
 use super::super::output::{grouped, print_line, table};
 
-/// With what follows from the figures.
+/// A row as JSON, with the ratio and the rate that follow from its figures.
 pub(super) fn row_json(row: &PairedRow) -> Value {
     let mut value = json!(row);
     value["ratio"] = json!(row.ratio());

@@ -15,9 +15,9 @@ use venue::failure::Failure;
 /// Measure a start from a snapshot, and the cost of snapshots to the running core.
 ///
 /// Writes a journal of resting orders into a new folder, replays it, makes a snapshot, and starts from
-/// it; a bare read of the same bytes is measured beside it, all from the page cache. Then a core with
+/// it. A bare read of the same bytes is measured too; all reads come from the page cache. Then a core with
 /// its journal (durability `written`) enters and cancels orders, with and without a follower that makes
-/// snapshots all the time. Exit code 4 if the states differ.
+/// one snapshot after the other. Exit code 4 if the states differ.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak bench recovery\n  \
     damrak bench recovery --orders 1000000,10000000 --runs 5 --json\n  \

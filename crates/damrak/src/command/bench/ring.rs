@@ -1,4 +1,4 @@
-//! `damrak bench ring`: values from thread to thread, by the venue's ring and by the queues of others.
+//! `damrak bench ring`: values from thread to thread, by the venue's ring and by queues of other projects.
 
 use std::path::PathBuf;
 
@@ -15,21 +15,21 @@ use lab::{
 };
 use venue::failure::Failure;
 
-/// Measure values from thread to thread, by the venue's ring and by the queues of others.
+/// Measure values from thread to thread, by the venue's ring and by queues of other projects.
 ///
 /// All queues do the same work, in turns, in the same loops: a thread without work spins, then yields. `single`: values of
-/// 8 bytes, written one by one, to one reader. `batch`: written 16 at a time. `event`: values of 128 bytes, as the venue's
-/// rings have. `fan-out`: such values, 16 at a time, to three readers that each see all of them. `round-trip`: one value at
-/// a time, to another thread and back. `one-thread`: 64 written, then 64 read, by the same thread, in CPU time; the others
-/// are wall time. A `-` marks work that a queue cannot do. Exit code 4 if a reader missed a value, or saw one twice or out
-/// of order.
+/// 8 bytes, written one by one, to one reader. `batch`: 8 bytes, written 16 at a time. `event`: 128 bytes, as in the
+/// venue's rings. `fan-out`: 128 bytes, 16 at a time, to three readers that each see all values. `round-trip`: one value
+/// at a time, to another thread and back. `one-thread`: 64 values written, then read, by the same thread. Figures are
+/// wall time, but CPU time for `one-thread`. A `-` marks work that a queue cannot do. Exit code 4 if a reader missed a
+/// value, or saw one twice or out of order.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak bench ring\n  damrak bench ring --values 1000000 --slots 256 --runs 11 --json\n  \
     damrak bench ring --rivals bench/rivals/target/rivals-rust --rivals bench/rivals/target/rivals-java"
 )]
 pub struct Arguments {
-    /// Values of a run; a run has a tenth as many round trips.
+    /// Values per run; `round-trip` has a tenth of them.
     #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     values: u64,
     /// Slots of each queue, a power of two from 2 to 1048576.
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Runs of each queue; queues take turns.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
-    /// A program with the queues of others, as bench/rivals/build.sh builds them. May be given several times.
+    /// A program with queues of other projects, built by bench/rivals/build.sh. May be given several times.
     #[arg(long, value_name = "PROGRAM")]
     rivals: Vec<PathBuf>,
     /// Print one JSON object.

@@ -15,11 +15,11 @@ use super::{
 
 /// Measure the cost of a message on the wire: framing, reading, writing, by protocol.
 ///
-/// Each row runs in turn with a plain loop; quote the ratio of the two. Time is CPU time of one thread. `ouch-read` makes
-/// commands of requests, beside a sum over the same bytes, and `ouch-write` makes replies of the core's outputs, beside a
-/// copy of the same replies. `soupbintcp` and `moldudp64` frame them. `fix-read` splits orders into
-/// fields, checks them by the dictionary and makes commands of them; `fix-write` makes execution reports, with the
-/// state of the session's orders. ITCH is part of `damrak bench feed`.
+/// Each row takes turns with a plain loop; quote the ratio of the two. Time is CPU time of one thread. `ouch-read` makes
+/// commands of requests; its plain loop sums the same bytes. `ouch-write` makes replies of the core's outputs; its plain
+/// loop copies the same replies. `soupbintcp` and `moldudp64` frame the messages. `fix-read` splits orders into fields,
+/// checks them against the dictionary and makes commands of them; `fix-write` makes execution reports, with the state of
+/// the session's orders. ITCH is part of `damrak bench feed`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak bench wire\n  damrak bench wire --requests 20000 --runs 11 --json"

@@ -115,7 +115,7 @@ impl Subscriber {
 
 /// One turn; returns the number of messages received.
 fn listen(receiver: &mut FeedReceiver, state: &Mutex<FeedState>, clock: SystemClock) -> usize {
-    let mut received = state.lock().expect("nobody panics with it");
+    let mut received = state.lock().expect("no thread panics while it holds the lock");
     let FeedState { book, error, report } = &mut *received;
     let polled = receiver.poll(clock.now_ns(), &mut |number, message| {
         if let Err(wrong) = book.apply(number, message) {

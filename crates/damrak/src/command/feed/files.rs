@@ -1,6 +1,6 @@
-//! `damrak feed replay` and `damrak feed convert`: recordings sent again and written in another form.
+//! `damrak feed replay` and `damrak feed convert`: send a recording again, and write it in another form.
 //!
-//! Invariant: a recording is read as a stream; what is missing in it is said at the end, with exit code 4.
+//! Invariant: a recording is read as a stream; messages that it lacks are reported at the end, with exit code 4.
 
 use std::{
     fs::{self, File},
@@ -28,24 +28,24 @@ use super::super::{
     stop_flag,
 };
 
-/// The session of packets that are made of messages.
+/// The default session of packets that are made from recorded messages.
 const SESSION: [u8; 10] = *b"0000000001";
 /// Bytes that a packet must have room for: the longest message with all headers.
 const PACKET_LEN_MIN: usize = 128;
 /// The longest content of a UDP datagram.
 const PACKET_LEN_MAX: usize = 65_507;
-/// The longest sleep between packets: so soon a signal is noticed.
+/// The longest sleep between packets, and so the longest delay until a signal is noticed.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// Waits below this are not slept, for the system wakes us too late.
+/// Shorter waits spin: a sleep would last too long.
 const SPIN: Duration = Duration::from_micros(100);
 
 /// Send a recording again, at its own speed or another.
 ///
-/// A recording of messages (BinaryFILE, CSV) is packed into MoldUDP64 packets of a session of its own, from number 1;
-/// its time is that of the messages. Messages of one moment share packets, a second of silence has a heartbeat, and
-/// the end of the session follows the last message. The packets of a pcap file are sent as they are, losses and
-/// duplicates included, and then the end of their session. Requests for lost messages have no answer, so
-/// --speed max may lose messages if a receiver is slower.
+/// A recording of messages (BinaryFILE, CSV) is packed into MoldUDP64 packets of a session of its own, from number 1, at
+/// the times of the messages. Messages with the same time share packets, a heartbeat follows each second of silence, and
+/// the end of the session follows the last message. The packets of a pcap file are sent as they are, with their losses
+/// and duplicates, and then the end of their session. Requests for lost messages are not answered, so --speed max may
+/// lose messages if a receiver is slower.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed replay day.itch --to 239.10.10.10:26500\n  \
                         damrak feed replay day.pcap --to 127.0.0.1:26500 --speed 10\n  \
@@ -57,16 +57,16 @@ pub struct ReplayArguments {
     /// The group or the address to send to.
     #[arg(long, value_name = "ADDRESS")]
     to: SocketAddr,
-    /// Interface to send to a group by; loopback stays on this machine.
+    /// Interface for sending to a multicast group; with loopback the packets stay on this machine.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     interface: Ipv4Addr,
     /// A multiple of the recorded speed, like 0.5 or 10; or `max`.
     #[arg(long, default_value = "1", value_name = "N")]
     speed: SpeedArgument,
-    /// Session of the packets, 10 characters; for a recording of messages.
+    /// Session of the packets, 10 characters. Only for a recording of messages.
     #[arg(long, default_value = "0000000001", value_name = "NAME")]
     session: String,
-    /// Bytes of a packet at most; for a recording of messages.
+    /// Maximum bytes of a packet. Only for a recording of messages.
     #[arg(long, default_value_t = PACKET_LEN_DEFAULT, value_name = "BYTES")]
     packet_size: usize,
     /// Print one JSON object at the end.
@@ -76,10 +76,10 @@ pub struct ReplayArguments {
 
 /// Write a recording in another form: BinaryFILE, pcap, CSV or Parquet.
 ///
-/// Reads files of any size as a stream, real ITCH 5.0 days too. A table has a row for each message and a column for
-/// each field, prices in decimals, and the symbol of each instrument; empty cells are fields that a message does not
-/// have. A Parquet file has the same columns with types; a program built with `--features parquet` writes it, and DuckDB
-/// makes one of a CSV file. Exit code 4 if a pcap file lacks messages.
+/// Reads files of any size as a stream, also whole ITCH 5.0 days of Nasdaq. A table has a row for each message and a
+/// column for each field, prices in decimals, and the symbol of each instrument; a cell is empty if the message does not
+/// have the field. A Parquet file has the same columns with types: it needs a program built with `--features parquet`, or
+/// convert to CSV and let DuckDB make it. Exit code 4 if a pcap file lacks messages.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed convert day.itch day.csv\n  \
                         zcat 01302020.NASDAQ_ITCH50.gz | damrak feed convert - orders.csv --types AFECXDU\n  \
@@ -87,11 +87,11 @@ pub struct ReplayArguments {
                         damrak feed convert day.pcap day.itch\n  damrak feed convert day.csv day.pcap\n  \
                         duckdb -c \"COPY (FROM 'day.csv') TO 'day.parquet'\"")]
 pub struct ConvertArguments {
-    /// The recording: BinaryFILE, pcap or CSV, as its first bytes say; `-` is standard input.
+    /// The recording: BinaryFILE, pcap or CSV, recognized by its first bytes; `-` is standard input.
     from: PathBuf,
     /// The file to write: `.csv`, `.parquet`, `.pcap`, or anything else for BinaryFILE; `-` is CSV on standard output.
     to: PathBuf,
-    /// Write messages of these types alone, like AFECXDU.
+    /// Write only messages of these types, like AFECXDU.
     #[arg(long, value_name = "TYPES", default_value = "", hide_default_value = true)]
     types: String,
     /// Print one JSON object at the end.
@@ -116,7 +116,7 @@ impl FromStr for SpeedArgument {
     }
 }
 
-/// How recorded packets look: as those of a feed that goes to `group`.
+/// The addresses in the headers of recorded packets: those of a feed that goes to `group`.
 pub(super) fn packet_form(group: SocketAddr, interface: Ipv4Addr) -> PacketForm {
     let to = match group {
         SocketAddr::V4(group) => group,
@@ -156,10 +156,10 @@ pub(super) fn unreadable(path: &Path, error: RecordingError) -> Failure {
 /// Runs `damrak feed replay`.
 pub(super) fn replay(arguments: &ReplayArguments) -> Result<(), Failure> {
     let session = arguments.session.as_bytes().try_into();
-    let session = session.map_err(|_| Failure::usage("--session has 10 characters"))?;
+    let session = session.map_err(|_| Failure::usage("--session must have 10 characters"))?;
     let packet_len_max = arguments.packet_size;
     if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&packet_len_max) {
-        let range = format!("--packet-size is {PACKET_LEN_MIN} to {PACKET_LEN_MAX} bytes");
+        let range = format!("--packet-size must be {PACKET_LEN_MIN} to {PACKET_LEN_MAX} bytes");
         return Err(Failure::usage(range));
     }
     let options = ReplayOptions { speed: arguments.speed.0, session, packet_len_max };
@@ -207,7 +207,9 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Result<(), Failure> {
     match refused {
         0 => Ok(()),
         _ => Err(Failure::runtime(format!("the system refused {}", counted(refused, "packet")))
-            .hint("is there a route to --to by --interface, and does --packet-size fit it?")),
+            .hint(
+                "check that --interface has a route to --to, and that --packet-size fits its MTU",
+            )),
     }
 }
 
@@ -318,6 +320,6 @@ pub(super) fn unwritten(path: &Path, error: io::Error) -> Failure {
 fn others(report: ReadReport) -> String {
     match report.other_packets {
         0 => String::new(),
-        others => format!("; {} of the file are not of a feed", counted(others, "packet")),
+        others => format!("; the file has {} that are not of a feed", counted(others, "packet")),
     }
 }

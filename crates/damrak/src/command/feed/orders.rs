@@ -1,6 +1,6 @@
-//! `damrak feed to-orders` and `damrak feed compare`: a recorded day as orders, and what a venue made of them.
+//! `damrak feed to-orders` and `damrak feed compare`: make orders of a recorded day, and compare a venue's feed with it.
 //!
-//! Invariant: a day is read as a stream; what the orders cannot repeat is said with its reason.
+//! Invariant: a day is read as a stream; each kind of message that orders cannot repeat is reported with its reason.
 
 use std::{
     io,
@@ -25,10 +25,11 @@ use super::{
 
 /// Make orders of a recorded ITCH day, for a replay into a venue.
 ///
-/// Reads every form of a recording as a stream, real ITCH 5.0 days too, and writes an order file with the time of each
-/// row: orders that rest, cancels, replaces, and for each execution an order of the other side at that price. All
-/// orders of an instrument are one participant's. The memory needed is that of the live orders. What orders cannot
-/// repeat (hidden orders, crosses, unknown references) is counted and named; docs/recorded-day.md says what becomes of each message.
+/// Reads every form of a recording as a stream, also whole ITCH 5.0 days of Nasdaq, and writes an order file with the time
+/// of each row: orders that rest, cancels, replaces, and for each execution an order of the other side at that price. All
+/// orders of an instrument belong to one participant. Memory grows only with the live orders. Messages that orders cannot
+/// repeat (hidden orders, crosses, unknown references) are counted by reason. docs/recorded-day.md describes the
+/// translation of each message.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     damrak feed to-orders day.itch orders.csv.gz --instruments instruments.csv --venue venue.toml\n  \
@@ -37,7 +38,7 @@ use super::{
     damrak load --replay orders.csv.gz --instruments instruments.csv --connections 3 --speed 10\n  \
     damrak feed compare day.itch venue.itch")]
 pub struct ToOrdersArguments {
-    /// The day: BinaryFILE, pcap or CSV, as its first bytes say; `-` is standard input.
+    /// The day: BinaryFILE, pcap or CSV, recognized by its first bytes; `-` is standard input.
     day: PathBuf,
     /// The order file to write; gzipped if its name ends in .gz.
     orders: PathBuf,
@@ -57,9 +58,9 @@ pub struct ToOrdersArguments {
 
 /// Compare a recorded day with the feed of a venue that took its orders.
 ///
-/// Compares each instrument's books message by message, and order by order at the end; numbers of orders and the mix of
-/// instruments may differ. Says for each instrument where the feeds first differ, and what the orders of the day could not
-/// repeat before that. Exit code 4 if books differ at the end or at any earlier message.
+/// Compares the books of each instrument message by message, and order by order at the end. Order reference numbers and
+/// the order of messages of different instruments may differ. Reports for each instrument the first difference, and the
+/// last message before it that orders could not repeat. Exit code 4 if books differ at the end or at any earlier message.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed record venue.itch --from-start --for 60s\n  \
                         damrak feed compare day.itch venue.itch\n  \
@@ -188,7 +189,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         return Err(Failure::verification(
             "the feeds are out of step: too many messages wait for their counterparts",
         )
-        .hint("is the second file the feed of a venue that took the orders of the first?"));
+        .hint(
+            "check that the second file is the feed of a venue that took the orders of the first",
+        ));
     }
     if parted + differ == 0 {
         return Ok(());
@@ -258,7 +261,7 @@ fn print_comparison(
     };
     for book in books.iter().take(NAMED_MAX) {
         print_line(&format!(
-            "{}: {} order {} at the end is {}; the venue's is {}",
+            "{}: {} order {} of the book at the end is {}; the venue's is {}",
             book.symbol,
             book.side,
             book.place,

@@ -52,10 +52,10 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Join a venue's feed, rebuild its books and report lost messages.
 ///
-/// Takes a snapshot of the books, applies the feed from there on, requests lost messages, and takes a new
-/// snapshot where they cannot be had or the session changes. Runs until interrupted, until the session ends, for the
-/// time of --for, or with --until-caught-up. Exit code 4 if the feed contradicts itself or messages are missing at
-/// the end.
+/// Takes a snapshot of the books, applies the feed from there on, and requests lost messages. If these are not available,
+/// or if the session changes, takes a new snapshot. Runs until interrupted, until the session ends, for the time of --for,
+/// or with --until-caught-up until no message is missing. Exit code 4 if the feed contradicts itself or messages are
+/// missing at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed watch\n  damrak feed watch --for 5s --json\n  \
                         damrak feed watch --from-start\n  damrak feed watch --tcp 127.0.0.1:26482\n  \
@@ -73,10 +73,11 @@ pub struct Arguments {
 
 /// Join a venue's feed and write every message to files, in order and without gaps.
 ///
-/// The name of a file says its form: `.pcap` are MoldUDP64 packets with the time of each in nanoseconds, which
-/// tshark reads; `.csv` is a table, and `.parquet` one with types where the program is built with it; anything else is
-/// Nasdaq's BinaryFILE, before each message its length in two bytes. The messages of snapshots come first, except in
-/// packets: a snapshot has no numbers of the feed. With --from-start the recording has all messages of the session.
+/// The name of a file decides its form. `.pcap`: MoldUDP64 packets with the time of each in nanoseconds, which tshark
+/// reads. `.csv`: a table. `.parquet`: a table with types, if the program is built with `--features parquet`. Any other
+/// name: Nasdaq's BinaryFILE, in which each message follows its length in two bytes. The messages of snapshots come
+/// first, but not in a `.pcap`, since they have no numbers in the feed. With --from-start the recording has all messages
+/// of the session.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak feed record day.itch\n  \
                         damrak feed record day.itch day.pcap --from-start --for 10s\n  \
@@ -92,34 +93,35 @@ pub struct RecordArguments {
 /// Which feed, from where on, and for how long.
 #[derive(Debug, Args)]
 struct JoinArguments {
-    /// The multicast group, or the local address a unicast feed is sent to.
+    /// The multicast group, or the local address to which a unicast feed is sent.
     #[arg(long, value_name = "ADDRESS", default_value = "239.10.10.10:26477")]
     group: SocketAddr,
     /// Interface to join the group on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     interface: Ipv4Addr,
-    /// Line B: a second group, or the local address it is sent to. Of each message the first copy counts.
+    /// Line B: a second multicast group, or the local address to which it is sent. The first copy of each message counts.
     #[arg(long, value_name = "ADDRESS")]
     group_b: Option<SocketAddr>,
-    /// Interface to join line B on; that of --interface if it is not given.
+    /// Interface to join line B on [default: that of --interface].
     #[arg(long, value_name = "ADDRESS", requires = "group_b")]
     interface_b: Option<Ipv4Addr>,
     /// Re-request server for lost messages, or `none`.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26478")]
     re_request: String,
-    /// How long a message may be missing before it is requested: 0s with one line, 5ms with two, if it is not given.
+    /// How long a message may be missing before it is requested [default: 0s with one line, 5ms with two].
     #[arg(long, value_name = "TIME")]
     request_delay: Option<Span>,
-    /// Take the feed from here, by SoupBinTCP, instead of a group.
+    /// Take the feed from this address by SoupBinTCP, instead of a group.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["group", "interface", "group_b", "re_request", "request_delay"])]
     tcp: Option<SocketAddr>,
-    /// Where snapshots of the books are (GLIMPSE).
+    /// The server of snapshots of the books (GLIMPSE).
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:26479")]
     snapshot: SocketAddr,
-    /// Name and password for snapshots and the feed over TCP.
+    /// Username and password for snapshots and for the feed over TCP.
     #[arg(long, value_name = "NAME:PASSWORD", default_value = "user01:password01")]
     user: String,
-    /// Session of a delta stream to take over TCP; `damrak serve --json` prints all sessions. Packets over UDP name theirs.
+    /// Session of the delta stream to take over TCP; `damrak serve --json` prints all sessions. Not needed over UDP, where
+    /// each packet has its session.
     #[arg(long, value_name = "NAME", requires = "tcp")]
     session: Option<String>,
     /// Begin with this message instead of a snapshot; above 1 no books are built.
@@ -128,13 +130,13 @@ struct JoinArguments {
     /// Begin with the first message of the session.
     #[arg(long, conflicts_with = "no_snapshot")]
     from_start: bool,
-    /// Begin with the next message that comes; no books are built.
+    /// Begin with the next message that arrives; no books are built.
     #[arg(long)]
     no_snapshot: bool,
     /// Stop after this long, like 10s.
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
-    /// Stop once a packet came and no message that is known to exist is missing.
+    /// Stop once a packet has arrived and no message up to it is missing.
     #[arg(long)]
     until_caught_up: bool,
     /// Print one JSON object at the end.
@@ -360,7 +362,7 @@ fn line_b(arguments: &JoinArguments) -> Result<Option<FeedSource>, Failure> {
     arguments.group_b.map(|group| source(group, interface)).transpose()
 }
 
-/// With two lines the other one has time to bring what one lost.
+/// With two lines, a message that one line lost may still arrive by the other.
 fn request_delay(arguments: &JoinArguments) -> Duration {
     match (arguments.request_delay, arguments.group_b) {
         (Some(delay), _) => delay.0,
@@ -369,7 +371,7 @@ fn request_delay(arguments: &JoinArguments) -> Duration {
     }
 }
 
-/// What went wrong, and what to do.
+/// The failure of a subscriber, with a hint for the user.
 fn failed(error: FeedSubscriberError, arguments: &JoinArguments) -> Failure {
     let hint = match &error {
         FeedSubscriberError::Rejected { .. } => Some(
@@ -378,8 +380,8 @@ fn failed(error: FeedSubscriberError, arguments: &JoinArguments) -> Failure {
                 .to_owned(),
         ),
         FeedSubscriberError::Service { service: "snapshot", .. } => Some(format!(
-            "is the venue running, and are its snapshots at {}? `damrak serve` prints the address for \
-             --snapshot; --from-start and --no-snapshot do without one",
+            "check that the venue is running and that its snapshots are at {}: `damrak serve` prints the \
+             address for --snapshot; --from-start and --no-snapshot need no snapshot",
             arguments.snapshot
         )),
         FeedSubscriberError::Service { .. } => {
@@ -410,8 +412,8 @@ fn give_up_lost(
     Err(match arguments.re_request.as_str() {
         "none" => Failure::verification(format!("{what}, and --re-request is none")),
         server => Failure::verification(format!(
-            "{what}: {server} does not answer requests for it; it is no longer in the venue's journal, or the \
-             server cannot be reached"
+            "{what}: {server} does not answer requests for it; either the server cannot be reached, or \
+             the message is no longer in the venue's journal"
         )),
     }
     .hint("without --from and --from-start a snapshot replaces lost messages"))
@@ -435,7 +437,7 @@ fn received(subscriber: &FeedSubscriber) -> FeedReceiverReport {
     }
 }
 
-/// What came in by each line; none over TCP.
+/// The counts of each line; empty over TCP.
 fn lines(subscriber: &FeedSubscriber) -> Vec<FeedLineReport> {
     match subscriber.channel() {
         FeedChannel::Datagrams(receiver) => receiver.lines().collect(),

@@ -13,7 +13,7 @@ use venue::{failure::Failure, recovery::open_failure};
 /// Truncate a journal, so that a venue can start from the rest.
 ///
 /// Keeps whole batches only. The rest moves into files of the same folder whose names begin with
-/// `cut-`; no byte is lost. This may give up acknowledged inputs: a healthy journal is
+/// `cut-`; no byte is lost. Inputs that are moved may have been acknowledged, so a healthy journal is
 /// truncated only with --force. No venue may be running on it. Back up the folder first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak journal cut damrak-data --at-damage\n  \
@@ -27,7 +27,7 @@ pub struct Cut {
     /// Keep everything before the first damaged record.
     #[arg(long)]
     at_damage: bool,
-    /// Give up inputs of a healthy journal.
+    /// Truncate a healthy journal too.
     #[arg(long)]
     force: bool,
 }
@@ -35,7 +35,7 @@ pub struct Cut {
 pub fn run(arguments: &Cut) -> Result<(), Failure> {
     if arguments.to.is_none() && !arguments.at_damage {
         return Err(Failure::usage(
-            "where to truncate is missing: give --to SEQUENCE or --at-damage",
+            "the place to truncate at is missing: give --to SEQUENCE or --at-damage",
         ));
     }
     let folder = Box::new(Folder::new(&arguments.journal.directory));
@@ -44,8 +44,7 @@ pub fn run(arguments: &Cut) -> Result<(), Failure> {
     let (last, given_up) = (plan.last_sequence, plan.given_up);
     let why = inside.map_or(String::new(), |to| {
         format!(
-            "; sequence {} is inside a batch that begins with {}, and a batch is kept whole or not \
-             at all",
+            "; sequence {} is inside the batch that begins with {}, and only whole batches are kept",
             grouped(to),
             grouped(last + 1),
         )

@@ -47,7 +47,7 @@ pub struct Export {
 enum Format {
     /// A JSON object.
     Json,
-    /// Values between commas; the first line has their names.
+    /// Comma-separated values; the first line has their names.
     Csv,
 }
 

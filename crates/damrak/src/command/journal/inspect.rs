@@ -101,7 +101,10 @@ pub fn run(arguments: &Inspect) -> Result<(), Failure> {
     }
     for copy in &report.damaged_copies {
         let path = copy.path.display();
-        print_line(&format!("damaged: {path}, byte {}: the other copy is used", copy.offset))?;
+        print_line(&format!(
+            "damaged: {path}, byte {}: the other copy of it is used",
+            copy.offset
+        ))?;
     }
     Ok(())
 }

@@ -23,10 +23,10 @@ pub struct Replay {
     /// The folder of the journal.
     #[arg(value_parser = journal_folder())]
     directory: PathBuf,
-    /// Events of inputs before it are not printed.
+    /// Print only events of this input and later ones.
     #[arg(long, default_value_t = 1, value_name = "SEQUENCE")]
     from: u64,
-    /// Events of inputs after it are not printed.
+    /// Print only events of this input and earlier ones.
     #[arg(long, default_value_t = u64::MAX, value_name = "SEQUENCE", hide_default_value = true)]
     to: u64,
     /// Print the last line only.

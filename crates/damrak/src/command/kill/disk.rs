@@ -94,8 +94,9 @@ fn release(place: &Path) {
 }
 
 fn unable(what: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::environment(format!("cannot set up the disk for --power-cuts: {what}: {error}"))
-        .hint("it needs root, loop devices and mkfs.ext4; leave out --power-cuts to do without")
+    Failure::environment(format!("cannot set up the disk for --power-cuts: {what}: {error}")).hint(
+        "the disk needs root, loop devices and mkfs.ext4; without --power-cuts none is needed",
+    )
 }
 
 fn called(command: &mut Command) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
-//! `damrak lab feed`: subscribers over real sockets behind a network that loses, and their books at the end.
+//! `damrak lab feed`: subscribers over real sockets behind a network that loses packets, and their books at the end.
 //!
-//! Invariant: the exit code says whether every book is the engine's.
+//! Invariant: the exit code is 0 only if every book equals the engine's.
 
 use std::path::PathBuf;
 
@@ -13,18 +13,18 @@ use venue::{clock::SystemClock, failure::Failure};
 
 use super::super::output::{grouped, print_json, print_line};
 
-/// Subscribe to a venue over a network that loses, and compare every book with the engine's.
+/// Subscribe to a venue over a network that loses packets, and compare every book with the engine's.
 ///
 /// The venue and its subscribers are in this process and use real sockets on loopback. A relay between them loses 5 % of
-/// the datagrams, repeats 5 % and reorders a fifth, differently for each subscriber, requests and answers too. One subscriber
-/// takes line A, one both lines, one joins in the middle by a snapshot, one takes a delta stream. When enough messages are
-/// published and all have them, the journal is replayed. Exit code 4 if a book is not that of the engine.
+/// the datagrams, repeats 5 % and reorders 20 %, independently for each subscriber; this includes requests and answers.
+/// One subscriber takes line A, one takes both lines, one joins late by a snapshot, and one takes a delta stream. Once
+/// --messages are published and received by all, the journal is replayed. Exit code 4 if a book differs from the engine's.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak lab feed\n  damrak lab feed --messages 100000 --seed 7 --json"
 )]
 pub(super) struct Arguments {
-    /// Messages of the feed at least.
+    /// Minimum number of messages of the feed.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     messages: u64,
     /// Seed of the network and of the orders.

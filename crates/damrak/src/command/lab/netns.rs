@@ -1,6 +1,6 @@
 //! `damrak lab netns`: two network namespaces with a veth pair, one for the load and one for the venue.
 //!
-//! Invariant: what it removes it has made itself.
+//! Invariant: it removes only namespaces that it has made.
 
 use clap::{Args, Subcommand, ValueEnum};
 use lab::{
@@ -19,10 +19,10 @@ use super::{
 
 /// Join two network namespaces by a veth pair, one for the load and one for the venue, with cores of their own.
 ///
-/// Packets between the two pass the kernel as those of two machines do, without the network card. It needs root and the
-/// program `ip` of iproute2. Every pair has the addresses 10.77.0.1 (load) and 10.77.0.2 (venue) inside its namespaces,
-/// which are called damrak-lab-NAME-load and damrak-lab-NAME-venue; nothing else of the machine's network changes. The
-/// next call removes what an interrupted run has left, and nothing that was not made here. docs/netns.md has more.
+/// Packets between the two take the same path through the kernel as between two machines, but without a network card.
+/// Needs root and the program `ip` of iproute2. Every pair has the addresses 10.77.0.1 (load) and 10.77.0.2 (venue) inside
+/// its namespaces, which are called damrak-lab-NAME-load and damrak-lab-NAME-venue; the rest of the machine's network
+/// does not change. The next call removes the remains of an interrupted run, and only those. docs/netns.md has more.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak lab netns up --venue-cores 0 --load-cores 1\n  \
                   damrak lab netns run venue -- damrak serve --config venue.toml\n  \
@@ -49,7 +49,7 @@ enum What {
     Run {
         #[command(flatten)]
         name: Name,
-        /// The cores it may use, as 0,2-3 [default: those of the side].
+        /// Cores that the program may use, as 0,2-3 [default: those of the side].
         #[arg(long, value_name = "LIST", value_parser = cores)]
         cores: Option<CoreList>,
         #[arg(value_enum)]
@@ -64,7 +64,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Remove a pair, and what interrupted runs have left.
+    /// Remove a pair, and the remains of interrupted runs.
     Down {
         #[command(flatten)]
         name: Name,
@@ -72,7 +72,8 @@ enum What {
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
-    /// Measure datagrams per second from side to side, with more and more datagrams per system call, in a temporary pair.
+    /// Measure datagrams per second between the two sides of a temporary pair, for an increasing number of datagrams per
+    /// system call.
     Ladder {
         #[command(flatten)]
         cores: CoreArguments,

@@ -1,6 +1,6 @@
-//! `damrak lab origins`: the published tables of the systems that Damrak takes up, ours beside theirs.
+//! `damrak lab origins`: our figures beside the published tables of five systems.
 //!
-//! Invariant: a case that was not run says why.
+//! Invariant: a case that was not run has a reason.
 
 use std::{fs, path::PathBuf};
 
@@ -18,13 +18,13 @@ use super::super::{
     output::{print_json, print_line},
 };
 
-/// Repeat the published tables of five systems in a small form, ours beside theirs.
+/// Repeat the published tables of five systems in a small form, with our figures beside theirs.
 ///
-/// A: datagrams a second through the kernel. B: batches of delta streams in several layouts. C: latency of a stream beside a
-/// background, by FIX. D: two order files, which are not part of this repository: --data names their folder. E: three
-/// profiles of sockets. Each row says how the two workloads differ; a case that this machine cannot run says why. Figures
-/// mean something only where nothing else runs. The rows go into origins.json in the folder of the files, and `damrak report`
-/// makes a page of it.
+/// A: datagrams a second through the kernel. B: batches of delta streams in several layouts. C: latency of a FIX session
+/// while others send a background load. D: two order files, which are not part of this repository: --data names their
+/// folder. E: three profiles of sockets. Each row states how the two workloads differ; a case that this machine cannot run
+/// has the reason. Figures are valid only on an otherwise idle machine. The rows go into origins.json in the folder of
+/// --out, and `damrak report` makes a page of it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak lab origins --json\n  damrak lab origins --only A,E --for 3s\n  \
@@ -105,7 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print_line(&machine_line(&environment))
 }
 
-/// A case, with ours and theirs below each other.
+/// A case: our figures and theirs, one below the other.
 pub(super) fn side_by_side(case: &str, ours: &Result<Value, String>, theirs: &str) -> String {
     let ours = match ours {
         Err(reason) => format!("skipped: {reason}"),

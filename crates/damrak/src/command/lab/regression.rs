@@ -1,6 +1,6 @@
-//! `damrak lab regression`: many delta streams against one agent in several layouts, and which of them is healthy.
+//! `damrak lab regression`: many delta streams in several layouts, and which layout is healthy.
 //!
-//! Invariant: what is printed is what the files have.
+//! Invariant: printed figures are those in the files.
 
 use std::{fs, path::PathBuf};
 
@@ -22,14 +22,14 @@ use venue::{
 
 use super::super::output::{grouped, print_json, print_line};
 
-/// Run many delta streams in several layouts, and say which layout is healthy on this machine.
+/// Run many delta streams in several layouts, and report which layout is healthy on this machine.
 ///
 /// Each trial is a venue of its own under the same load: first with eight instruments for each stream, then with two
-/// instruments in all, as a machine for tests has. The built-in layouts are the venue's default with one agent for all
-/// streams, one agent on a thread of its own, and a thread for each stream that parks or spins. The rate is the highest at
-/// which the first layout keeps up and no reader drops, unless --rate names one. Prints the largest batch of application,
-/// snapshot and delta rings over time; the files in --out have every ring. Exit code 4 if a delta batch of the first
-/// layout is an eighth of its ring or more. docs/regression.md has more.
+/// instruments in all, as on a test machine. The built-in layouts are: the venue's default with one agent for all streams;
+/// that agent on a thread of its own; a thread for each stream that parks; and a thread for each stream that spins. The
+/// rate is --rate, or else the highest at which the first layout keeps up and no reader drops messages. Prints the largest
+/// batch of application, snapshot and delta rings over time; the files in --out have every ring. Exit code 4 if a delta
+/// batch of the first layout fills an eighth of its ring or more. docs/regression.md has more.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak lab regression\n  damrak lab regression --streams 4 --rate 10k/s --for 1s --json\n  \
@@ -39,17 +39,17 @@ pub(super) struct Arguments {
     /// Delta streams.
     #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u8).range(1..=16))]
     streams: u8,
-    /// A layout as `layout.threads` takes it, instead of the built-in ones; may be given several times. It may name
-    /// the agents streams, streams-2 and so on.
+    /// A layout in the form of `layout.threads`, instead of the built-in ones; may be given several times. Its agents
+    /// include streams, streams-2 and so on.
     #[arg(long, value_name = "THREADS")]
     layout: Vec<String>,
-    /// Requests a second, like 50k/s; without it, the highest rate at which no reader drops is searched.
+    /// Requests a second, like 50k/s [default: the highest rate at which no reader drops messages, found by a search].
     #[arg(long)]
     rate: Option<Rate>,
     /// How long each layout is under load, with each set of instruments.
     #[arg(long = "for", value_name = "TIME", default_value = "3s")]
     duration: Span,
-    /// How long each rate of the search is tried.
+    /// Duration of each step of the search.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     search: Span,
     /// Folder for the files; those of an earlier run are removed.
@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &regression.failures()[..] {
         [] => Ok(()),
         failures => Err(Failure::verification(failures.join("; "))
-            .hint("docs/regression.md says what a large batch means")),
+            .hint("docs/regression.md explains large batches")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `damrak lab stalled`: the throughput of a venue with and without subscribers that stop reading.
 //!
-//! Invariant: each figure is that of a pair of periods in turns.
+//! Invariant: each figure compares a pair of adjacent periods.
 
 use std::path::PathBuf;
 
@@ -17,11 +17,11 @@ use super::super::output::{grouped, print_json, print_line};
 
 /// Compare the throughput of a venue with and without subscribers that stop reading.
 ///
-/// Pairs of periods in turns, in one venue under a load that waits for its answers: one period alone, one beside
-/// subscribers of the feed over TCP, of snapshots, of a delta stream, or of derived data by HTTP, that read nothing after their
-/// login. Requests are counted from the moment at which all of them have stalled. The median of the changes counts. Load, venue
-/// and subscribers share the machine, so the figures mean something only where nothing else runs.
-/// Exit code 4 with --strict if the median is a loss of more than 2 %.
+/// One venue is under a closed-loop load for pairs of periods: one without subscribers, and one with subscribers that read
+/// nothing after their login. They subscribe to the feed over TCP, to snapshots, to a delta stream, or to derived data by
+/// HTTP. Requests are counted from the moment at which all subscribers have stalled. The median of the changes counts. Load,
+/// venue and subscribers share the machine, so figures are valid only on an otherwise idle machine. Exit code 4 with
+/// --strict if the median is a loss of more than 2 %.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  damrak lab stalled\n  damrak lab stalled --of stream --pairs 9 --for 5s --strict --json"
@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     /// Pairs of periods for each kind of subscriber.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..))]
     pairs: u8,
-    /// Subscribers of this kind alone: feed, snapshot, stream, http; more than once for several.
+    /// Only subscribers of this kind: feed, snapshot, stream or http. May be given several times.
     #[arg(long = "of", value_name = "KIND")]
     kinds: Vec<Stalled>,
     /// How long each period is, after the subscribers have stalled or left.
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match worse.is_empty() || !arguments.strict {
         true => Ok(()),
         false => Err(Failure::verification(format!(
-            "the venue is more than 2 % slower beside stalled subscribers of: {}",
+            "the venue is more than 2 % slower with stalled subscribers of: {}",
             worse.join(", ")
         ))),
     }

@@ -19,9 +19,9 @@ use super::super::{
 
 /// Run every combination of rates, connections, layouts and other settings of a file, each on a venue of its own.
 ///
-/// A venue and a load are processes of their own. The result of each cell is in a folder of --out, as `damrak load --out`
-/// writes it; a cell whose result is there with the same settings is not run again, so a sweep that was stopped goes on
-/// where it stopped. `damrak report` makes a page of the folders. docs/load.md has the settings.
+/// Venue and load are separate processes. The result of each cell goes into a folder in --out, in the form of `damrak load
+/// --out`. A cell that has a result with the same settings is not run again, so the same command continues a sweep that was
+/// stopped. `damrak report` makes a page of the folders. docs/load.md has the settings.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example, in sweep.toml:\n  for = \"2s\"\n  [matrix]\n  rate = [\"10k/s\", \"50k/s\"]\n  \
@@ -29,13 +29,13 @@ use super::super::{
                         damrak lab sweep sweep.toml --out sweep-out\n  damrak report sweep-out/*/ -o report.html"
 )]
 pub(super) struct Arguments {
-    /// The matrix.
+    /// The TOML file with the matrix.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Folder for the results.
     #[arg(long, value_name = "FOLDER", default_value = "sweep-out")]
     out: PathBuf,
-    /// Print the cells, and run none.
+    /// Print the cells without running them.
     #[arg(long)]
     list: bool,
     /// Print one JSON object at the end.
@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (done, all) = (results.len(), cells.len());
     Err(Failure::runtime(format!("stopped after {done} of {all} cells"))
-        .hint("the same command goes on with the rest"))
+        .hint("the same command continues with the rest"))
 }
 
 fn row(result: &CellResult, width: usize) -> String {

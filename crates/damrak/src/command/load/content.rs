@@ -1,4 +1,4 @@
-//! What a load is made of: the sessions that send it, the symbols that it trades in, or a recorded flow.
+//! The content of a load: its sessions, and its symbols or a recorded flow.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(super) fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession
         texts => texts,
     };
     if arguments.connections == 0 {
-        return Err(Failure::usage("--connections 0: at least 1"));
+        return Err(Failure::usage("--connections is 0: it must be 1 at least"));
     }
     let mut sessions = Vec::new();
     for (text, username, password) in logins("--session", texts, arguments.connections)? {
@@ -57,7 +57,7 @@ pub(super) fn sessions(arguments: &Arguments) -> Result<Vec<(String, LoadSession
     Ok(sessions)
 }
 
-/// The reference client beside the load, if there is to be one.
+/// The reference client of --tick-to-trade, if it is given.
 pub(super) fn tick_client(arguments: &Arguments) -> Result<Option<TickClient>, Failure> {
     let Some(text) = &arguments.tick_to_trade else { return Ok(None) };
     let named = logins("--tick-to-trade", std::slice::from_ref(text), 1)?;
@@ -90,7 +90,7 @@ fn logins(
     for text in texts {
         if !text.contains("{}") && connections > 1 {
             return Err(Failure::usage(format!(
-                "{option} {text:?} with --connections needs {{}} where the number goes"
+                "{option} {text:?} with --connections needs {{}} in the place of the number, like user{{}}:password{{}}"
             )));
         }
         for number in 1..=connections {

@@ -1,6 +1,6 @@
-//! How long orders took from stage to stage inside the venue during a load, from its admin API.
+//! The times of orders from stage to stage inside the venue during a load, from its admin API.
 //!
-//! Invariant: the figures are those of orders that were followed during the load, of whichever client.
+//! Invariant: the figures are of all orders that the venue followed during the load, also those of other clients.
 
 use std::{
     collections::BTreeMap,
@@ -22,10 +22,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The longest answer: some bytes for each bucket of each leg.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// What the venue has counted since its start.
+/// The stage counts of the venue since its start.
 ///
 /// # Errors
-/// Why it cannot be asked.
+/// The venue cannot be reached, or its answer is not valid; the text has the reason.
 pub(super) fn ask(address: SocketAddr) -> Result<Value, String> {
     let exchange = || -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect_timeout(&address, ANSWER_WITHIN)?;
@@ -41,12 +41,12 @@ pub(super) fn ask(address: SocketAddr) -> Result<Value, String> {
     let bytes = exchange().map_err(|error| error.to_string())?;
     match ctl::parse(&bytes) {
         Some((200, stages)) => Ok(stages),
-        Some((status, body)) => Err(format!("it answers {status}: {}", body["error"])),
-        None => Err("its answer is not that of a venue".to_owned()),
+        Some((status, body)) => Err(format!("the answer is status {status}: {}", body["error"])),
+        None => Err("the answer is not that of a venue's admin API".to_owned()),
     }
 }
 
-/// What was counted between two answers.
+/// The counts between two answers.
 pub(super) fn between(before: &Value, after: &Value) -> Value {
     let leg = |after: &Value| {
         let earlier = before["legs"].as_array().into_iter().flatten();
