@@ -58,7 +58,7 @@ pub enum ClientError {
     #[error("this kernel has no UDP_SEGMENT and UDP_GRO: they need Linux 5.0 or newer")]
     Segments(#[source] io::Error),
     /// The kernel or the network card does not say when packets leave and arrive.
-    #[error("packets have no times here (SO_TIMESTAMPING)")]
+    #[error("the system does not give the times of packets (SO_TIMESTAMPING)")]
     Stamps(#[source] io::Error),
     /// The socket failed while reading.
     #[error("cannot read from the venue")]
@@ -67,16 +67,16 @@ pub enum ClientError {
     #[error("cannot write to the venue")]
     Send(#[source] io::Error),
     /// The venue broke the rules of SoupBinTCP.
-    #[error("the venue sent what SoupBinTCP does not allow")]
+    #[error("the venue broke the protocol of SoupBinTCP")]
     Violation(#[source] soupbintcp::Violation),
     /// The venue sent nothing, not even a heartbeat, for too long.
-    #[error("the venue is silent")]
+    #[error("the venue sent nothing for too long, not even a heartbeat")]
     Timeout(#[source] soupbintcp::Timeout),
     /// The venue closed the connection without ending the session.
     #[error("the venue closed the connection")]
     Closed,
     /// The replies over UDP do not belong together.
-    #[error("the replies do not form one stream")]
+    #[error("the replies do not belong to one stream")]
     Replies(#[source] moldudp64::ReceiveError),
     /// The venue rejected the login.
     #[error("login rejected: {0}")]

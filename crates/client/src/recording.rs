@@ -101,7 +101,7 @@ pub enum RecordingError {
         offset: u64,
     },
     /// A record is no message of ITCH 5.0.
-    #[error("message {number}, before byte {offset}, is no ITCH 5.0 message")]
+    #[error("message {number}, which ends at byte {offset}, is not an ITCH 5.0 message")]
     Message {
         /// Its number.
         number: u64,

@@ -286,7 +286,10 @@ impl fmt::Display for OperatorEvent {
                 )
             }
             Self::ExcessDatagrams { username, address } => {
-                write!(f, "datagram of {username} from {address} dropped: 512 KiB wait already")
+                write!(
+                    f,
+                    "datagram of {username} from {address} dropped: 512 KiB of its datagrams wait already"
+                )
             }
             Self::DatagramTooLong { address } => {
                 write!(f, "datagram from {address} dropped: it is longer than 2,048 bytes")
@@ -307,7 +310,9 @@ impl fmt::Display for CloseReason {
                 f,
                 "closed: nothing received in time (receive_timeout; login_timeout before the login)"
             ),
-            Self::Slow => write!(f, "closed: took no bytes for too long (slow_client_timeout)"),
+            Self::Slow => {
+                write!(f, "closed: the client read nothing for too long (slow_client_timeout)")
+            }
             Self::FellBehind => {
                 write!(f, "closed: its next replies are no longer kept (reply_store)")
             }
@@ -333,9 +338,9 @@ impl fmt::Display for LoginFault {
         match self {
             Self::Credentials => write!(f, "wrong user name or password"),
             Self::Paused(username) => {
-                write!(f, "too many recent wrong passwords for {username} from there")
+                write!(f, "too many recent wrong passwords for {username} from this address")
             }
-            Self::Blocked(username) => write!(f, "{username} is blocked: it sent too much"),
+            Self::Blocked(username) => write!(f, "{username} is blocked by the throttle"),
             Self::NoSuchSession => write!(f, "there is no session of that name"),
             Self::OtherDialect(username, dialect) => {
                 write!(f, "{username} speaks {dialect}, which is not the protocol of this port")

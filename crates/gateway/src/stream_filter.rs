@@ -37,13 +37,13 @@ impl StreamFilter {
             let is_symbol = text.len() <= 8 && text.bytes().all(|byte| byte.is_ascii_graphic());
             if !is_symbol || text.contains('*') || (text.is_empty() && !is_beginning) {
                 return Err(format!(
-                    "{pattern:?} is neither a symbol nor the beginning of one followed by a *"
+                    "{pattern:?} is neither a symbol nor a prefix of symbols followed by a *"
                 ));
             }
             Ok(Pattern { text: text.to_owned(), is_beginning })
         };
         if patterns.is_empty() {
-            return Err("it has no instruments; [\"*\"] means all".to_owned());
+            return Err("instruments is empty; [\"*\"] means all".to_owned());
         }
         let patterns = patterns.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self { patterns, locates: Vec::new() })

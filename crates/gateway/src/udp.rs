@@ -379,7 +379,7 @@ impl DatagramNetwork for Udp {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "a datagram of {len} bytes, where {} are the most",
+                    "a datagram of {len} bytes is too long: the maximum is {}",
                     self.datagram_bytes_max
                 ),
             ));

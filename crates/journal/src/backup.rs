@@ -81,7 +81,7 @@ pub enum BackupError {
     Copy(VerifyError),
     /// The journal does not begin with its first input, and no snapshot reaches what it begins with.
     #[error(
-        "the journal begins with sequence {first_sequence}, and no snapshot covers what is before; \
+        "the journal begins with sequence {first_sequence}, and no snapshot covers the inputs before it; \
          make one with `damrak snapshot make`, then try again"
     )]
     NoSnapshot {

@@ -229,7 +229,7 @@ pub enum DamageKind {
         found: u64,
     },
     /// The batch verifies, and its bytes are not as many records as it says.
-    #[error("the batch verifies, and at its byte {at} no record begins that fits into it")]
+    #[error("the batch verifies, but at its byte {at} there is no record that fits into it")]
     RecordMalformed {
         /// Where in the batch, in bytes from its beginning.
         at: u64,
@@ -258,7 +258,7 @@ pub enum DamageKind {
         kind: u8,
     },
     /// The segment does not begin where the one before it ends; the ones between are missing.
-    #[error("the segment should begin with sequence {expected} and begins with {found}")]
+    #[error("the segment should begin with sequence {expected}, but begins with {found}")]
     MissingSegment {
         /// The one after the last.
         expected: u64,
@@ -266,7 +266,7 @@ pub enum DamageKind {
         found: u64,
     },
     /// The segment begins before the one before it ends.
-    #[error("the segment begins with sequence {found}, which is also in the one before it")]
+    #[error("the segment begins with sequence {found}, which is also in the segment before it")]
     OverlappingSegment {
         /// What the segment's name says.
         found: u64,
@@ -316,7 +316,7 @@ pub enum DamageKind {
         of: u64,
     },
     /// Two files have each other's name.
-    #[error("the file is exchanged with the one of the segment that begins with sequence {with}")]
+    #[error("the file is exchanged with that of the segment that begins with sequence {with}")]
     ReorderedSegment {
         /// The first sequence of the segment it holds.
         with: u64,
@@ -328,7 +328,7 @@ pub enum DamageKind {
         found: u64,
     },
     /// The file has the extension of a segment and is not named as one.
-    #[error("the file ends in .damrak and does not have the name of a segment")]
+    #[error("the file name ends in .damrak, but is not the name of a segment")]
     Misnamed,
     /// The journal has segments, and not the watermark.
     #[error("the file `watermark` is missing")]
@@ -392,7 +392,7 @@ pub enum BadBatch {
         available: u64,
     },
     /// No batch is that long.
-    #[error("the batch claims {0} bytes")]
+    #[error("the batch header gives a length of {0} bytes, which is invalid")]
     Length(u32),
     /// The checksum is not that of its bytes.
     #[error("the batch has checksum {stored:08x}, its bytes have {computed:08x}")]

@@ -250,16 +250,16 @@ pub enum SnapshotFault {
     #[error("a section is damaged")]
     Section,
     /// The hash of all sections is wrong.
-    #[error("the sections do not match the end")]
+    #[error("the sections do not match the record at the end of the file")]
     End,
     /// There are bytes after the end.
-    #[error("bytes follow the end")]
+    #[error("the file has bytes after its last record")]
     TooLong,
     /// The file verifies, but the state in it cannot be restored.
     #[error("the state cannot be restored: {0}")]
     Refused(BoxError),
     /// The journal ends before it.
-    #[error("the journal ends before it, with sequence {0}")]
+    #[error("the journal ends before this snapshot, with sequence {0}")]
     AfterTheEnd(u64),
     /// The journal has another record at its sequence.
     #[error("the journal has a different record at sequence {0}")]

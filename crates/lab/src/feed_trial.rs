@@ -208,8 +208,8 @@ fn receiver(
     if subscription.lines == [STREAM] {
         let session = venue.started()["streams"][0]["session"].as_str();
         let session = session.and_then(Text::new);
-        login.session =
-            session.ok_or_else(|| Failure::runtime("the venue names no session of its stream"))?;
+        login.session = session
+            .ok_or_else(|| Failure::runtime("the venue printed no session of its stream"))?;
     }
     Ok((receiver, Start::Snapshot(connect_to(venue.address("snapshot")?, login))))
 }

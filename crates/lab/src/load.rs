@@ -243,9 +243,9 @@ impl LoadOptions {
         } else if self.symbols.is_empty() && self.replay.is_none() {
             "no symbol is given"
         } else if self.has_recorded_times() && self.pacing != Loop::Open {
-            "a closed loop has no use for recorded times"
+            "a closed loop cannot send at recorded times"
         } else if !self.symbols.iter().all(is_sound) {
-            "a symbol has no price increment, or a mid below it"
+            "a symbol has no price increment, or its price is below the increment"
         } else if self.rate_per_second == 0 || self.ramp_to_per_second == Some(0) {
             "the rate is 0"
         } else if self.burst == 0 {
@@ -257,7 +257,7 @@ impl LoadOptions {
         } else if self.outstanding_max == 0 || self.pacing == (Loop::Closed { outstanding: 0 }) {
             "the number of outstanding requests is limited to 0"
         } else if self.packet_times.is_some() && self.sessions.iter().any(is_udp) {
-            "the times of packets are known of TCP only"
+            "packet times need sessions over TCP"
         } else if self.progress_ns == 0 {
             "the progress interval is 0"
         } else {

@@ -202,8 +202,8 @@ fn highest_rate(
         search.tried(passes);
     }
     search.best().ok_or_else(|| {
-        Failure::runtime("the first layout keeps up without a drop at no rate")
-            .hint("is the machine busy? --rate names a rate")
+        Failure::runtime("the first layout dropped messages at every rate of the search")
+            .hint("check that the machine is idle, or give a rate with --rate")
     })
 }
 

@@ -140,7 +140,7 @@ impl FromStr for Stalled {
             "snapshot" => Ok(Self::Snapshot),
             "stream" => Ok(Self::Stream),
             "http" => Ok(Self::Http),
-            _ => Err("it is feed, snapshot, stream or http".to_owned()),
+            _ => Err("the kind must be feed, snapshot, stream or http".to_owned()),
         }
     }
 }

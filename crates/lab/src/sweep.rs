@@ -117,7 +117,7 @@ impl Sweep {
             .map_err(|error| Failure::usage(format!("{name}: {}", error.to_string().trim_end())))?;
         let wrong = |what: String| Err(Failure::usage(format!("{name}: {what}")));
         if sweep.runs == 0 {
-            return wrong("runs is 0: at least 1".into());
+            return wrong("runs is 0: it must be 1 at least".into());
         }
         for (setting, values) in &sweep.matrix {
             let Some((_, changes)) = SETTINGS.iter().find(|(known, _)| known == setting) else {

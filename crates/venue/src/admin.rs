@@ -66,7 +66,7 @@ pub use market::{MarketFigures, MarketPages};
 /// answered with `busy` while the venue works on all of them.
 pub(crate) const CONNECTIONS_MAX: usize = 32;
 
-/// The head of a request must be there after this long.
+/// The longest time until the head of a request is complete.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 
 /// The longest life of a connection, one request and one answer; longer than a command may take.
@@ -75,17 +75,17 @@ pub const CONNECTION_TIME_MAX: Duration = Duration::from_secs(30);
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8192;
 
-/// How often a connection's age is looked at, and whether the client of a stream takes anything.
+/// The interval at which the age of connections, and the progress of the clients of streams, is checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the system may hold of an answer that its client does not take: less than it would by itself, so that a stream
-/// learns soon that its client is slow. The system doubles it.
+/// The send buffer of a connection, in bytes; the system doubles it. It is smaller than the system's default, so that a
+/// stream soon notices a slow client.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Threads for work that reads files or waits for a store.
 const BLOCKING_THREADS_MAX: usize = 4;
 
-/// The longest path that the address of a socket has room for, in bytes.
+/// The longest path of a Unix socket, in bytes.
 const SOCKET_PATH_MAX: usize = 107;
 
 #[derive(Clone)]
@@ -220,12 +220,12 @@ impl Admin {
         self.address
     }
 
-    /// Where `damrak ctl` finds it.
+    /// The path of the operator socket, for `damrak ctl`.
     pub fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
     }
 
-    /// Takes no more connections, and ends those that there are.
+    /// Takes no more connections, and ends the open ones.
     pub fn stop(self) {
         // If the thread is gone, it has stopped.
         let _ = self.stop.send(());

@@ -65,7 +65,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The error and what caused it, in one line.
+/// The error and its causes, in one line.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

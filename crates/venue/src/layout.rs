@@ -457,7 +457,7 @@ pub fn launch(
     if let Err(error) = os::memory::keep_off(&spinning) {
         tracing::warn!(
             component = "layout",
-            "the thread that prepares memory may share a core with one that spins: {error}"
+            "cannot keep the thread that prepares memory off the cores of spinning threads: {error}"
         );
     }
     let mut launched = Vec::new();

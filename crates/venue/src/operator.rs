@@ -66,7 +66,7 @@ pub(crate) fn results() -> (Producer<Answered>, Consumer<Answered>) {
     (results.build().0, to_desk)
 }
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug)]
 pub enum DeskError {
     Wrong(String),

@@ -258,7 +258,7 @@ impl ReplyFileWriter {
             Err(error) => {
                 tracing::warn!(
                     component = "follower",
-                    "messages to FIX sessions cannot be written beside the journal in {}: {error}; until they can, \
+                    "messages to FIX sessions cannot be written to the journal's folder {}: {error}; until they can, \
                      resends read the journal, which is slower",
                     self.storage.place().display()
                 );

@@ -1,8 +1,8 @@
-//! What a venue needs of the machine: descriptors, memory and disk, counted from its configuration and compared
-//! with what the machine offers, before the start, by `serve --check` and by `damrak doctor`.
+//! The resources of a venue: descriptors, memory and disk. The need follows from the configuration, and is compared with
+//! the machine before the start, by `serve --check` and by `damrak doctor`.
 //!
-//! Invariant: a venue does not start where it is certain to run out in time, and the failure says what was
-//! found, what is needed, and what to change. What only the worst of all participants could use up is a warning.
+//! Invariant: a venue that is certain to run out of a resource does not start, and the failure has the amount found, the
+//! amount needed and the remedy. A shortage that only the worst behavior of all participants could cause is a warning.
 
 mod descriptors;
 mod disk;

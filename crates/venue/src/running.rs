@@ -74,7 +74,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         && let Err(error) = os::memory::keep_off(&[core])
     {
         sockets.notices.push(format!(
-            "the thread that prepares memory may share core {core} with the kernel's thread: {error}"
+            "cannot keep the thread that prepares memory off core {core}, which network.sqpoll_core names: {error}"
         ));
     }
     let mut listeners = Listeners::bind(config.admin.address).map_err(|error| {
@@ -93,14 +93,14 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
     if method == Method::Buffered && is_synced && config.journal.method == MethodName::Auto {
         let folder = config.journal.directory.display();
         sockets.notices.push(format!(
-            "journal.method is auto, and {folder} cannot be written directly: buffered is used"
+            "journal.method is auto, and {folder} does not support direct writes: buffered is used"
         ));
     }
     let edges = Edges {
         feed_destination: addresses.market_data,
         operator_events: |component| Some(EventNotices::sink(component)),
         start_id: os::random_u64().map_err(|error| {
-            Failure::environment(format!("the system gives no random number: {error}"))
+            Failure::environment(format!("cannot get a random number from the system: {error}"))
         })?,
         perturbations: Perturbations::default(),
     };
@@ -178,7 +178,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         faults: venue.faults,
     };
     let admin = Admin::start(listeners, served, &config.admin)
-        .map_err(|error| Failure::environment(format!("cannot answer operators: {error}")))?;
+        .map_err(|error| Failure::environment(format!("cannot start the admin server: {error}")))?;
     let layout = layout::describe(&groups);
     let mut started =
         started(config, &addresses, &venue.recovered, method, &layout, recovery_seconds);

@@ -199,9 +199,11 @@ impl fmt::Display for Unusable {
             Self::State(error) => write!(f, "{error}"),
             Self::Archive(error) => write!(f, "{error}"),
             Self::Code(code) => {
-                write!(f, "section {code} is not known here, or is in the wrong place")
+                write!(f, "section {code} is unknown to this version, or is in the wrong place")
             }
-            Self::Sequence(sequence) => write!(f, "its state is that after sequence {sequence}"),
+            Self::Sequence(sequence) => {
+                write!(f, "the state is that after sequence {sequence}, not that of the header")
+            }
         }
     }
 }

@@ -204,7 +204,7 @@ impl Sockets {
             .collect();
         if let Some(error) = counted.into_iter().find_map(Result::err) {
             notices.push(format!(
-                "network.arrival_times: {error}: the waits of arrivals are not counted at every port; give each port of order \
+                "network.arrival_times: {error}: waits are not measured at every port; give each port of order \
                  entry the address of a card that has such times, or use \"software\""
             ));
         }
@@ -355,14 +355,14 @@ fn xdp_remedy(error: &io::Error) -> &'static str {
             "give the port an address of the card: `ip address` lists them"
         }
         io::ErrorKind::ResourceBusy | io::ErrorKind::AlreadyExists => {
-            "another program has the card or its queue: `ip link` and `bpftool net` show which"
+            "another program uses the card or its queue: `ip link` and `bpftool net` show which"
         }
         io::ErrorKind::InvalidInput => "`ethtool -l` says how many queues the card has",
         io::ErrorKind::Unsupported => {
             "it needs Linux 5.9 and a card whose driver has XDP; loopback has none"
         }
         _ => {
-            "docs/notes/datagrams.md says what it needs; where memory is missing, raise `ulimit -l`"
+            "docs/notes/datagrams.md has its requirements; if locked memory is the limit, raise `ulimit -l`"
         }
     }
 }
@@ -399,7 +399,8 @@ fn feed_socket(
     match Udp::multicast_sender(line.interface, options) {
         Ok(socket) if multicast_works(group_v4, line.interface, options) => Ok((socket, group)),
         result => {
-            let why = result.err().map_or("it does not arrive".into(), |error| error.to_string());
+            let why =
+                result.err().map_or("a probe did not come back".into(), |error| error.to_string());
             let fallback = SocketAddr::new(line.fallback.ip(), {
                 match line.fallback.port() {
                     0 => group.port(),
@@ -480,13 +481,15 @@ fn taken(key: &str, address: SocketAddr, error: &io::Error) -> Failure {
     let failure = Failure::environment(format!("cannot use {address} ({key}): {error}"));
     match error.kind() {
         io::ErrorKind::AddrInUse => failure.hint(format!(
-            "another program, perhaps another venue, has it: set {key} to another address, or to \
+            "another program, perhaps another venue, uses it: set {key} to another address, or to \
              port 0 for a free one"
         )),
         io::ErrorKind::AddrNotAvailable => {
-            failure.hint("this machine has no such address: `ip address` lists what it has")
+            failure.hint("this machine has no such address: `ip address` lists its addresses")
         }
-        io::ErrorKind::PermissionDenied => failure.hint("ports below 1024 belong to root"),
+        io::ErrorKind::PermissionDenied => {
+            failure.hint("ports below 1024 need root or CAP_NET_BIND_SERVICE; set another port")
+        }
         _ => failure,
     }
 }
@@ -520,7 +523,7 @@ mod tests {
         assert_eq!(backends.sluice, UdpBackend::IoUring { poller_core: None });
         for (kind, remedy) in [
             (io::ErrorKind::PermissionDenied, "gro is used; give the venue CAP_NET_ADMIN"),
-            (io::ErrorKind::ResourceBusy, "gro is used; another program has the card"),
+            (io::ErrorKind::ResourceBusy, "gro is used; another program uses the card"),
             (io::ErrorKind::AddrNotAvailable, "gro is used; give the port an address of the card"),
         ] {
             let text = refusals(UdpBackendName::Xdp, &[&[(queue, kind.into())]]).remove(0);

@@ -170,7 +170,7 @@ pub struct FixFrames {
 
 /// The venue sent bytes that are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the venue sent bytes that are no FIX message")]
+#[error("the venue sent bytes that are not a FIX message")]
 pub struct Garbled;
 
 impl FixFrames {

@@ -198,7 +198,7 @@ impl CsvReader {
         let cells = cells(&self.line)?;
         if cells.len() != self.columns.len() {
             let (found, expected) = (cells.len(), self.columns.len());
-            return Err(format!("{found} cells, where the header names {expected}"));
+            return Err(format!("{found} cells, but the header names {expected}"));
         }
         let code = match cells[self.type_index][..] {
             [code] => code,

@@ -154,7 +154,7 @@ fn damage_is_named_by_its_place() {
     for (text, what) in [
         ("number,colour\n", "line 1: no message of ITCH 5.0 has a field \"colour\""),
         ("number,stock\n", "line 1: the column message_type is missing"),
-        ("message_type,shares\nA\n", "line 2: 1 cells, where the header names 2"),
+        ("message_type,shares\nA\n", "line 2: 1 cells, but the header names 2"),
         ("message_type,shares\nz,1\n", "line 2: no message has type 'z'"),
         ("message_type,shares\nS,1\n", "line 2: a message 'S' has no shares"),
         ("message_type,shares\nA,4294967296\n", "line 2: shares does not fit 4 bytes"),

@@ -106,7 +106,7 @@ pub enum FeedReceiverError {
     #[error("cannot receive the feed")]
     Socket(#[source] io::Error),
     /// The packets do not belong together.
-    #[error("the feed's packets do not form one stream")]
+    #[error("the packets of the feed do not belong to one stream")]
     Stream(#[source] ReceiveError),
 }
 

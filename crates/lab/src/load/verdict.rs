@@ -156,7 +156,7 @@ impl LoadReport {
         }
         if let Some(ticks) = &self.tick_to_trade {
             if let Some(failure) = &ticks.failure {
-                warnings.push(format!("the client of --tick-to-trade could not go on: {failure}"));
+                warnings.push(format!("the client of --tick-to-trade stopped: {failure}"));
             }
             if ticks.ticks == 0 {
                 warnings.push(

@@ -178,7 +178,7 @@ impl Records {
 fn parse(path: &Path, name: PairName, text: &str) -> Result<Record, Failure> {
     let written: Written = serde_json::from_str(text).map_err(|error| {
         Failure::runtime(format!("{} is no record of a pair: {error}", path.display()))
-            .hint("remove what it names by `ip netns del`, then the file")
+            .hint("remove the namespaces that it names with `ip netns del`, then the file")
     })?;
     let Written { maker, is_temporary, is_up, cores } = written;
     Ok(Record { pair: VethPair { name, cores }, maker, is_temporary, is_up })

@@ -291,7 +291,7 @@ impl OrderFile {
         };
         let trigger = |_: &str| {
             let ticks: u64 = self.decimal(TRIGGER_PRICE, instrument.price_decimals)?;
-            let expected = "no more than a price may be";
+            let expected = "at most the largest price";
             u32::try_from(ticks).map_err(|_| self.table.wrong(TRIGGER_PRICE, expected))
         };
         let other_order =
@@ -363,8 +363,8 @@ impl OrderFile {
             return Ok(None);
         }
         let lots = Lots::checked(self.quantity(column, instrument)?.0);
-        let lots =
-            lots.ok_or_else(|| self.table.wrong(column, "no more than an order may have"))?;
+        let lots = lots
+            .ok_or_else(|| self.table.wrong(column, "at most the largest quantity of an order"))?;
         Ok(Some(lots))
     }
 

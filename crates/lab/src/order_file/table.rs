@@ -298,11 +298,11 @@ impl Table {
             }
         }
         if let Some(control) = self.text.chars().find(|sign| sign.is_control() || *sign == '"') {
-            let found = format!("the sign {control:?}");
+            let found = format!("the character {control:?}");
             return Err(self.malformed(
                 None,
                 found,
-                "fields without quotes or control signs".into(),
+                "fields without quotes or control characters".into(),
             ));
         }
         self.ends

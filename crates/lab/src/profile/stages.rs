@@ -75,7 +75,7 @@ impl VenueProfile {
         let following: u64 =
             by_file.iter().filter(|(path, _)| is_following(path)).map(|(_, count)| count).sum();
         if following == 0 {
-            return Ok(Err("this program has no line numbers to find the code by".into()));
+            return Ok(Err("this program was built without line numbers".into()));
         }
         let requests = report.counts.requests().max(1) as f64;
         Ok(Ok(json!({

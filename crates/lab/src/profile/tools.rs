@@ -179,7 +179,7 @@ fn run(program: &str, first: &[&str], more: &[&str]) -> Result<Output, String> {
 /// What a tool that found nothing said.
 fn reason(program: &str, output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
-    let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
     format!("{program} found nothing: {}", line.trim())
 }
 

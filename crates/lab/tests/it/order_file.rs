@@ -195,7 +195,10 @@ fn errors_name_the_place() {
         (row("2,0,place,buy,1.00,"), "column `quantity`: found nothing, expected a decimal"),
         (row("2,0,cancel,,5.00,"), "column `price`: found `5.00`, expected nothing for a cancel"),
         (row("2,0,replace,buy,5.00,1"), "column `new_order_id`: found no such column, expected"),
-        (row("2,0,place,\"buy\",1.00,1"), "line 3: found the sign '\"', expected fields without"),
+        (
+            row("2,0,place,\"buy\",1.00,1"),
+            "line 3: found the character '\"', expected fields without",
+        ),
         (row(&"9".repeat(5000)), "line 3: found a longer line, expected at most 4096 bytes"),
     ] {
         assert!(found.contains(expected), "{found}\n  has not\n{expected}");

@@ -1,6 +1,6 @@
 //! Queries of the admin server, and their answers from the ledger.
 //!
-//! Invariant: `sequence` in an answer never exceeds the rows that it has.
+//! Invariant: an answer has all rows up to its `sequence`.
 
 use std::{
     collections::BTreeMap,
@@ -59,7 +59,7 @@ pub(super) struct Asked {
     pub(super) account: Option<String>,
 }
 
-/// Why a query has no answer.
+/// The reason why a query has no answer.
 pub(super) struct Wrong {
     pub(super) status: StatusCode,
     pub(super) reason: &'static str,
@@ -85,7 +85,7 @@ struct Page {
     /// The name of the answer.
     name: &'static str,
     live: bool,
-    /// True if they come one after the other, so that the last ones can be asked for.
+    /// True if rows have an order in time, so that a query can request the last ones.
     is_long: bool,
 }
 

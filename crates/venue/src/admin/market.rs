@@ -2,8 +2,8 @@
 //!
 //! Start at [`MarketPages`]; `json` has the forms, `stream` the server-sent events.
 //!
-//! Invariant: it reads a mirror that the venue never waits for. A stream holds what its client has, and no queue: a slow
-//! client has fewer and larger events, then none.
+//! Invariant: it reads a mirror that the venue never waits for. A stream keeps the state of its client and no queue: a
+//! slow client gets fewer and larger events, then none.
 
 mod json;
 mod query;
@@ -144,7 +144,7 @@ impl MarketPages {
             Err(wrong) => return refuse(&wrong),
         };
         if !self.0.is_held().await {
-            let what = "derived data is being caught up with; try again";
+            let what = "derived data is not complete yet; try again";
             return routes::error(StatusCode::SERVICE_UNAVAILABLE, "not_ready", what);
         }
         match wanted {

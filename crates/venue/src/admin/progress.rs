@@ -1,4 +1,4 @@
-//! How far a connection is: whether the venue or its client has to do something next, and since when.
+//! The progress of a connection: whether the venue or its client has to act next, and since when.
 //!
 //! Invariant: a connection that has become a stream stays one.
 

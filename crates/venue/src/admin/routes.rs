@@ -1,7 +1,7 @@
 //! Routes of the admin server: paths, methods, keys.
 //!
 //! Invariant: at an address a command needs the key of an operator; at the socket, which only the user
-//! of the venue can open, the operator says who it is.
+//! of the venue can open, the request names the operator.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -45,7 +45,7 @@ pub(super) struct State {
     desk: Desk,
     market: Option<MarketPages>,
     faults: FaultTable,
-    /// The digests of keys, and whose they are.
+    /// The digests of keys, with the operators' names.
     keys: Vec<([u8; 32], OperatorName)>,
     /// True: a request may name any host.
     any_host: bool,
@@ -93,7 +93,7 @@ impl State {
                 key.and_then(|key| self.owner(key)).ok_or_else(|| {
                     let what = match self.keys.is_empty() {
                         true => {
-                            "no [[admin.operators]] is configured, so nobody can give a command \
+                            "no [[admin.operators]] is configured, so commands are not accepted \
                                  here; use `damrak ctl`"
                         }
                         false => "a command needs the header `Authorization: Bearer KEY`",
@@ -348,7 +348,7 @@ fn inject(state: &State, door: Door, headers: &HeaderMap, body: &Bytes) -> Respo
     let username = Text::new(&request.session.to_ascii_uppercase());
     let Some(faults) = username.and_then(|username| state.faults.of(username)) else {
         let what = format!(
-            "{:?} is no participant with a login: faults are injected into the sessions of those only",
+            "{:?} is not a participant with a login: only their sessions take injected faults",
             request.session
         );
         return error(StatusCode::NOT_FOUND, "unknown_session", &what);

@@ -9,9 +9,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
-    /// Where it listens for HTTP, `127.0.0.1:26480` for example; port 0 takes a free one. Default
-    /// nowhere. Queries need no key: an address that other machines reach is an error unless `anybody` is
-    /// true.
+    /// The HTTP address, for example `127.0.0.1:26480`; port 0 takes a free one. Default none: no HTTP.
+    /// Queries need no key, so an address that other machines reach is an error unless `anybody` is true.
     #[serde(deserialize_with = "super::units::optional_address")]
     pub address: Option<SocketAddr>,
     /// True: other machines may reach the address. Default false.
@@ -36,7 +35,7 @@ impl AdminConfig {
         let Some(address) = self.address else { return Ok(()) };
         if !address.ip().is_loopback() && !self.anybody {
             return Err(format!(
-                "admin.address is {address}: other machines reach it, and queries need no key; \
+                "admin.address is {address}: other machines can reach it, and queries need no key; \
                  set admin.anybody to true to allow it"
             ));
         }

@@ -1,4 +1,4 @@
-//! What is derived from the feed for readers by HTTP and by FIX, and their bounds.
+//! Settings of derived data: bounds of its readers by HTTP and by FIX.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -29,7 +29,7 @@ pub struct DerivedDataConfig {
     pub streams_max: usize,
     /// Streams of one address at a time. Default 16.
     pub streams_per_address_max: usize,
-    /// A stream whose client takes nothing for this time is closed. Default `10s`.
+    /// A stream whose client reads nothing for this time is closed. Default `10s`.
     pub slow_client_timeout: Span,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &str) -> Fail
     }
 }
 
-/// Keys and names that earlier builds knew: how the message begins, a name beside it, and what to do.
+/// Keys and names of earlier builds: the beginning of the message, a valid name, and the remedy.
 const REMOVED: &[(&str, &str, &str)] = &[
     (
         "unknown field `queue`",

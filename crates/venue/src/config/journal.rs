@@ -14,20 +14,22 @@ use crate::failure::Failure;
 pub struct JournalConfig {
     /// The folder of the journal; made if missing. Default `damrak-data`.
     pub directory: PathBuf,
-    /// What a reply promises. `none`: nothing, it does not wait. `written` (default): the command
-    /// survives the process. `synced`: it survives the machine.
+    /// The durability of a command before its reply is sent. `none`: the reply does not wait for the
+    /// journal. `written` (default): the command survives a crash of the venue. `synced`: it survives a
+    /// crash of the machine.
     pub durability: DurabilityConfig,
     /// How `synced` reaches the disk: `buffered` (page cache and `fdatasync`), `direct` (past it,
     /// `O_DIRECT|O_DSYNC`), `buffered-uring` and `direct-uring` (the same by io_uring), or `auto`
     /// (default): direct if the folder's file system supports it, which was the fastest where we measured
-    /// (`damrak bench journal`), else buffered; the venue says which. Other durabilities are buffered.
+    /// (`damrak bench journal`), else buffered; the start prints the method. Other durabilities are
+    /// buffered.
     pub method: MethodName,
     /// New orders are rejected while commands wait for the journal longer than this; `0s`: never.
     /// Default `2s`.
     pub slow: Span,
     /// A new file is begun when one is this long. Default `256MiB`.
     pub segment: Bytes,
-    /// With less free space in the folder the venue does not start; `0B`: it always does. Default `256MiB`.
+    /// The free space in the folder that a start requires; `0B`: none. Default `256MiB`.
     pub free_min: Bytes,
     /// Inputs between two event digests in the journal, which a replay compares; 0: none.
     /// Default 4096.
@@ -45,9 +47,9 @@ pub struct SnapshotsConfig {
     /// Bytes of replies in a snapshot, and as many of the feed, the newest of each: clients can request
     /// these messages again after a start from it. Default `64MiB`.
     pub replies: Bytes,
-    /// What happens to segments of the journal that both snapshots cover. `keep` (default): nothing.
-    /// `archive`: they are compressed; a reader from the first record still finds them.
-    /// `remove`: they are removed.
+    /// The treatment of journal segments that both snapshots cover. `keep` (default): they are kept.
+    /// `archive`: they are compressed, and a replay from the first record still reads them. `remove`:
+    /// they are removed.
     pub old_segments: OldSegments,
 }
 

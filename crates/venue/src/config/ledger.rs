@@ -17,7 +17,7 @@ pub struct LedgerConfig {
     pub path: PathBuf,
     /// The server, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
     pub url: String,
-    /// The longest time that a row waits for others before all are committed. Default `100ms`.
+    /// The longest time that a row waits until it is committed together with others. Default `100ms`.
     pub commit_interval: Span,
 }
 

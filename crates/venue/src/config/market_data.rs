@@ -1,4 +1,4 @@
-//! Market data: where the feed goes, who may ask for it again, what is kept.
+//! Market data: the addresses of the feed, the networks that may re-request it, the messages that are kept.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -13,13 +13,13 @@ use crate::layout::AgentName;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MarketDataConfig {
-    /// Multicast group, or one unicast address, the feed is sent to; port 0 takes a free one.
+    /// The multicast group, or the unicast address, to which the feed is sent; port 0 takes a free one.
     /// Default `239.10.10.10:26477`.
     pub group: SocketAddr,
     /// The interface that sends a multicast feed. Default `127.0.0.1`.
     pub interface: Ipv4Addr,
-    /// Where the feed goes instead if the interface carries no multicast; the venue says so at
-    /// its start. Default `127.0.0.1` with the port of the group.
+    /// The address to which the feed is sent if the interface carries no multicast; the start prints a
+    /// notice then. Default `127.0.0.1` with the port of the group.
     #[serde(deserialize_with = "super::units::optional_address")]
     pub unicast: Option<SocketAddr>,
     /// Line B: a second group or unicast address that every message is sent to as well; port 0 takes
@@ -41,7 +41,7 @@ pub struct MarketDataConfig {
     pub tcp: SocketAddr,
     /// Parts of the feed, each a session of its own. Default none.
     pub streams: Vec<StreamConfig>,
-    /// Who may log in to both, beside the participants with a password.
+    /// Subscribers that may log in to both, beside the participants with a password.
     pub subscribers: Vec<SubscriberConfig>,
     /// Memory for messages that can be re-requested; the oldest are dropped first. Default `64MiB`.
     pub store: Bytes,
@@ -114,7 +114,7 @@ impl MarketDataConfig {
     /// Which requests for lost messages are answered.
     ///
     /// # Errors
-    /// One of the networks is none.
+    /// One of the texts is not a network.
     pub fn requests(&self) -> Result<RequestLimits, String> {
         let read = |text: &String| {
             text.parse::<Network>().map_err(|what| format!("market_data.re_request_from: {what}"))
@@ -159,10 +159,10 @@ pub struct StreamConfig {
     pub instruments: Vec<String>,
     /// Multicast groups, or unicast addresses; two of them are two lines. Port 0 is not allowed.
     pub to: Vec<SocketAddr>,
-    /// Bytes of a packet at most. Default `1400B`.
+    /// Maximum bytes of a packet. Default `1400B`.
     #[serde(default = "packet_size")]
     pub packet_size: Bytes,
-    /// How long a packet with room may wait for more messages. Default `0s`: no longer than its turn.
+    /// How long a packet with room may wait for more messages. Default `0s`: it is sent in the same turn.
     #[serde(default)]
     pub flush_after: Span,
     /// What happens when it falls behind. Default `drop`.
@@ -222,10 +222,10 @@ impl StreamConfig {
             return wrong("a name has 1 to 32 characters".to_owned());
         }
         if self.to.is_empty() {
-            return wrong("to names no group and no address".to_owned());
+            return wrong("to is empty: name a group or an address".to_owned());
         }
         if let Some(to) = self.to.iter().find(|to| to.port() == 0 || !to.is_ipv4()) {
-            return wrong(format!("to has {to}, which is no IPv4 address with a port"));
+            return wrong(format!("to has {to}, which is not an IPv4 address with a port"));
         }
         if !(128..=65_000).contains(&self.packet_size.0) {
             return wrong(format!(

@@ -36,7 +36,7 @@ pub(crate) const ASSET_SETTINGS: &[(&str, AccountSetting)] = &[
 pub struct AssetConfig {
     /// Printed name, up to 8 characters.
     pub name: String,
-    /// How many digits amounts have behind the point, at most 18. Default 0.
+    /// Number of decimals of amounts, at most 18. Default 0.
     #[serde(default)]
     pub decimals: u8,
 }
@@ -501,7 +501,7 @@ impl MoneyPlan {
             if engine.is_held(HeldSetting::Account(account_id, setting, asset_id)) {
                 let name = &wanted.name;
                 return self.changes.push(format!(
-                    "account {name}: {key} stays {from}, as an operator has set it; the file says \
+                    "account {name}: {key} stays {from}, as an operator has set it; the file has \
                      {to}"
                 ));
             }

@@ -1,4 +1,4 @@
-//! The sockets of the venue: which calls of the system they use, and what is asked of the system for them.
+//! The sockets of the venue: their system calls, buffers and options.
 
 use std::fmt;
 
@@ -12,23 +12,24 @@ use super::{Bytes, Span};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkConfig {
-    /// System calls for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg, where datagrams that go together pass
-    /// the system as one (UDP_GRO, UDP_SEGMENT) if it supports that. `mmsg`: each by itself. `io_uring`: the system receives
-    /// order entry by itself, and replies leave by sendmmsg (UDP_SEGMENT). `xdp`: the venue takes frames of order entry from
-    /// a queue of the network card, before the network stack (AF_XDP), and replies leave as without it. If the system
-    /// refuses `io_uring` or `xdp`, `gro` is used.
+    /// System calls for datagrams. `auto` (default) and `gro`: recvmmsg and sendmmsg; if the system supports it, several
+    /// datagrams pass the kernel as one (UDP_GRO, UDP_SEGMENT). `mmsg`: recvmmsg and sendmmsg, each datagram by itself.
+    /// `io_uring`: the kernel receives order entry through io_uring, and replies leave by sendmmsg (UDP_SEGMENT). `xdp`: the
+    /// venue takes frames of order entry from a queue of the network card, before the network stack (AF_XDP), and replies
+    /// leave by sendmmsg (UDP_SEGMENT). If the system refuses `io_uring` or `xdp`, `gro` is used.
     pub udp: UdpBackendName,
-    /// With `udp = "io_uring"`: the core on which a thread of the kernel receives for `order_entry_udp` (SQPOLL). It takes
-    /// all of that core as long as datagrams come. Default none: the thread of the agent receives.
+    /// With `udp = "io_uring"`: the core of a kernel thread that receives for `order_entry_udp` (SQPOLL). The thread takes
+    /// the whole core as long as datagrams arrive. Default none: the thread of the agent receives.
     pub sqpoll_core: Option<usize>,
     /// With `udp = "xdp"`: the queue of the network card that has the port's address, from 0. Default 0. A queue serves one
     /// port: that of `order_entry_sluice` if it is open, else that of `order_entry_udp`.
     pub xdp_queue: Option<u32>,
-    /// System calls for connections of order entry. `epoll` (default): the system says which connections have data, and the
-    /// venue reads each of them. `io_uring`: the system accepts and receives by itself. `threads`: a thread for each connection
-    /// sleeps in its receive; a port starts as many threads as it may have connections. If the system refuses, epoll is used.
+    /// System calls for connections of order entry. `epoll` (default): the system reports the connections that have data,
+    /// and the venue reads each of them. `io_uring`: the kernel accepts and receives through io_uring. `threads`: a thread
+    /// for each connection sleeps in its receive call; a port starts as many threads as it may have connections. If the
+    /// system refuses one of these, epoll is used.
     pub tcp: TcpBackendName,
-    /// Receive buffer to ask of the system for each UDP socket. Default `4MiB`.
+    /// The receive buffer of each UDP socket, as requested from the system. Default `4MiB`.
     pub receive_buffer: Bytes,
     /// How long the system polls the network card when a thread receives for order entry (SO_BUSY_POLL). Default `0s`: it
     /// waits for the card.
@@ -39,10 +40,10 @@ pub struct NetworkConfig {
     /// then gives each new connection, and each sender of datagrams, to one of the sockets. Default false: a port that
     /// another program has is refused.
     pub reuse_port: bool,
-    /// Count how long what arrives at order entry waits until the venue reads it, by the time at which it arrived
-    /// (SO_TIMESTAMPING): `software`, where the kernel got it from the interface; `hardware`, where the card got it from the wire, by
-    /// the card's clock, which must follow the system's (phc2sys). The leg `socket` of `/stages` has it. Needs `tcp = "epoll"` and
-    /// `udp = "auto"`, `"gro"` or `"mmsg"`. Default `none`.
+    /// Measures how long arrivals at order entry wait until the venue reads them, by the time of arrival (SO_TIMESTAMPING).
+    /// `software`: the time at which the kernel got the packet from the interface. `hardware`: the time at which the card
+    /// got it from the wire, by the card's clock, which must follow the system's (phc2sys). The leg `socket` of `/stages`
+    /// has the figures. Needs `tcp = "epoll"` and `udp = "auto"`, `"gro"` or `"mmsg"`. Default `none`.
     pub arrival_times: ArrivalTimes,
 }
 

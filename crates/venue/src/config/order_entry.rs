@@ -1,4 +1,4 @@
-//! Order entry: where it listens, how long its clients may be silent, how much they may send.
+//! Order entry: its addresses, timers and throttle.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::reply_files::REPLY_FILES_BYTES_MIN;
 
 use super::{Bytes, FixScheduleConfig, ParticipantConfig, ProtocolName, Span, loopback, units};
 
-/// Memory that is written the first time costs more than the reply it is for, so the stores are soon used up, and then
-/// used again. This one has some 800,000 replies.
+/// Room for some 800,000 replies. The store is small because the first write to memory costs more than the reply itself:
+/// a small store is soon full, and then reuses its memory.
 pub(super) const REPLY_STORE_DEFAULT: Bytes = Bytes(64 << 20);
 
 /// Some 17 million execution reports.
@@ -33,8 +33,8 @@ pub struct OrderEntryConfig {
     pub receive_timeout: Span,
     /// A connection that has not logged in after this long is closed. Default `5s`.
     pub login_timeout: Span,
-    /// A client that takes nothing for this long while there is something to send is
-    /// disconnected; it can log in again and continue where it stopped. Default `10s`.
+    /// A client that reads nothing for this long, although replies wait for it, is disconnected; it can
+    /// log in again and continue where it stopped. Default `10s`.
     pub slow_client_timeout: Span,
     /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `64MiB`.
     pub reply_store: Bytes,
@@ -257,7 +257,7 @@ impl ThrottleConfig {
         ] {
             if rate > 0 && burst == 0 {
                 return Err(format!(
-                    "throttle.{key}_burst is 0, so that no message could pass: set it to 1 at least, \
+                    "throttle.{key}_burst is 0, so no message could pass: set it to 1 at least, \
                      or throttle.{key}_per_second to 0 for no bound"
                 ));
             }
@@ -286,7 +286,7 @@ pub(super) fn comp_id(section: &str, text: &str) -> Result<CompId, String> {
     })
 }
 
-/// Each participant has a place among the connections of its port, and a login needs one more.
+/// Checks that each participant has a place among the connections of its port, and a login one more.
 fn check_places(
     section: &str,
     connections_max: usize,

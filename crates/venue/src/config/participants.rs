@@ -25,14 +25,14 @@ pub struct ParticipantConfig {
     /// The firms of its orders, each up to 4 characters, upper case: one, or a list. An order without
     /// a firm is for the first; an order of a firm that is not listed is rejected.
     pub firm: FirmNames,
-    /// If given, the session speaks OUCH over UDP from this address, and in no other way.
+    /// The address of a session that speaks OUCH over UDP without a login. Default none.
     #[serde(default, deserialize_with = "super::units::optional_address")]
     pub udp: Option<SocketAddr>,
     /// If true, all live orders of the session are canceled when its connection ends. Default
     /// false; not with `udp`, which has no connections.
     #[serde(default)]
     pub cancel_on_disconnect: bool,
-    /// Live orders at a time, more are rejected. Default 100000.
+    /// Maximum number of live orders; further ones are rejected. Default 100000.
     #[serde(default = "ParticipantConfig::default_live_orders")]
     pub live_orders_max: u32,
     /// Self-match prevention of orders that do not request their own. Default none.
@@ -101,9 +101,9 @@ impl ParticipantConfig {
 pub struct DropCopyConfig {
     /// Usernames.
     pub participants: Vec<String>,
-    /// Firms: all participants whose default firm it is.
+    /// Firms: all participants with one of these as default firm.
     pub firms: Vec<String>,
-    /// Accounts: all participants that name it.
+    /// Accounts: all participants that name one of these.
     pub accounts: Vec<String>,
     /// The version of FIX that it speaks, unless a Logon resets its numbers: `4.2`, `4.4` or `5.0sp1`. Default `4.4`.
     pub version: FixVersionName,
@@ -160,7 +160,7 @@ impl DropCopyConfig {
         };
         if self.participants.is_empty() && self.firms.is_empty() && self.accounts.is_empty() {
             return Some(format!(
-                "participant {username}: drop_copy copies nobody: give it participants, firms or accounts"
+                "participant {username}: drop_copy is empty: give it participants, firms or accounts"
             ));
         }
         nobody("participants", &self.participants, &|row, name| {

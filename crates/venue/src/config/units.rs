@@ -1,4 +1,4 @@
-//! Values with a unit, as a person writes them.
+//! Values with a unit in configuration files and options.
 
 use std::{
     fmt,
@@ -72,7 +72,7 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, String> {
         let units = [("/s", 1), ("k/s", 1_000), ("M/s", 1_000_000)];
         match scaled(text, &units, "a rate like \"500/s\", \"200k/s\" or \"1M/s\"")? {
-            0 => Err(format!("{text:?} is no rate: it must be above 0")),
+            0 => Err(format!("{text:?} is not a rate: it must be above 0")),
             rate => Ok(Self(rate)),
         }
     }
@@ -125,8 +125,9 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
         return Err(format!("{text:?} is not {like}"));
     }
     let found = (host, port).to_socket_addrs();
-    let found: Vec<_> =
-        found.map_err(|error| format!("no address of {host:?}: {error}"))?.collect();
+    let found: Vec<_> = found
+        .map_err(|error| format!("cannot look up the address of {host:?}: {error}"))?
+        .collect();
     let first = found.iter().find(|it| it.is_ipv4()).or(found.first());
     first.copied().ok_or_else(|| format!("the host {host:?} has no address"))
 }

@@ -520,7 +520,7 @@ impl Projection {
 
     fn contradiction(&self, what: &str) -> StoreError {
         StoreError::corrupt(format!(
-            "the ledger store contradicts the events of input {}: {what}; move it away, and it is \
+            "the ledger store contradicts the events of input {}: {what}; move the store away, and it is \
              made again from the journal",
             self.cause
         ))

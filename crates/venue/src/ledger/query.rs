@@ -18,7 +18,7 @@ use crate::{
 
 /// Inputs replayed for one commit.
 const REPLAY_LIMIT: usize = 16_384;
-/// A batch of so many rows is committed.
+/// Rows of one commit.
 const ROWS_MAX: usize = 50_000;
 
 pub struct Ledger {

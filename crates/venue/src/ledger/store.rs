@@ -14,7 +14,7 @@ use super::{
 };
 use crate::config::{LedgerConfig, LedgerStoreName};
 
-/// Up to where a store goes, and of which journal.
+/// The journal of a store, and the last input whose rows the store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorePosition {
     /// The journal whose inputs caused its rows.
@@ -70,7 +70,7 @@ pub trait LedgerStore: Send {
     }
 }
 
-/// Why a store did not do what was asked.
+/// The failure of an operation of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreError {
     pub kind: StoreErrorKind,
@@ -161,7 +161,7 @@ pub(crate) fn check_version(place: impl fmt::Display, version: u64) -> Result<()
         return Ok(());
     }
     Err(StoreError::foreign(format!(
-        "the ledger store {place} has tables of version {version}, and this damrak knows version \
+        "the ledger store {place} has tables of version {version}, and this damrak reads version \
          {SCHEMA_VERSION}"
     )))
 }

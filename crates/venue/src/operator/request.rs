@@ -38,16 +38,16 @@ pub struct FaultRequest {
     /// The session with this username.
     #[arg(long, value_name = "USER")]
     pub session: String,
-    /// Send it everything so many milliseconds later; 0 ends it.
+    /// Delay everything that is sent to the session by this many milliseconds; 0 ends the delay.
     #[arg(long, value_name = "MS")]
     delay_ms: Option<u64>,
-    /// Reject so many of 100 of its orders and replaces; 0 ends it.
+    /// Reject this percentage of the session's orders and replaces; 0 ends the rejects.
     #[arg(long, value_name = "PERCENT")]
     reject_percent: Option<u64>,
-    /// Cut its connection, once.
+    /// Cut the session's connection, once.
     #[arg(long)]
     disconnect: bool,
-    /// Leave the next message to it out, once: it shows as a gap in the numbers.
+    /// Skip the next message to the session, once, which leaves a gap in the sequence numbers.
     #[arg(long)]
     gap: bool,
     /// End delay and rejects.
@@ -99,19 +99,19 @@ pub struct InstrumentSelector {
 #[group(required = true, multiple = true)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderSelector {
-    /// Of the session with this username.
+    /// Orders of the session with this username.
     #[arg(long)]
     session: Option<String>,
-    /// Of the sessions of this account.
+    /// Orders of the sessions of this account.
     #[arg(long)]
     account: Option<String>,
-    /// Of this firm.
+    /// Orders of this firm.
     #[arg(long)]
     firm: Option<String>,
-    /// In this instrument.
+    /// Orders in this instrument.
     #[arg(long)]
     symbol: Option<String>,
-    /// Of this side: buy, sell, short or short-exempt.
+    /// Orders of this side: buy, sell, short or short-exempt.
     #[arg(long)]
     side: Option<String>,
     /// All orders.
@@ -433,7 +433,7 @@ impl OperatorVerb {
             Self::Limit { session: Some(session), account: None, setting, asset: None, value } => {
                 if setting != "live_orders_max" {
                     return Err(format!(
-                        "setting is {setting:?}: a session has live_orders_max alone; other limits \
+                        "setting is {setting:?}: a session has only the limit live_orders_max; other limits \
                          are of an account"
                     ));
                 }
@@ -447,7 +447,9 @@ impl OperatorVerb {
                 return Ok(OperatorAction::Money(MoneyCommand::SetAccount(set)));
             }
             Self::Limit { .. } => {
-                return Err("a limit is of either an account or a session".into());
+                return Err(
+                    "name either an account or a session: a limit belongs to one of them".into()
+                );
             }
             Self::Deposit { account, asset, amount } => {
                 let (account_id, asset_id, amount) = directory.amount(account, asset, amount)?;
@@ -518,8 +520,10 @@ fn limit(
     let found = word("setting", setting, &settings)?;
     let is_of_asset = ASSET_SETTINGS.iter().any(|(_, it)| *it == found);
     let (asset_id, value) = match asset {
-        None if is_of_asset => return Err("that setting needs an asset".into()),
-        Some(_) if !is_of_asset => return Err("that setting takes no asset".into()),
+        None if is_of_asset => return Err(format!("setting {setting} needs an asset: add one")),
+        Some(_) if !is_of_asset => {
+            return Err(format!("setting {setting} takes no asset: leave it out"));
+        }
         None => (AssetId(0), decimal::<u32>(value, 0, "value")?.into()),
         Some(asset) => {
             let (asset_id, decimals) = directory.asset(asset)?;

@@ -209,8 +209,8 @@ impl MemoryNeeds {
                 format!("{} {of}", Bytes(bytes))
             }),
             needed: format!("{}: {}", Bytes(needed), self.largest(kinds)),
-            lost: "the system kills the venue when memory is used up".into(),
-            remedy: "lower the largest of these, or give the venue more: `ulimit -v`, MemoryMax= in the \
+            lost: "the system kills the venue if memory runs out".into(),
+            remedy: "lower the largest of these, or give the venue more memory: `ulimit -v`, MemoryMax= in the \
                      systemd unit, the limit of the container, or a machine with more memory"
                 .into(),
         }

@@ -117,8 +117,8 @@ impl LoadShedding {
         if holds && !held {
             tracing::error!(
                 component = "journal",
-                "the journal's disk is still full and its last space is held back: all commands \
-                 wait, cancels and logons by FIX too; free some space"
+                "the journal's disk is still full and its last space is reserved: all commands \
+                 wait, also cancels and logons by FIX; free some space"
             );
         }
         Ok(())
@@ -162,7 +162,7 @@ impl LoadShedding {
                 "the journal's disk has no room for the next segment ({error}); free some space"
             ),
             None => format!(
-                "commands wait more than {} ms for the journal; check its disk",
+                "commands wait more than {} ms for the journal; check the disk",
                 self.slow_ns / 1_000_000
             ),
         };

@@ -1,6 +1,6 @@
 //! Questions about derived data, as they come in a path and its parameters.
 //!
-//! Invariant: whatever is asked has a bound; what is wrong is named.
+//! Invariant: every query has a bound; an error names the wrong parameter.
 
 use std::collections::BTreeMap;
 
@@ -170,11 +170,12 @@ fn none(parameters: &Parameters) -> Result<(), Wrong> {
 fn only(parameters: &Parameters, known: &[&str]) -> Result<(), Wrong> {
     match parameters.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) if known.is_empty() => {
-            Err(bad(format!("`{name}` is no parameter of this path: it has none")))
+            Err(bad(format!("`{name}` is not a parameter of this path, which has no parameters")))
         }
-        Some(name) => {
-            Err(bad(format!("`{name}` is no parameter of this path: it has {}", known.join(", "))))
-        }
+        Some(name) => Err(bad(format!(
+            "`{name}` is not a parameter of this path; it has {}",
+            known.join(", ")
+        ))),
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! A stream of server-sent events: a snapshot of what was asked for, then what changes.
 //!
-//! Invariant: an event is made when the connection has room for it, from what the client has and what is; nothing waits
-//! in a queue.
+//! Invariant: an event is made when the connection has room for it, as the difference between the client's state and the
+//! present state; nothing waits in a queue.
 
 use std::{
     convert::Infallible,
