@@ -16,7 +16,7 @@ use std::{
 
 use crate::idle::{Doorbells, IdleStrategy, Idling, Parker, ThreadParker, Wait, WakeTargets};
 
-/// What an agent stops everything with.
+/// The error with which an agent stops all groups.
 pub type AgentError = Box<dyn Error + Send + Sync>;
 
 /// A stage of the exchange: does one turn of work when asked, and never waits.
@@ -24,7 +24,7 @@ pub type AgentError = Box<dyn Error + Send + Sync>;
 /// Where it cannot go on (a full ring, a socket that takes no more) it keeps what it has and
 /// returns. Agents can thus share a thread in any number and order.
 pub trait Agent: Any + Send {
-    /// For people: in thread lists, figures and failures.
+    /// The agent's name in thread lists, figures and failures.
     fn name(&self) -> &str;
 
     /// One turn at `now_ns` (Unix time in nanoseconds): a bounded batch of whatever is there to
@@ -32,15 +32,15 @@ pub trait Agent: Any + Send {
     /// published, a slot given back, a cursor moved) counts as done.
     ///
     /// # Errors
-    /// What it cannot go on after. All groups stop.
+    /// The agent cannot continue. All groups stop.
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError>;
 
-    /// Comes before each turn: true if agents of its thread that had their turns before did some work. What can wait a
-    /// while, as a look at a socket on which nothing came, should then not delay that work.
+    /// Called before each turn: `true` if agents that had their turns before on this thread did work. The agent should
+    /// then postpone checks that can wait, such as a look at an idle socket, so as not to delay that work.
     fn note_busy(&mut self, _is_busy: bool) {}
 
-    /// True if the last turn left something undone for want of room in a ring, so that a reader who
-    /// gives slots back should wake it. Who cannot tell says true, and is woken too often.
+    /// True if the last turn left work undone because a ring was full, so that a reader that frees slots
+    /// should wake this agent. An agent that does not know returns true, and is woken too often.
     fn is_held_up(&self) -> bool {
         true
     }
@@ -55,16 +55,16 @@ impl fmt::Debug for dyn Agent {
     }
 }
 
-/// Where the time comes from.
+/// The source of the time.
 pub trait Clock: Send + Sync {
     /// Unix time in nanoseconds.
     fn now_ns(&self) -> u64;
 }
 
-/// An agent could not go on.
+/// The failure of an agent.
 #[derive(Debug)]
 pub struct AgentFailure {
-    /// Its name.
+    /// The agent's name.
     pub agent: String,
     /// Why.
     pub error: AgentError,
@@ -126,8 +126,8 @@ enum Life {
 }
 
 impl Runner {
-    /// Takes the agents in the order of their turns. Dropping it without [`close`](Self::close) is
-    /// pulling the plug.
+    /// Takes the agents in the order of their turns. Dropping the runner without
+    /// [`close`](Self::close) simulates a crash: no agent is closed.
     #[must_use]
     pub fn new(agents: Vec<Box<dyn Agent>>, clock: Arc<dyn Clock>) -> Self {
         Self { agents, clock, life: Life::RunningAgents }
@@ -183,7 +183,7 @@ pub struct Group {
     pub idle: IdleStrategy,
     /// How to sleep.
     pub parker: Box<dyn Parker>,
-    /// Which groups of the launch, by number, wait for what this one does; `None` is all of them.
+    /// The groups of the launch, by number, that wait for the work of this group; `None` is all.
     pub wake_targets: Option<WakeTargets>,
     /// Runs first on the thread, for example to bind it to a core.
     pub on_start: Option<Box<dyn FnOnce() + Send>>,
@@ -286,7 +286,7 @@ pub fn take_agent<A: Agent>(agents: &mut Vec<Box<dyn Agent>>) -> Option<Box<A>> 
     agent.downcast().ok()
 }
 
-/// What the groups of one launch have in common.
+/// The state that the groups of one launch share.
 struct Shared {
     stopping: AtomicBool,
     doorbells: Doorbells,

@@ -6,7 +6,7 @@ use crate::slots::Reader;
 
 /// An end that reads everything in order, in place, and holds the writer back.
 ///
-/// Dropping it takes its gate away, so that a reader that is gone cannot stop the writer for ever;
+/// Dropping it removes its gate, so a dropped reader never stops the writer;
 /// [`Producer::consumers`](crate::Producer::consumers) and the monitor show that it is gone.
 pub struct Consumer<T> {
     reader: Reader<T>,
@@ -48,14 +48,14 @@ impl<'a, T> Iterator for Values<'a, T> {
 
 impl<T> ExactSizeIterator for Values<'_, T> {}
 
-/// What becomes of the value just seen, and of the turn.
+/// The decision about the value just seen, and about the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// It is consumed; go on.
+    /// The value is consumed, and the turn continues.
     Continue,
-    /// It is consumed; end the turn.
+    /// The value is consumed, and the turn ends.
     Stop,
-    /// It is not consumed and comes again next time; end the turn.
+    /// The value is not consumed: the turn ends, and the next one begins with it.
     Hold,
 }
 
@@ -67,8 +67,8 @@ impl<T> Consumer<T> {
     /// Hands at most `limit` values to `f` in order and returns how many were consumed.
     ///
     /// The second argument of `f` is true for the last value that this call can hand out: a good
-    /// moment to flush. It is not seen if `f` ends the turn earlier. The slots go back to the
-    /// writer together, when all is done; if `f` panics nothing is consumed.
+    /// moment to flush. There is no such call if `f` ends the turn earlier. The slots go back to the
+    /// writer together, at the end of the call; if `f` panics nothing is consumed.
     ///
     /// ```
     /// use ring::Flow;
@@ -101,11 +101,11 @@ impl<T> Consumer<T> {
         })
     }
 
-    /// Hands the next values, at most `limit`, to `f` together, which says how many of them are consumed. `f` is not
-    /// called without values. The slots go back to the writer when it returns.
+    /// Hands the next values, at most `limit`, to `f` together; `f` returns how many of them are consumed, and is not
+    /// called without values. The slots go back to the writer when `f` returns.
     ///
     /// # Panics
-    /// `f` says that it consumed more than it was given.
+    /// `f` returns more than the number of values it was given.
     #[inline]
     pub fn poll_batch(&mut self, limit: usize, f: impl FnOnce(Values<'_, T>) -> usize) -> usize {
         let (first, published) = self.reader.look();

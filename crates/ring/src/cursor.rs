@@ -1,6 +1,6 @@
-//! A sequence that one thread owns and others follow: the two memory orderings that carry all else.
+//! A sequence that one thread owns and others follow, and the two memory orderings on which the rings are built.
 //!
-//! Invariant: a cursor never goes back, and who gets `n` sees all that its owner did up to `n`.
+//! Invariant: a cursor never goes back, and a thread that gets `n` sees everything that its owner did up to `n`.
 
 use crate::{
     failpoint::{Failpoint, release_unless},
@@ -12,11 +12,11 @@ use crate::{
 /// One thread owns it and sets it; any thread gets it. It never goes back. Sequences count from 1
 /// and never wrap: at a thousand million a second they last 584 years.
 ///
-/// The two orderings are all that the rings need. `set` is a *release*: whatever its owner wrote
-/// or read before stays before. `get` is an *acquire*: whatever is done after stays after. So if
-/// `get` returns `n`, everything its owner did up to `n` is seen, and nothing that follows the
-/// `get` can disturb it. A writer's cursor thus hands slots over to its readers ("written"), and a
-/// reader's cursor hands them back to the writer ("no longer looked at").
+/// The rings need only these two orderings. `set` is a *release*: reads and writes of the owner before
+/// the `set` stay before it. `get` is an *acquire*: reads and writes after the `get` stay after it. So
+/// if `get` returns `n`, the caller sees everything that the owner did up to `n`, and nothing that
+/// follows the `get` can disturb it. A writer's cursor thus hands slots over to its readers
+/// ("written"), and a reader's cursor hands them back to the writer ("no longer read").
 ///
 /// It fills 128 bytes: two cache lines, as processors fetch lines in pairs.
 ///
@@ -36,14 +36,14 @@ impl Cursor {
         Self(AtomicU64::new(sequence))
     }
 
-    /// What the owner has finished. Everything it did up to there is seen by the caller.
+    /// The last sequence that the owner has finished. The caller sees everything it did up to there.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire) // pairs with the Release in `set`
     }
 
-    /// Says that everything up to and including `sequence` is finished. Only for its owner.
+    /// Publishes that everything up to and including `sequence` is finished. Only for its owner.
     #[inline]
     pub fn set(&self, sequence: u64) {
         debug_assert!(self.0.load(Ordering::Relaxed) <= sequence, "a cursor went back");

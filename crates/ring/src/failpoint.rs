@@ -9,9 +9,9 @@ use crate::sync::Ordering;
 pub enum Failpoint {
     /// [`Cursor::set`](crate::Cursor::set) no longer releases.
     RelaxedCursor,
-    /// A gate is let go before the last slot has been read.
+    /// A gate is moved before the last slot has been read.
     EarlyRelease,
-    /// A batch shows each value at once.
+    /// A batch publishes each value by itself.
     EagerBatch,
     /// A lossy consumer does not look at the stamp again after it has read the words.
     UncheckedStamp,

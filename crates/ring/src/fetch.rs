@@ -1,8 +1,8 @@
-//! Asking memory for what will be needed soon. The one `unsafe` block is a hint to the processor.
+//! Prefetches memory that will be needed soon. The one `unsafe` block is a hint to the processor.
 #![allow(unsafe_code)]
 
-/// Asks memory for the cache line of an address, and does not wait for it. Whatever the address is,
-/// nothing comes of it but time.
+/// Prefetches the cache line of an address, and does not wait for it. Any address is allowed; the only
+/// effect is on time.
 #[inline(always)]
 pub fn fetch(place: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -7,7 +7,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// The latest value of a number that may go up and down.
 ///
 /// One thread owns it and sets it; any thread gets it, perhaps a little late. Unlike a
-/// [`Cursor`](crate::Cursor) it hands nothing over but itself.
+/// [`Cursor`](crate::Cursor) it orders no other memory access.
 ///
 /// ```
 /// let due = ring::AtomicGauge::new(u64::MAX);
@@ -19,13 +19,13 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct AtomicGauge(AtomicU64);
 
 impl AtomicGauge {
-    /// Stands at `value`.
+    /// A gauge with this first value.
     #[must_use]
     pub fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
-    /// What was set last.
+    /// The value that was set last.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -33,7 +33,7 @@ impl AtomicGauge {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Only for its owner.
+    /// Sets the value. Only for its owner.
     #[inline]
     pub fn set(&self, value: u64) {
         // Relaxed: nothing that was written before has to be seen with it.

@@ -1,4 +1,4 @@
-//! What an idle thread does: spin, yield or park; and the doorbells that wake parked groups.
+//! Idle strategies of a thread (spin, yield or park), and the doorbells that wake parked groups.
 //!
 //! Invariant: no wake-up is lost. A group that parks either finds the work in its last turn or is
 //! woken for it.
@@ -13,12 +13,12 @@ use crate::{
     sync::{AtomicU8, Ordering, fence},
 };
 
-/// What a group does after a turn in which none of its agents had work.
+/// The action of a group after a turn in which none of its agents had work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleStrategy {
-    /// Goes on at once: least latency, a whole core, and a disaster if there is no core to spare.
+    /// Continues at once: the lowest latency. Takes a whole core, and delays all other threads if no core is free.
     Spin,
-    /// Offers the core to others and goes on: a whole core if nobody else wants it.
+    /// Offers the core to other threads, then continues. Takes a whole core if no other thread needs it.
     Yield,
     /// Spins, then yields, then parks longer and longer until there is work.
     Backoff {
@@ -26,8 +26,8 @@ pub enum IdleStrategy {
         spins: u32,
         /// Further empty turns after which it stops yielding.
         yields: u32,
-        /// Longest time to park: an agent that nobody wakes looks at the time this often. The
-        /// first time is a 64th of it.
+        /// Longest time to park, and so the interval at which an agent that nothing wakes gets a turn.
+        /// The first time is a 64th of it.
         park_max: Duration,
     },
 }
@@ -35,9 +35,9 @@ pub enum IdleStrategy {
 impl IdleStrategy {
     /// Backs off in a way that suits `threads` busy threads on `cores` cores.
     ///
-    /// Spinning pays only where it takes the core from nobody: with more threads than cores it
-    /// keeps away the very thread that has the work. Idle groups always park in the end, at most
-    /// 10 ms at a time, so an idle venue costs next to nothing.
+    /// Spinning helps only if each thread has a core: with more threads than cores, a spinning thread
+    /// keeps the core from the thread that has the work. Idle groups always park in the end, at most
+    /// 10 ms at a time, so an idle venue costs little CPU time.
     ///
     /// ```
     /// use ring::IdleStrategy::{self, Backoff};
@@ -107,13 +107,13 @@ pub trait Parker: Send {
     /// Sleeps until unparked, or until `at_most` has passed, or for no reason at all. Returns at
     /// once if it was unparked since the last `park` returned.
     fn park(&mut self, at_most: Duration);
-    /// What wakes it. Asked once, before the group's thread starts.
+    /// The handle that wakes it. Called once, before the group's thread starts.
     fn unparker(&self) -> Arc<dyn Unparker>;
 }
 
 /// Wakes a [`Parker`].
 pub trait Unparker: Send + Sync {
-    /// Makes the `park` that goes on, or else the next one, return.
+    /// Makes the present `park`, or else the next one, return.
     fn unpark(&self);
 }
 
@@ -162,16 +162,16 @@ impl Unparker for Token {
     }
 }
 
-/// The doorbells of groups that run side by side: who works rings at the doors of who sleeps.
+/// The doorbells of groups on different threads: a group that has worked wakes groups that are parked.
 ///
-/// A group that wants to park *marks* itself parked, takes one more turn, and parks if that was
-/// empty too. A group that has worked *rings* at the other groups that are marked: at those that
-/// read what it writes in any case, at those that write what it reads only if they are marked as
-/// held up, for they sleep on for want of work and not of room. Between its
-/// two steps each side fences (sequentially consistent), so of "I am parked" and "there is work"
-/// at least one is seen by the other side: either the last turn finds the work, or the bell rings.
-/// The unparker remembers, so a bell that rings before the park ends it at once. This is the one
-/// place where release and acquire are not enough: each side writes first and reads second.
+/// A group that wants to park *marks* itself parked, takes one more turn, and parks if that turn was
+/// empty too. A group that has worked *rings* for marked groups: always for those that read what it
+/// writes; for those that write what it reads only if they are marked as held up, since the others
+/// lack work and not room. Between its two steps each side has a sequentially consistent fence, so at
+/// least one side sees the other's write, "I am parked" or "there is work": either the last turn finds
+/// the work, or the bell rings. The unparker remembers, so a bell that rings before the park ends it
+/// at once. This is the one place where release and acquire are not enough: each side writes first and
+/// reads second.
 pub struct Doorbells(Box<[Doorbell]>);
 
 #[repr(align(128))]
@@ -185,12 +185,12 @@ const AWAKE: u8 = 0;
 const PARKED: u8 = 1;
 const HELD_UP: u8 = 2;
 
-/// The groups that wait for what a group does. What is in neither list waits for none of it.
+/// The groups that wait for a group. A group in neither list does not wait for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WakeTargets {
-    /// They read what it writes, in rings or cursors.
+    /// Groups that read its rings or cursors.
     pub readers: Vec<usize>,
-    /// They write what it reads, and may wait for the room that it gives back.
+    /// Groups that write the rings it reads, and may wait for room in them.
     pub writers: Vec<usize>,
 }
 
@@ -202,13 +202,13 @@ impl Doorbells {
         Self(unparkers.into_iter().map(doorbell).collect())
     }
 
-    /// Says that `group` will park unless its next turn finds work, or finds it held up. That turn
+    /// Marks that `group` will park unless its next turn finds work, or finds it held up. That turn
     /// must follow.
     pub fn mark_parked(&self, group: usize) {
         self.mark(group, PARKED);
     }
 
-    /// Says that `group`, which waits for room in a ring, will park unless its next turn finds
+    /// Marks that `group`, which waits for room in a ring, will park unless its next turn finds
     /// work. That turn must follow.
     pub fn mark_held_up(&self, group: usize) {
         self.mark(group, HELD_UP);
@@ -219,13 +219,12 @@ impl Doorbells {
         meet(); // pairs with the ones in `ring_others` and `ring`
     }
 
-    /// Says that `group` is awake.
+    /// Marks that `group` is awake.
     pub fn clear(&self, group: usize) {
         self.0[group].parked.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Wakes every group but `group` that is marked; what `group` did before is seen by each of
-    /// them.
+    /// Wakes every marked group but `group`; each of them sees everything that `group` did before.
     #[inline]
     pub fn ring_others(&self, group: usize) {
         if self.0.len() < 2 {
@@ -239,8 +238,8 @@ impl Doorbells {
         }
     }
 
-    /// Wakes those of these groups that are marked, writers only if they are held up; what the
-    /// caller did before is seen by each of them.
+    /// Wakes those of these groups that are marked, writers only if they are held up; each of them sees
+    /// everything that the caller did before.
     #[inline]
     pub fn ring(&self, wake_targets: &WakeTargets) {
         if wake_targets.readers.is_empty() && wake_targets.writers.is_empty() {

@@ -1,13 +1,13 @@
 //! Rings between threads, with one writer and many readers, and the agents that work at them.
 //!
-//! Start at [`Cursor`], whose two orderings carry everything else; then [`Builder`], which makes a
+//! Start at [`Cursor`], on whose two orderings everything else is built; then [`Builder`], which makes a
 //! ring with its [`Producer`], its [`Consumer`]s, which hold the writer back, and its
 //! [`LossyConsumer`]s, which do not; then [`Agent`] and [`launch`], which put agents on threads.
-//! `docs/ring.md` has the whole picture.
+//! `docs/ring.md` describes the design.
 //!
 //! The main entry points are [`Producer::try_publish`] and [`Consumer::poll`]. The others are for
-//! special needs: [`Producer::batch`] shows several values at once, [`Batch::push_with`] makes a
-//! value in its slot, [`Consumer::drain`] is `poll` where every value is consumed, and
+//! special needs: [`Producer::batch`] publishes several values together, [`Batch::push_with`] makes a
+//! value in its slot, [`Consumer::drain`] is a `poll` that consumes every value, and
 //! [`Consumer::poll_batch`] hands out several values together.
 //!
 //! ```
@@ -29,8 +29,8 @@
 //! assert_eq!(monitor.read().high_water, 2);
 //! ```
 //!
-//! Architecture invariant: a slot has one writer and is not changed while a gating reader may look at
-//! it. Nothing waits inside a turn: a call that cannot go on says so by its result. Unsafe code is in
+//! Architecture invariant: a slot has one writer and does not change while a gating reader may read
+//! it. Nothing waits inside a turn: the result of a call tells whether it could proceed. Unsafe code is in
 //! `slots.rs`, and one hint to the processor in `fetch.rs`.
 
 mod sync;

@@ -1,6 +1,6 @@
-//! The reading end that never holds the writer back: it loses what it is too late for, and counts it.
+//! The reading end that never holds the writer back: it misses overwritten values, and counts them.
 //!
-//! Invariant: a value it hands out is whole, and values read plus values missed are all values.
+//! Invariant: a value it hands out is whole, and each value is either read or counted as missed.
 
 use std::sync::Arc;
 
@@ -43,10 +43,10 @@ impl<T> LossyConsumer<T> {
         Self { mirror, writer, state, next: 1, words }
     }
 
-    /// Hands at most `limit` values to `f`, in order, oldest first, and says how many were missed.
+    /// Hands at most `limit` values to `f`, oldest first, and returns how many were missed.
     ///
-    /// It goes no further than what was published when it began, so it ends however fast the writer
-    /// is. Everything read and missed, over all polls, is everything published up to
+    /// It reads only values that were published before it began, so it ends however fast the writer
+    /// is. The values read and missed, over all polls, are all values published up to
     /// [`cursor`](Self::cursor).
     ///
     /// ```
@@ -112,7 +112,7 @@ impl<T> Drop for LossyConsumer<T> {
     }
 }
 
-/// How a value becomes words for a lossy consumer, and a value again.
+/// The conversion of a value to words for a lossy consumer, and back.
 ///
 /// ```
 /// #[derive(Clone, Copy)]
@@ -161,7 +161,7 @@ impl<const N: usize> Words for [u64; N] {
     }
 }
 
-/// [`Words`] as a value, for a type that cannot implement it where the ring is made.
+/// [`Words`] as a table of functions, for a type that cannot implement the trait in the crate of the ring.
 pub struct WordForm<T> {
     /// Number of words; at least 1.
     pub words: usize,
@@ -190,7 +190,7 @@ impl<T> Copy for WordForm<T> {}
 /// The values of a ring as atomic words, each slot under a stamp: the sequence it holds, or 0
 /// while it is written.
 ///
-/// All accesses are atomic, so there is no data race to begin with. The writer clears the stamp,
+/// All accesses are atomic, so there is no data race. The writer clears the stamp,
 /// fences (release), stores the words, and stores the stamp (release). A lossy consumer loads the stamp
 /// (acquire), loads the words, fences (acquire), and loads the stamp again. If one of the words it
 /// loaded belongs to a later lap, the two fences order that lap's cleared stamp before the second

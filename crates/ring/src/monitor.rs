@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::ring::{ReaderState, WriterState};
 
-/// Looks at a ring from outside. Neither writer nor readers notice.
+/// Reads the figures of a ring from outside, without an effect on writer and readers.
 ///
-/// What is counted since the last read is counted since the last read by *any* clone.
+/// All clones share one window: figures "since last read" count since the last read by *any* clone.
 #[derive(Clone)]
 pub struct Monitor {
     writer: Arc<WriterState>,
@@ -39,9 +39,9 @@ impl Monitor {
         Some(reader.cursor.get())
     }
 
-    /// The figures now. Begins a new window for those that say "since last read".
+    /// The figures now. Begins a new window for those that count "since last read".
     ///
-    /// Each figure is right at some moment during the call; they are not all of the same moment.
+    /// Each figure is right at some moment during the call, but not all at the same moment.
     ///
     /// ```
     /// let mut builder = ring::Builder::new("example", 4);

@@ -1,4 +1,4 @@
-//! The writing end of a ring: one value at a time, or a batch that shows all at once.
+//! The writing end of a ring: publishes one value at a time, or a batch as a whole.
 //!
 //! Invariant: it never waits and never overwrites a slot that a gating consumer has not given back;
 //! a full ring gives the value back.
@@ -46,7 +46,7 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
         self.writer.free()
     }
 
-    /// Begins a batch: what is pushed becomes visible at once, when the batch is dropped.
+    /// Begins a batch: all its values become visible together, when it is dropped.
     ///
     /// ```
     /// let mut builder = ring::Builder::new("example", 8);
@@ -72,8 +72,7 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
         self.writer.state().published.get()
     }
 
-    /// Number of gating readers that are still there. With none left, what is published is read
-    /// by lossy consumers only.
+    /// Number of gating readers that still exist. With none left, only lossy consumers read the values.
     #[must_use]
     pub fn consumers(&self) -> usize {
         self.writer.open_gates()
@@ -88,7 +87,7 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
         sequence
     }
 
-    /// Shows everybody what is written: the lossy consumers first, who find it by the cursor of the others.
+    /// Publishes the written values: first to the lossy consumers, which find them by the cursor of the others.
     #[inline]
     fn publish(&mut self) {
         if self.mirror.is_some() {
@@ -97,7 +96,7 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
         self.writer.publish();
     }
 
-    /// Writes into the mirror what is to be published.
+    /// Writes the values to be published into the mirror.
     #[inline(never)]
     fn reflect(&mut self) {
         let Some(mirror) = &mut self.mirror else { return };
@@ -125,8 +124,8 @@ impl<T: Copy + Send + Sync + 'static> Batch<'_, T> {
     /// Adds `value` and returns the sequence it will have.
     ///
     /// # Errors
-    /// [`Full`] with the value if there is no slot for it; this counts one stall. What was pushed
-    /// before stays in the batch.
+    /// [`Full`] with the value if there is no slot for it; this counts one stall. Values that were
+    /// pushed before stay in the batch.
     #[inline]
     pub fn push(&mut self, value: T) -> Result<u64, Full<T>> {
         self.push_with(|| value).ok_or(Full(value))
@@ -162,7 +161,7 @@ impl<T: Copy + Send + Sync + 'static> Drop for Batch<'_, T> {
     }
 }
 
-/// The ring is full: back-pressure, said as a value. Holds what could not be published.
+/// The ring is full: back-pressure as a return value. Holds the value that could not be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 

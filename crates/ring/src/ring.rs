@@ -16,9 +16,9 @@ use crate::{
 
 /// Makes a ring: first its readers, then its one writer and its monitor.
 ///
-/// A ring is a power-of-two number of slots. Sequence `n`, from 1, lives in slot `n` modulo the
-/// number of slots until the writer comes round again, a *lap* later. A gating reader holds the
-/// writer back; a lossy one is overtaken, and counts what it missed. All memory is taken here.
+/// A ring is a power-of-two number of slots. Sequence `n`, from 1, is in slot `n` modulo the number of
+/// slots until the writer reaches that slot again, a *lap* later. A gating reader holds the writer
+/// back; a lossy one is overtaken, and counts the values it missed. All memory is taken here.
 ///
 /// ```
 /// let mut builder = ring::Builder::new("example", 4);
@@ -98,7 +98,7 @@ impl<T: Copy + Send + Sync + 'static> Builder<T> {
     }
 }
 
-/// What the writer tells the others. Only the writer writes here, but for [`Figure::take`].
+/// The published state of the writer. Only the writer writes here, except for [`Figure::take`].
 pub(crate) struct WriterState {
     pub(crate) name: &'static str,
     pub(crate) capacity: usize,
@@ -126,24 +126,24 @@ impl WriterState {
         close(&self.closed);
     }
 
-    /// True once the writer is gone; what it published is then all there will be.
+    /// True once the writer is gone; nothing more will be published then.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire) // pairs with the Release in `close`
     }
 }
 
-/// What one reader tells the others. Only that reader writes here, but for [`Figure::take`].
+/// The published state of one reader. Only that reader writes here, except for [`Figure::take`].
 pub(crate) struct ReaderState {
     pub(crate) name: &'static str,
     pub(crate) gating: bool,
-    /// The last sequence that it has read or knows to be missed.
+    /// The last sequence that was read, or counted as missed.
     pub(crate) cursor: Cursor,
     closed: AtomicBool,
     /// Largest number read in one poll.
     pub(crate) batch_max: Figure,
     /// Largest lag found at the beginning of a poll.
     pub(crate) high_water: Figure,
-    /// Values it was too late for.
+    /// Values that were overwritten before they were read.
     pub(crate) missed: Figure,
 }
 
@@ -164,7 +164,7 @@ impl ReaderState {
         close(&self.closed);
     }
 
-    /// True once the reader is gone; it will not look at a slot again.
+    /// True once the reader is gone; it does not read a slot again.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire) // pairs with the Release in `close`
     }
@@ -178,7 +178,7 @@ fn close(closed: &AtomicBool) {
     closed.store(true, Ordering::Release); // pairs with the Acquire in `is_closed`
 }
 
-/// A number for people to read, written by one thread with plain loads and stores.
+/// A number for monitoring, written by one thread with plain loads and stores.
 #[derive(Default)]
 pub(crate) struct Figure(Counter);
 

@@ -145,8 +145,8 @@ impl<T: Copy + Send + Sync> Writer<T> {
         })
     }
 
-    /// What is written and not published; without a gate that may be more than a ring holds, of
-    /// which the oldest are overwritten.
+    /// The sequences that are written and not published. Without a gate these may be more than the ring
+    /// has slots; the oldest are then overwritten.
     pub(crate) fn unpublished_all(&self) -> Range<u64> {
         let oldest = self.next.saturating_sub(self.slots.len() as u64);
         oldest.max(self.shown + 1)..self.next
@@ -220,7 +220,7 @@ pub(crate) struct Reader<T> {
 }
 
 impl<T> Reader<T> {
-    /// Looks how far the writer is and returns the sequences that can be read: `first..=last`.
+    /// Reads the writer's cursor and returns the sequences that can be read: `first..=last`.
     #[inline]
     pub(crate) fn look(&mut self) -> (u64, u64) {
         self.end = self.writer.published.get();
