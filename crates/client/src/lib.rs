@@ -1,8 +1,7 @@
-//! Both ends of the wire as a client sees them: participants who enter orders, subscribers who
-//! rebuild books from the feed.
+//! The clients of a venue: participants that enter orders, and subscribers that rebuild books from the feed.
 //!
 //! Start at [`participant`] (OUCH 5.0 over TCP and UDP) or [`subscriber`] (ITCH 5.0, gaps filled);
-//! [`recording`] has the feed in files.
+//! [`recording`] reads and writes recordings of the feed.
 //!
 //! Invariant: a client knows the wire and nothing of the venue behind it.
 

@@ -1,12 +1,12 @@
 //! The participant's end of the wire: OUCH 5.0 clients over TCP and UDP, and the messages of a FIX client.
 //!
-//! Start at [`TcpClient`] (SoupBinTCP) and [`UdpClient`] (raw messages up, MoldUDP64 down). Both
-//! are turned by their owner: `poll` does one turn of reading, delivers the sequenced messages in
-//! order and returns. The functions [`enter`] to [`query_account`] make the messages to send, and
+//! Start at [`TcpClient`] (SoupBinTCP) and [`UdpClient`] (raw messages to the venue, MoldUDP64 back). The
+//! owner calls `poll`, which does one turn of reading, delivers the sequenced messages in order and
+//! returns. The functions [`enter`] to [`query_account`] make the messages to send, and
 //! [`collect`] reads a session's whole history.
 //!
-//! Invariant: nothing here blocks but [`TcpClient::connect`], [`connect_tcp`], [`collect`] and [`collect_udp`], which
-//! say how long, and nothing grows: what is to be written has a bound, and [`ClientError::Full`] is its answer.
+//! Invariant: only [`TcpClient::connect`], [`connect_tcp`], [`collect`] and [`collect_udp`] block, for a stated time, and
+//! memory has a bound: when too many bytes wait to be written, the answer is [`ClientError::Full`].
 
 mod fix;
 mod tcp;
@@ -34,7 +34,7 @@ pub use stamped::{Connection, StampedStream};
 pub use tcp::{ClientState, TcpClient, connect_tcp};
 pub use udp::{DatagramBatching, DatagramSocket, UdpClient, UdpClientReport};
 
-/// Why a client cannot go on, or not now.
+/// The error of a client: it cannot continue, or not now.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -57,7 +57,7 @@ pub enum ClientError {
     /// The kernel does not split and gather datagrams.
     #[error("this kernel has no UDP_SEGMENT and UDP_GRO: they need Linux 5.0 or newer")]
     Segments(#[source] io::Error),
-    /// The kernel or the network card does not say when packets leave and arrive.
+    /// The kernel or the network card does not give the times at which packets leave and arrive.
     #[error("the system does not give the times of packets (SO_TIMESTAMPING)")]
     Stamps(#[source] io::Error),
     /// The socket failed while reading.
@@ -84,13 +84,13 @@ pub enum ClientError {
     /// Not logged in, or not any more.
     #[error("not logged in")]
     NotLoggedIn,
-    /// More waits to be written than may; try again after the next turn.
+    /// Too many bytes wait to be written; try again after the next turn.
     #[error("the venue does not read: too many bytes wait to be sent")]
     Full,
-    /// The message is longer than a packet of this client may be.
+    /// The message is longer than the maximum for a packet of this client.
     #[error("a message of {0} bytes is too long")]
     TooLong(usize),
-    /// The history asked for was not complete in time.
+    /// The requested history was not complete in time.
     #[error("the venue did not answer in time")]
     NoAnswer,
 }
@@ -115,8 +115,8 @@ pub fn enter(
     message(&Command::Enter(order))
 }
 
-/// Replaces a live order: `quantity` is that of the whole chain, what it executed included;
-/// market if `price` is `None`.
+/// Replaces a live order: `quantity` is that of the whole chain, with the executed lots; market if
+/// `price` is `None`.
 #[must_use]
 pub fn replace(
     original_user_ref_num: u32,
@@ -166,7 +166,7 @@ pub fn switch_entry(user_ref_num: u32, firm: Firm, enabled: bool) -> MessageBuff
     message(&Command::SwitchEntry(EntrySwitch { key: key(user_ref_num), firm, enabled }))
 }
 
-/// Asks for the least number that would be taken.
+/// Requests the lowest number that the venue would accept next.
 #[must_use]
 pub fn query_account() -> MessageBuffer {
     message(&Command::QueryAccount(AccountQuery {
@@ -175,9 +175,9 @@ pub fn query_account() -> MessageBuffer {
     }))
 }
 
-/// How often [`collect`] and [`collect_udp`] look for more.
+/// The interval at which [`collect`] and [`collect_udp`] look for messages.
 const COLLECT_PAUSE: Duration = Duration::from_micros(200);
-/// How long they may take in all, in nanoseconds.
+/// Their time limit, in nanoseconds.
 const COLLECT_NS_MAX: u64 = 120_000_000_000;
 
 /// Logs in and reads the session's sequenced messages from number `from_sequence` on, until there are
@@ -185,7 +185,7 @@ const COLLECT_NS_MAX: u64 = 120_000_000_000;
 /// at most two minutes.
 ///
 /// # Errors
-/// [`ClientError::Rejected`], [`ClientError::NoAnswer`] after two minutes, or whatever else ended the
+/// [`ClientError::Rejected`], [`ClientError::NoAnswer`] after two minutes, or the error that ended the
 /// connection.
 pub fn collect(
     address: SocketAddr,
@@ -224,12 +224,12 @@ pub fn collect(
 /// them and none came for `until_quiet_ns`, or the session ended; `local` is the address that names it.
 /// Waits at most two minutes.
 ///
-/// With the name of the reply stream it asks for them; without, it waits for the venue to send
-/// something, if only a heartbeat.
+/// With the name of the reply stream it requests the replies; without the name it waits until the venue
+/// sends a packet, which may be a heartbeat.
 ///
 /// # Errors
-/// [`ClientError::NoAnswer`] if it never became quiet or the venue never sent a packet, or
-/// whatever the socket says.
+/// [`ClientError::NoAnswer`] if the stream never became quiet or the venue never sent a packet, or the
+/// error of the socket.
 pub fn collect_udp(
     local: SocketAddr,
     server: SocketAddr,

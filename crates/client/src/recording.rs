@@ -3,8 +3,8 @@
 //! Start at [`RecordingReader`], which reads any of them as a stream, and [`RecordingWriter`]; [`FeedReplay`] sends
 //! a recording again in its own time.
 //!
-//! Invariant: memory has a bound, however long the file is; what cannot be read is an error with its place, never
-//! passed over silently.
+//! Invariant: memory has a bound, however long the file is; bytes that cannot be read are an error with their place, and
+//! never skipped silently.
 
 mod binary_file;
 mod csv;
@@ -37,13 +37,13 @@ pub use replay::{FeedReplay, ReplayError, ReplayOptions, ReplayReport, ReplayTur
 /// The forms of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Before each message its length, two bytes, big-endian.
+    /// Nasdaq's BinaryFILE: each message follows its length, two bytes, big-endian.
     BinaryFile,
     /// MoldUDP64 packets with the time of each in nanoseconds.
     Pcap,
     /// A row for each message, a column for each field.
     Csv,
-    /// The same with types, compressed; it is written, not read.
+    /// The columns of the table with types, compressed; only for writing.
     Parquet,
 }
 
@@ -78,17 +78,17 @@ fn without_parquet() -> io::Error {
 /// A message of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded<'a> {
-    /// The session that it belongs to, where the file says so.
+    /// The session that it belongs to, if the file has it.
     pub session: Option<Session>,
-    /// Its number in the feed; in a file without numbers its place, from 1.
+    /// Its number in the feed; in a file without numbers its position, from 1.
     pub number: u64,
-    /// When it was received, in nanoseconds since 1970, where the file says so.
+    /// When it was received, in nanoseconds since 1970, if the file has it.
     pub received_ns: Option<u64>,
     /// An ITCH message, of the length of its type.
     pub message: &'a [u8],
 }
 
-/// Why a recording cannot be read.
+/// The error of a recording that cannot be read.
 #[derive(Debug, Error)]
 pub enum RecordingError {
     /// The system could not read it.
@@ -148,7 +148,7 @@ pub enum RecordingError {
     },
 }
 
-/// What a [`RecordingReader`] counted.
+/// The counters of a [`RecordingReader`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadReport {
     /// Messages handed on.
@@ -157,9 +157,9 @@ pub struct ReadReport {
     pub bytes: u64,
     /// Packets of a pcap file that are not the feed's: other protocols, requests, fragments, cut ones.
     pub other_packets: u64,
-    /// Messages that came again, on another line or as an answer.
+    /// Duplicate messages: from another line, or from answers to requests.
     pub duplicates: u64,
-    /// Messages that are not in the file, though later ones are.
+    /// Messages that the file lacks, although it has later ones.
     pub missing: u64,
 }
 
@@ -173,7 +173,7 @@ const LIMITS: ReceiverLimits = ReceiverLimits {
     pending_bytes_max: usize::MAX,
 };
 
-/// Reads a recording of any form as a stream; its first bytes say which form it has.
+/// Reads a recording of any form as a stream; the form follows from its first bytes.
 pub struct RecordingReader<R> {
     input: Input<R>,
     form: Form,
@@ -414,8 +414,8 @@ pub enum RecordingWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> RecordingWriter<W> {
-    /// A recording in this form. `packets` says how packets look, where the form has some; `types` which types of
-    /// messages a table has, all where it is empty.
+    /// A recording in this form. `packets` has the addresses and the session of packets, for a form with packets; `types`
+    /// the types of messages of a table, all if it is empty.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -457,7 +457,7 @@ impl<W: Write + Send> RecordingWriter<W> {
         }
     }
 
-    /// Writes what is in memory, and the end of a file that has one.
+    /// Writes the rest of the data in memory, and the end of the file if the form has one.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -472,16 +472,16 @@ impl<W: Write + Send> RecordingWriter<W> {
     }
 }
 
-/// How the packets of a recording look.
+/// The addresses, the session and the length of the packets of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketForm {
-    /// Where they come from.
+    /// The source address.
     pub from: SocketAddrV4,
-    /// Where they go to.
+    /// The destination address.
     pub to: SocketAddrV4,
     /// The session of messages that name none.
     pub session: Session,
-    /// Bytes of a packet's content at most.
+    /// Maximum bytes of a packet's content.
     pub packet_len_max: usize,
 }
 

@@ -1,8 +1,8 @@
 //! The subscriber's end of the wire: market data received, gaps filled, books rebuilt.
 //!
-//! Start at [`FeedBook::apply`], which takes one ITCH message at a time and refuses whatever a
-//! sound feed cannot say; [`FeedReceiver`] is the socket side, which delivers the messages in
-//! order; [`FeedSubscriber`] joins both at any time, by a snapshot.
+//! Start at [`FeedBook::apply`], which takes one ITCH message at a time and refuses messages that
+//! contradict the feed so far; [`FeedReceiver`] receives from sockets and delivers the messages in
+//! order; [`FeedSubscriber`] has both, and joins at any time by a snapshot.
 //!
 //! Invariant: a message that is refused changes nothing.
 

@@ -1,4 +1,4 @@
-//! A client's side of FIX: its messages by the standard tags, and the frames of the venue's.
+//! A client's side of FIX: its messages by the standard tags, and the framing of the venue's messages.
 //!
 //! Invariant: a request with a term for which FIX has no tag is not written.
 
@@ -23,7 +23,7 @@ pub struct FixWriter {
 }
 
 impl FixWriter {
-    /// A session whose next message is the first.
+    /// A session whose next message has the number 1.
     #[must_use]
     pub fn new(version: Version, client: CompId, venue: CompId) -> Self {
         Self { version, client, venue, next: 1, outgoing: Vec::new(), written: 0 }
@@ -35,13 +35,13 @@ impl FixWriter {
         self.version
     }
 
-    /// What waits to be sent.
+    /// The bytes that wait to be sent.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         &self.outgoing[self.written..]
     }
 
-    /// So many bytes of [`outgoing`](Self::outgoing) were sent.
+    /// Removes the first bytes of [`outgoing`](Self::outgoing), which were sent.
     ///
     /// # Panics
     /// There were fewer.
@@ -117,7 +117,7 @@ impl FixWriter {
         Ok(())
     }
 
-    /// An Order Cancel Request for all that is open.
+    /// An Order Cancel Request for all open lots.
     pub fn cancel(&mut self, id: &str, original_id: &str, symbol: Symbol, side: Side, now_ns: u64) {
         self.put("F", now_ns, |builder| {
             builder.text(11, id).text(41, original_id).text(55, symbol.as_str());
@@ -168,7 +168,7 @@ pub struct FixFrames {
     taken: usize,
 }
 
-/// The venue sent bytes that are no message.
+/// The venue sent bytes that are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the venue sent bytes that are not a FIX message")]
 pub struct Garbled;
@@ -198,7 +198,7 @@ impl FixFrames {
     }
 }
 
-/// The terms of a replacement, which FIX gives again; `None` if those of the request cannot be read.
+/// The terms of a replacement, which FIX repeats in full; `None` if the gateway rejected those of the request.
 #[must_use]
 pub fn replaced(original: &EnterOrder, replace: &ReplaceOrder) -> Option<EnterOrder> {
     let terms = replace.terms.as_ref()?;

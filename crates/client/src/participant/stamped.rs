@@ -1,6 +1,6 @@
-//! A TCP connection of which the kernel says when packets left and arrived, by its own clock or by that of the network card.
+//! A TCP connection with the times at which packets left and arrived, by the clock of the kernel or of the network card.
 //!
-//! Invariant: a time is that of the clock that was asked for, or there is none.
+//! Invariant: a time is always that of the requested clock; without one there is no time.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use os::PacketTimes;
 
 use super::{ClientError, connect_tcp};
 
-/// A nonblocking connection, and when its packets left and arrived, where that is known.
+/// A nonblocking connection that may know when its packets left and arrived.
 pub trait Connection: Read + Write {
     /// When the packet arrived that has the last byte of the last read.
     fn arrived_ns(&self) -> Option<u64> {
@@ -45,7 +45,7 @@ pub struct StampedStream {
 
 /// Packets that are kept at most, for requests whose answer is awaited.
 const LEFT_MAX: usize = 1 << 16;
-/// The kernel is asked after so many writes, before its queue is full and times are lost.
+/// Writes after which the kernel's queue of times is read, before it is full and times are lost.
 const WRITES_MAX: usize = 32;
 
 impl StampedStream {

@@ -24,21 +24,21 @@ const READ_LEN: usize = 64 * 1024;
 /// Reads in one turn, so that one busy session does not starve its neighbours.
 const READS_PER_POLL: usize = 8;
 
-/// Where a client's login stands.
+/// The state of a client's login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
     /// The login is sent, the answer is not there yet.
     Connecting,
-    /// The venue let us in.
+    /// The venue accepted the login.
     LoggedIn {
         /// Name of the venue's session.
         session: Text<10>,
         /// Number of the first sequenced message that it sends.
         next_sequence: u64,
     },
-    /// The venue refused the login; it closes the connection.
+    /// The venue rejected the login; it closes the connection.
     Rejected(LoginRejectReason),
-    /// No more will come: the session ended, or the connection did.
+    /// The session or the connection has ended.
     Ended,
 }
 
@@ -50,7 +50,7 @@ pub struct TcpClient<S = TcpStream> {
     stream: S,
     session: Client,
     state: ClientState,
-    /// Name of the venue's session, once it let us in.
+    /// Name of the venue's session, once the login was accepted.
     name: Option<Text<10>>,
     /// The last text of the venue for people.
     debug_text: Option<String>,
@@ -60,7 +60,7 @@ pub struct TcpClient<S = TcpStream> {
 }
 
 impl TcpClient {
-    /// Connects and sends the login; [`poll`](Self::poll) tells what becomes of it. Waits for the
+    /// Connects and sends the login; [`poll`](Self::poll) receives the answer. Waits for the
     /// connection, at most 3 s.
     ///
     /// # Errors
@@ -109,25 +109,25 @@ impl<S: Read + Write> TcpClient<S> {
         &mut self.stream
     }
 
-    /// Bytes that the connection took so far, and those that wait for it.
+    /// Bytes written to the connection so far, and bytes that wait to be written.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
         self.written + self.session.outgoing().len() as u64
     }
 
-    /// Where the login stands.
+    /// The state of the login.
     #[must_use]
     pub fn state(&self) -> ClientState {
         self.state
     }
 
-    /// Name of the venue's session, once it let us in; also after the end.
+    /// Name of the venue's session, once the login was accepted; also after the end.
     #[must_use]
     pub fn session_name(&self) -> Option<Text<10>> {
         self.name
     }
 
-    /// The last text of the venue for people: why it rejected a login, say.
+    /// The last text of the venue for people, for example the reason for which it rejected a login.
     #[must_use]
     pub fn debug_text(&self) -> Option<&str> {
         self.debug_text.as_deref()
@@ -139,11 +139,11 @@ impl<S: Read + Write> TcpClient<S> {
         matches!(self.state, ClientState::LoggedIn { .. }) && self.session.is_logged_in()
     }
 
-    /// One turn: writes what waits, reads what is there, hands the sequenced messages on with
-    /// their stream sequence numbers, keeps heartbeats. Returns how many were handed on.
+    /// One turn: writes waiting bytes, reads available ones, hands the sequenced messages on with
+    /// their stream sequence numbers, and sends heartbeats. Returns how many messages were handed on.
     ///
     /// # Errors
-    /// The connection is of no more use. After the end of the session there is no error, only
+    /// The connection cannot be used any more. After the end of the session there is no error, only
     /// [`ClientState::Ended`].
     pub fn poll(
         &mut self,
@@ -198,7 +198,7 @@ impl<S: Read + Write> TcpClient<S> {
         self.session.outgoing().len() + FRAME_LEN + len <= OUTGOING_MAX
     }
 
-    /// Writes what waits, as far as the connection takes it.
+    /// Writes the waiting bytes, as far as the connection takes them.
     ///
     /// # Errors
     /// [`ClientError::Send`], [`ClientError::Closed`].
@@ -218,7 +218,7 @@ impl<S: Read + Write> TcpClient<S> {
         Ok(())
     }
 
-    /// Says goodbye; the venue then closes the connection, and the state becomes
+    /// Sends a logout; the venue then closes the connection, and the state becomes
     /// [`ClientState::Ended`].
     ///
     /// # Errors

@@ -27,21 +27,21 @@ const RECEIVES_PER_CALL: usize = 16;
 /// A reply that is missing is asked for again after this long.
 const REQUEST_TIMEOUT_NS: u64 = 200_000_000;
 
-/// A nonblocking socket that talks with one peer.
+/// A nonblocking socket that is connected to one peer.
 pub trait DatagramSocket {
     /// Sends one datagram.
     ///
     /// # Errors
-    /// As the system says; `WouldBlock` if there is no room now.
+    /// The error of the system; `WouldBlock` if there is no room now.
     fn send(&self, datagram: &[u8]) -> io::Result<()>;
 
-    /// Receives one datagram and says how long it is.
+    /// Receives one datagram and returns its length in bytes.
     ///
     /// # Errors
-    /// As the system says; `WouldBlock` if there is none now.
+    /// The error of the system; `WouldBlock` if there is no datagram now.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends what waits in the queue, as far as the system takes it.
+    /// Sends the datagrams in the queue, as far as the system takes them.
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -53,7 +53,7 @@ pub trait DatagramSocket {
         Ok(())
     }
 
-    /// Receives what waits, as far as the batch has room; 0 if nothing does.
+    /// Receives waiting datagrams, as many as the batch has room for; 0 if there are none.
     ///
     /// # Errors
     /// As [`receive`](Self::receive), but for `WouldBlock`.
@@ -92,14 +92,14 @@ pub enum DatagramBatching {
     Segments,
 }
 
-/// An OUCH client over UDP: messages go up as they are, one or several a datagram; replies come
-/// down numbered, in MoldUDP64 packets, and are asked for again where they are missing.
+/// An OUCH client over UDP: it sends messages as they are, one or several per datagram, receives numbered
+/// replies in MoldUDP64 packets, and requests missing ones again.
 ///
-/// The local address is the login: the venue knows the session by it.
+/// The local address is the login: it names the session.
 #[derive(Debug)]
 pub struct UdpClient<S = UdpSocket> {
     socket: S,
-    /// `None` until the first packet says how far the session got.
+    /// `None` until the first packet, which has the next number of the session.
     receiver: Option<Receiver>,
     received: DatagramBatch,
     /// Full datagrams, and the one being filled: message blocks.
@@ -112,26 +112,26 @@ pub struct UdpClient<S = UdpSocket> {
     report: UdpClientReport,
 }
 
-/// What a [`UdpClient`] counted.
+/// The counters of a [`UdpClient`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpClientReport {
     /// Datagrams sent, requests for replies not counted.
     pub datagrams_sent: u64,
     /// Datagrams received.
     pub datagrams_received: u64,
-    /// Those of them that were no MoldUDP64 packets, and were passed over.
+    /// Received datagrams that were not MoldUDP64 packets, and were ignored.
     pub malformed: u64,
-    /// How often the system said that nobody listens at the venue's address.
+    /// How often the system reported that no program listens at the venue's address.
     pub refused: u64,
-    /// What became of the replies.
+    /// The counters of the replies.
     pub replies: ReceiverStatistics,
 }
 
 impl UdpClient {
     /// Binds the local address that names the session, for a venue at `server`.
     ///
-    /// The first reply delivered is number `from`; `None` begins with the first that arrives and
-    /// leaves the session's history alone. A datagram carries at most `messages_per_datagram`.
+    /// The first reply delivered is number `from`; `None` begins with the first one that arrives,
+    /// without the session's history. A datagram carries at most `messages_per_datagram`.
     ///
     /// # Errors
     /// [`ClientError::Bind`], [`ClientError::Connect`].
@@ -158,10 +158,10 @@ impl UdpClient {
         Ok(Self::over(socket, from, messages_per_datagram))
     }
 
-    /// Has the client send and receive in batches; one that was just made.
+    /// Makes the client send and receive in batches. Only for a client that has sent nothing yet.
     ///
     /// # Errors
-    /// [`ClientError::Segments`] if the kernel does not split or gather datagrams and shall.
+    /// [`ClientError::Segments`] if the kernel is to split and join datagrams, and cannot.
     pub fn with_batching(mut self, batching: DatagramBatching) -> Result<Self, ClientError> {
         let is_split = batching == DatagramBatching::Segments;
         if is_split {
@@ -232,12 +232,12 @@ impl<S: DatagramSocket> UdpClient<S> {
         UdpClientReport { replies, ..self.report }
     }
 
-    /// One turn: sends what waits, reads what is there, hands the replies on with their stream
-    /// sequence numbers, asks for missing ones. Returns how many were handed on.
+    /// One turn: sends waiting datagrams, reads available ones, hands the replies on with their stream
+    /// sequence numbers, and requests missing ones. Returns how many replies were handed on.
     ///
     /// # Errors
-    /// The socket failed, or the replies are those of another session. That nobody listens is
-    /// counted, not an error: the venue may come back.
+    /// The socket failed, or the replies are those of another session. It is no error if no program
+    /// listens at the venue's address, since the venue may come back; this is counted.
     pub fn poll(
         &mut self,
         now_ns: u64,
@@ -267,8 +267,8 @@ impl<S: DatagramSocket> UdpClient<S> {
         Ok(delivered)
     }
 
-    /// Adds one message to the datagram being filled, and sends that once it is full;
-    /// [`flush`](Self::flush) or the next [`poll`](Self::poll) sends it before.
+    /// Adds one message to the datagram being filled, and sends the datagram once it is full;
+    /// [`flush`](Self::flush) or the next [`poll`](Self::poll) sends it earlier.
     ///
     /// # Errors
     /// [`ClientError::TooLong`], [`ClientError::Full`] while the system takes no datagram.
@@ -300,7 +300,7 @@ impl<S: DatagramSocket> UdpClient<S> {
         self.queue.len() + usize::from(!self.fits(len)) < self.datagrams_max
     }
 
-    /// Sends what waits, the datagram being filled too, as far as the system takes it now.
+    /// Sends all waiting datagrams, with the one being filled, as far as the system takes them now.
     ///
     /// # Errors
     /// [`ClientError::Send`].
@@ -333,7 +333,7 @@ impl<S: DatagramSocket> UdpClient<S> {
         result.map(drop)
     }
 
-    /// Asks for replies, be they known to be missing or not.
+    /// Requests replies, whether or not they are known to be missing.
     ///
     /// # Errors
     /// [`ClientError::Send`].
@@ -360,7 +360,7 @@ impl<S: DatagramSocket> UdpClient<S> {
     }
 }
 
-/// Hands on what a datagram brings.
+/// Hands on the replies of a datagram.
 fn take(
     receiver: &mut Option<Receiver>,
     datagram: &[u8],

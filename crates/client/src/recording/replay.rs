@@ -1,6 +1,6 @@
 //! Sends a recording again: at the speed at which it was recorded, at a multiple of it, or as fast as it can go.
 //!
-//! Invariant: it has no clock and no socket. It is given the time, and what is due goes out.
+//! Invariant: it has no clock and no socket. The caller gives the time, and sends what is due.
 
 use std::io::{self, Read};
 
@@ -20,9 +20,9 @@ const END_NS: u64 = 100_000_000;
 /// How fast a recording is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// So many times the speed at which it was recorded.
+    /// This multiple of the recorded speed.
     Times(f64),
-    /// As fast as it is taken.
+    /// As fast as the network takes it.
     Unlimited,
 }
 
@@ -33,16 +33,16 @@ pub struct ReplayOptions {
     pub speed: Speed,
     /// Name of the session, for a recording of messages. Packets keep theirs.
     pub session: Session,
-    /// Bytes of a packet at most, for a recording of messages.
+    /// Maximum bytes of a packet, for a recording of messages.
     pub packet_len_max: usize,
 }
 
-/// What one turn did.
+/// The result of one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayTurn {
     /// Something was sent, or the network was full.
     Busy,
-    /// Nothing is due for so many nanoseconds.
+    /// Nothing is due for this time, in nanoseconds.
     Waits(u64),
     /// All was sent.
     Over,
@@ -59,7 +59,7 @@ pub struct ReplayReport {
     pub bytes: u64,
 }
 
-/// Why a replay cannot go on.
+/// The error of a replay that cannot continue.
 #[derive(Debug, Error)]
 pub enum ReplayError {
     /// The recording cannot be read.
@@ -120,7 +120,7 @@ impl<R: Read> FeedReplay<R> {
         &self.reader
     }
 
-    /// Sends what is due. `send` says false if there is no room for a packet now.
+    /// Sends the packets that are due. `send` returns false if there is no room for a packet now.
     ///
     /// # Errors
     /// The recording cannot be read, or a packet not be sent.

@@ -1,4 +1,4 @@
-//! What the tables of a recording have in common, whichever form they have: their columns.
+//! The columns of a recording's table, which all forms of tables share.
 //!
 //! Invariant: a field of the specification has one column, whichever types of messages have it.
 

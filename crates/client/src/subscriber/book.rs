@@ -15,11 +15,11 @@ use self::{
     queues::{Queues, Resting, rank_of},
 };
 
-/// The books of all instruments, by order, as the feed tells them.
+/// The books of all instruments, by order, rebuilt from the feed.
 ///
-/// Its words are those of ITCH: orders have reference numbers and shares, instruments are stock
-/// locates. Trades (`E`, `C`) count as volume; prints that touch no order (`P`, `Q`, `B`) do not
-/// touch a book.
+/// The words are those of ITCH: orders have reference numbers and shares, instruments are stock
+/// locates. Trades (`E`, `C`) count as volume; trade messages about no order (`P`, `Q`, `B`) do not
+/// change a book.
 #[derive(Clone, Debug, Default)]
 pub struct FeedBook {
     /// By stock locate.
@@ -42,7 +42,7 @@ pub struct FeedInstrument {
     pub trading_state: Option<u8>,
     /// Orders in its book.
     pub order_count: usize,
-    /// Shares that orders of the book executed.
+    /// Executed shares of orders of the book.
     pub volume: u64,
     /// Price of the last trade, in ticks.
     pub price_last: Option<u32>,
@@ -59,12 +59,12 @@ pub struct FeedOrder {
     pub shares: u32,
 }
 
-/// Where an order of a book stands.
+/// An order with its instrument and side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedPlace {
     /// The number of its instrument.
     pub stock_locate: u16,
-    /// True on the side of the buyers.
+    /// True for a bid.
     pub is_bid: bool,
     /// The order.
     pub order: FeedOrder,
@@ -91,7 +91,7 @@ pub struct FeedError {
     pub violation: FeedViolation,
 }
 
-/// How a message contradicts the book or the protocol.
+/// The contradiction between a message and the book or the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FeedViolation {
     /// It is not an ITCH message.
@@ -113,7 +113,7 @@ pub enum FeedViolation {
         /// Shares that the order has.
         open: u32,
     },
-    /// It adds, takes or leaves no shares.
+    /// It adds, takes or leaves 0 shares.
     #[error("no shares for order {0}")]
     NoShares(u64),
     /// It names an order of another instrument.
@@ -170,7 +170,7 @@ impl Book {
 }
 
 impl FeedBook {
-    /// No instrument, no order.
+    /// Books without instruments and orders.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -179,7 +179,7 @@ impl FeedBook {
     /// Takes the next message of the feed; `stream_sequence` is its number in the stream.
     ///
     /// # Errors
-    /// The message says what cannot be; the books are as before.
+    /// The message contradicts the books, which stay as they were.
     pub fn apply(&mut self, stream_sequence: u64, message: &[u8]) -> Result<(), FeedError> {
         self.take(message).map_err(|violation| FeedError { stream_sequence, violation })?;
         self.messages += 1;
@@ -211,7 +211,7 @@ impl FeedBook {
         self.resting(stock_locate, false)
     }
 
-    /// The order that stands in a book under this number.
+    /// The order in a book with this number.
     #[must_use]
     pub fn order(&self, order_reference_number: u64) -> Option<FeedPlace> {
         let slot = self.orders.slot(order_reference_number)?;
@@ -236,8 +236,8 @@ impl FeedBook {
         levels(self.asks(stock_locate))
     }
 
-    /// True if the best bid of an instrument is above its best ask, which no book of a sound
-    /// market is once a command is done.
+    /// True if the best bid of an instrument is above its best ask. In continuous trading this never
+    /// holds after a command.
     #[must_use]
     pub fn is_crossed(&self, stock_locate: u16) -> bool {
         let best = (self.bids(stock_locate).next(), self.asks(stock_locate).next());

@@ -1,7 +1,7 @@
 //! A subscriber that joins at any time: takes a snapshot of the books, applies the feed from there on, fills
 //! gaps, and takes a new snapshot where that is not possible.
 //!
-//! Invariant: the books have exactly the messages before the next one, or there are none yet.
+//! Invariant: the books have exactly the messages before the next one, or there are no books yet.
 
 use std::{
     io::{Read, Write},
@@ -25,10 +25,10 @@ const RETRY_NS: u64 = 1_000_000_000;
 /// Turns of a connection that are taken at a time, so that a snapshot does not wait for packets of the feed.
 const TURNS_PER_POLL: usize = 16;
 
-/// Connects to a service of the venue, to begin somewhere; takes the time too.
+/// Connects to a service of the venue with this beginning, at this time in nanoseconds.
 pub type Connect<T> = Box<dyn FnMut(Begin, u64) -> Result<TcpClient<T>, ClientError> + Send>;
 
-/// With what a login to a service begins.
+/// The session and the first message that a login to a service requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin {
     /// The session that the packets of the feed name, where some came: that of the feed, or of a delta stream.
@@ -54,10 +54,10 @@ pub fn connect_to(address: SocketAddr, login: LoginRequest) -> Connect<TcpStream
     })
 }
 
-/// The way by which the feed comes in.
+/// The channel by which the feed is received.
 #[expect(clippy::large_enum_variant, reason = "a subscriber has one")]
 pub enum FeedChannel<S = UdpSocket, T = TcpStream> {
-    /// MoldUDP64 packets, with requests for what is lost.
+    /// MoldUDP64 packets, with requests for lost messages.
     Datagrams(FeedReceiver<S>),
     /// SoupBinTCP.
     Tcp(TcpFeed<T>),
@@ -74,36 +74,36 @@ pub struct TcpFeed<T> {
     retry_ns: u64,
 }
 
-/// How a subscriber begins.
+/// The beginning of a subscription.
 pub enum Start<T = TcpStream> {
     /// With a snapshot of this service.
     Snapshot(Connect<T>),
-    /// With a message. There are books only if it is the first.
+    /// With the message of this number. There are books only if it is message 1.
     Message(u64),
-    /// With the next message that comes. There are no books.
+    /// With the next message that arrives. There are no books.
     Next,
 }
 
-/// What a subscriber did beside receiving.
+/// The counters of a subscriber, beside those of its channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JoinReport {
     /// Snapshots that were applied.
     pub snapshots: u64,
-    /// Messages in them.
+    /// Messages in these snapshots.
     pub snapshot_messages: u64,
-    /// Number of the first message of the feed after the newest.
+    /// Number of the first message of the feed after the newest snapshot.
     pub first_message: Option<u64>,
     /// Messages of the feed that were handed on.
     pub messages: u64,
-    /// Times it joined again because the session changed, or its packets were of another than the snapshot.
+    /// Joins because the session changed, or because packets and snapshot were of different sessions.
     pub session_changes: u64,
-    /// Times it joined again because messages were lost for good.
+    /// Joins because messages were lost for good.
     pub lost_gaps: u64,
     /// Joins that failed and were tried again.
     pub failed_joins: u64,
 }
 
-/// Why a subscriber cannot go on.
+/// The error of a subscriber that cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedSubscriberError {
     /// The feed cannot be received.
@@ -112,7 +112,7 @@ pub enum FeedSubscriberError {
     /// The feed contradicts the books.
     #[error(transparent)]
     Book(#[from] FeedError),
-    /// The service of snapshots, or the feed over TCP, cannot be had.
+    /// The snapshot service, or the feed over TCP, is not available.
     #[error("{service}: {source}")]
     Service {
         /// Which of the two.
@@ -125,9 +125,9 @@ pub enum FeedSubscriberError {
     Rejected {
         /// Which of the two.
         service: &'static str,
-        /// What the venue said for machines.
+        /// The venue's reason code.
         reason: LoginRejectReason,
-        /// What the venue said for people.
+        /// The venue's text for people.
         text: Option<String>,
     },
     /// The feed over TCP ended, with this text of the venue.
@@ -206,8 +206,8 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         Ok(subscriber)
     }
 
-    /// One turn: takes what is there, applies it to the books and hands it on. Returns the number of
-    /// messages of the feed. A join after the first that fails is tried again each second.
+    /// One turn: takes the available messages, applies them to the books and hands them on. Returns the
+    /// number of messages of the feed. If a join other than the first fails, it is tried again each second.
     ///
     /// # Errors
     /// The feed cannot be received, or contradicts the books.
@@ -293,12 +293,12 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         }
     }
 
-    /// What it did so far.
+    /// The counters so far.
     pub const fn report(&self) -> JoinReport {
         self.report
     }
 
-    /// Its end of the feed.
+    /// Its channel of the feed.
     pub const fn channel(&self) -> &FeedChannel<S, T> {
         &self.channel
     }

@@ -15,97 +15,97 @@ use wire::moldudp64::{
 
 use crate::participant::DatagramSocket;
 
-/// What is asked of the system as room for datagrams that wait to be read.
+/// The receive buffer that is requested from the system for each socket, in bytes.
 pub const RECEIVE_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 /// Datagrams read in one turn.
 const READS_PER_POLL: usize = 256;
-/// Bytes of datagrams that are kept at most while a snapshot is on its way; later ones are lost, and
-/// requested when the feed is applied.
+/// Maximum bytes of datagrams that are kept while a snapshot is received; later ones are dropped, and
+/// requested again when the feed is applied.
 const HELD_BYTES_MAX: usize = 64 << 20;
 /// The longest datagram there is.
 const DATAGRAM_LEN_MAX: usize = 65_535;
 
-/// Where the feed comes in.
+/// The address at which the feed is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedSource {
-    /// Sent to a group that this machine joins on one interface; others here may join it too.
+    /// A multicast group that this machine joins on one interface; other programs may join it too.
     Multicast {
         /// The group and its port.
         group: SocketAddrV4,
         /// Address of the interface; 127.0.0.1 is loopback.
         interface: Ipv4Addr,
     },
-    /// Sent to this address of ours alone.
+    /// A unicast address of this machine.
     Unicast(SocketAddr),
 }
 
 /// How a [`FeedReceiver`] receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedReceiverConfig {
-    /// Where the feed comes in.
+    /// The address at which the feed is received.
     pub feed: FeedSource,
-    /// Where it comes in once more, if it does: line B. Of each message the first copy counts.
+    /// The address of line B, if there is one. The first copy of each message counts.
     pub feed_b: Option<FeedSource>,
-    /// Who is asked for what is missing; `None` if nobody is.
+    /// The re-request server; `None` if missing messages are not requested.
     pub requests_to: Option<SocketAddr>,
-    /// Number of the first message wanted; 1 is the first of the session.
+    /// Number of the first message to deliver; 1 is the first of the session.
     pub expected: u64,
-    /// When to ask, and how much to keep meanwhile.
+    /// When missing messages are requested, and how many later ones are kept meanwhile.
     pub limits: ReceiverLimits,
 }
 
-/// What a [`FeedReceiver`] counted.
+/// The counters of a [`FeedReceiver`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedReceiverReport {
-    /// Datagrams that came in, answers to requests included.
+    /// Datagrams received, with answers to requests.
     pub datagrams: u64,
-    /// Those of them that were no MoldUDP64 packets, and were passed over.
+    /// Received datagrams that were not MoldUDP64 packets, and were ignored.
     pub malformed: u64,
-    /// Heartbeats among them.
+    /// Heartbeats received.
     pub heartbeats: u64,
-    /// Messages asked for, counted again when they are asked for again.
+    /// Messages requested; a repeated request counts again.
     pub requested: u64,
-    /// Messages that are known to exist and are not here: lost, unless an answer brings them yet.
+    /// Messages that are known to exist and were not received: lost, unless an answer still brings them.
     pub missing: u64,
-    /// What became of the messages.
+    /// The counters of the messages.
     pub messages: ReceiverStatistics,
 }
 
-/// What came in by one line of the feed.
+/// The counters of one line of the feed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedLineReport {
     /// Datagrams.
     pub datagrams: u64,
-    /// Messages whose first copy it brought.
+    /// Messages whose first copy arrived by this line.
     pub first: u64,
-    /// Messages that were here already.
+    /// Messages that had been received already.
     pub duplicates: u64,
 }
 
-/// Why the feed cannot be received.
+/// The error of a feed that cannot be received.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedReceiverError {
-    /// The socket for the feed cannot be had.
+    /// The socket for the feed cannot be opened.
     #[error("cannot receive the feed from {feed}")]
     Open {
-        /// Where the feed was to come in.
+        /// The address of the feed.
         feed: FeedSource,
         /// What the system says.
         source: io::Error,
     },
-    /// The socket for requests cannot be had.
+    /// The socket for requests cannot be opened.
     #[error("cannot send requests to {requests_to}")]
     OpenRequests {
-        /// Who was to be asked.
+        /// The address of the re-request server.
         requests_to: SocketAddr,
         /// What the system says.
         source: io::Error,
     },
-    /// Reading or asking failed.
+    /// Reading the feed or sending a request failed.
     #[error("cannot receive the feed")]
     Socket(#[source] io::Error),
-    /// The packets do not belong together.
+    /// The packets are of different sessions.
     #[error("the packets of the feed do not belong to one stream")]
     Stream(#[source] ReceiveError),
 }
@@ -119,7 +119,7 @@ impl fmt::Display for FeedSource {
     }
 }
 
-/// Receives the feed from its sockets: in order, each message once, gaps asked for.
+/// Receives the feed from its sockets, in order and each message once, and requests missing messages.
 #[derive(Debug)]
 pub struct FeedReceiver<S = UdpSocket> {
     /// Line A, then line B if there is one.
@@ -191,10 +191,10 @@ impl FeedReceiver {
         Ok(receiver)
     }
 
-    /// The addresses at which the feed comes in, line A first.
+    /// The addresses at which the feed is received, line A first.
     ///
     /// # Errors
-    /// As the system says.
+    /// The error of the system.
     pub fn local_addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.lines.iter().map(|line| line.socket.local_addr()).collect()
     }
@@ -228,12 +228,12 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         }
     }
 
-    /// Takes the feed from one more socket. Of each message the first copy counts, whichever line brings it.
+    /// Takes the feed from one more socket. The first copy of each message counts, whichever line brings it.
     pub fn add_line(&mut self, feed: S) {
         self.lines.push(Line::new(feed));
     }
 
-    /// What came in by each line, line A first. Answers to requests are of no line.
+    /// The counters of each line, line A first. They exclude answers to requests.
     pub fn lines(&self) -> impl Iterator<Item = FeedLineReport> {
         self.lines.iter().map(|line| line.report)
     }
@@ -244,8 +244,8 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         self.gap = None;
     }
 
-    /// Takes the datagrams that were kept and those that come, from this message of this session on. Counts
-    /// of messages begin anew.
+    /// Takes the datagrams that were kept and later ones, from this message of this session on. The
+    /// counters of messages begin anew.
     pub fn begin_at(&mut self, session: Option<Session>, number: u64) {
         self.receiver = match session {
             Some(session) => Receiver::for_session(session, number, self.limits),
@@ -276,7 +276,7 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         Ok(len)
     }
 
-    /// Reads the feed, and keeps what comes.
+    /// Reads the feed, and keeps its datagrams.
     fn keep(&mut self) -> Result<(), FeedReceiverError> {
         for index in 0..self.lines.len() {
             for _ in 0..READS_PER_POLL {
@@ -313,8 +313,8 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         Ok(delivered)
     }
 
-    /// One turn: reads what is there, hands the messages on with their stream sequence numbers,
-    /// asks for missing ones. Returns how many were handed on.
+    /// One turn: reads available datagrams, hands the messages on with their stream sequence numbers,
+    /// and requests missing ones. Returns how many messages were handed on.
     ///
     /// # Errors
     /// The socket failed, or the packets are those of another session.
@@ -355,7 +355,7 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         Ok(delivered)
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn report(&self) -> FeedReceiverReport {
         let messages = self.receiver.statistics();
@@ -394,14 +394,14 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         self.receiver.is_ended()
     }
 
-    /// For how long the next message has been missing though later ones exist, in nanoseconds;
-    /// 0 if it is not. The caller decides when to give it up.
+    /// How long the next message has been missing although later ones exist, in nanoseconds; 0 if it is
+    /// not missing. The caller decides when to give it up.
     #[must_use]
     pub fn stalled_ns(&self, now_ns: u64) -> u64 {
         self.gap.map_or(0, |(since_ns, _)| now_ns.saturating_sub(since_ns))
     }
 
-    /// Takes a datagram of a line, and counts what was new in it and what was not.
+    /// Takes a datagram of a line, and counts its new and its duplicate messages.
     fn take_of_line(
         &mut self,
         index: usize,
@@ -487,7 +487,7 @@ fn read(
     }
 }
 
-/// True for what a socket may say and still be good: nothing there, or nobody listens there.
+/// True for errors after which a socket can still be used: no datagram, or no program listens at the peer.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
