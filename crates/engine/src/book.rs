@@ -193,19 +193,19 @@ impl Book {
         self.side_mut(side).ladder_mut(display).remove(pool, rank, slot);
     }
 
-    /// An order came into a book whose auction is counted.
+    /// Updates the auction's count after an order was added to the book.
     #[cold]
     pub(crate) fn count_added(&mut self, pool: &Pool, slot: Slot) {
         self.change_count(|count, book| count.order_added(book, pool, slot));
     }
 
-    /// An order is about to leave a book whose auction is counted.
+    /// Updates the auction's count before an order is removed from the book.
     #[cold]
     pub(crate) fn count_removed(&mut self, pool: &Pool, slot: Slot) {
         self.change_count(|count, book| count.order_removed(book, pool, slot));
     }
 
-    /// An order lost open lots, and has others left, in a book whose auction is counted.
+    /// Updates the auction's count after an order lost some of its open lots.
     #[cold]
     pub(crate) fn count_reduced(&mut self, order: &Order, lots: Quantity) {
         self.change_count(|count, book| count.order_reduced(book, order, lots));

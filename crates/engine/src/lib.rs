@@ -101,7 +101,7 @@ pub struct Engine {
     channels: Vec<(SessionId, u8, u32)>,
     /// Orders that later inputs cancel.
     pending_cancels: PendingCancels,
-    /// Auctions that later inputs go on with.
+    /// Auctions that later inputs continue.
     auction_line: AuctionLine,
     /// Orders that later inputs trade on.
     half_matched: InstrumentQueue<HalfMatched>,
@@ -110,11 +110,11 @@ pub struct Engine {
     trades: Trades,
     operators: Operators,
     auctions_held: u64,
-    /// What auctions wait for, and their instruments; derived from their statuses.
+    /// The times that auctions wait for, with their instruments; derived from their trading statuses.
     auctions: BTreeSet<(u64, InstrumentId)>,
     /// The earliest moment that one of them waits for; [`u64::MAX`] is none.
     auctions_due_ns: u64,
-    /// What the command may still look at in auctions.
+    /// The remaining budget of the command for auctions.
     looks: Looks,
 }
 

@@ -45,8 +45,8 @@ pub struct Matcher<P: Copy + Default = u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BookIndex(pub u32);
 
-/// Names a resting order; once that is done, it names none. Exception: after 2³² more resting
-/// orders the name may repeat in the same slot.
+/// Names a resting order; once the order is done, the handle names none. Exception: after 2³² more
+/// resting orders the handle may repeat in the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
     slot: u32,
@@ -264,9 +264,8 @@ impl<P: Copy + Default> Matcher<P> {
         Some(canceled.resting())
     }
 
-    /// Prefetches what canceling these orders, and then entering orders at these prices, will
-    /// touch: up to [`BATCH_MAX`] in total. Changes nothing. It pays when the orders exceed the
-    /// caches.
+    /// Prefetches the memory for canceling these orders, and then entering orders at these prices: up to
+    /// [`BATCH_MAX`] in total. Changes nothing. It helps if the orders do not fit the caches.
     #[inline]
     pub fn prefetch(
         &self,
@@ -463,8 +462,7 @@ impl Handle {
         self.slot
     }
 
-    /// The handle of such a number. Any number is allowed; a number that no order has finds
-    /// nothing.
+    /// The handle of this number. Any number is allowed; one that belongs to no order finds nothing.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self { slot: (bits >> 32) as u32, generation: bits as u32 }

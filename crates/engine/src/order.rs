@@ -19,8 +19,8 @@ use crate::{
 /// replaces may execute there, in lots. OUCH 5.0, section 1.
 pub const QUANTITY_MAX: Quantity = Quantity(999_999);
 
-/// The largest quantity that any instrument's terms may allow, in lots: 2⁴⁸ − 1. It bounds what
-/// stores an order's lots in 48 bits: [`Lots`], and the words of the book's orders.
+/// The largest quantity that any instrument's terms may allow, in lots: 2⁴⁸ − 1. So [`Lots`], and the words of
+/// the book's orders, store the lots of an order in 48 bits.
 pub const QUANTITY_LIMIT: Quantity = Lots::MAX.quantity();
 
 /// The highest limit price, in ticks: 199,999.9900. OUCH 5.0, section 1.

@@ -1,10 +1,10 @@
-//! What trades in an auction: all orders that could trade are counted by price, and the price is found
-//! by [`price_search`](super::price_search).
+//! The price and the lots of an auction: all orders that could trade are counted by price, and
+//! [`price_search`](super::price_search) finds the price.
 //!
-//! They are counted in steps, buyers first, each side from the first order to trade on. An order that
-//! comes, changes or leaves before the place that a side has reached changes the sums at once. So
-//! whatever happens between two steps, the sums are those of the orders before these places, and an
-//! indication costs no more than what was not counted yet.
+//! The count is done in steps, buyers first, each side from the order that would trade first. A side has
+//! a place, up to which its orders are counted. An order that is added, changed or removed before that
+//! place changes the sums at once. So between two steps the sums are always those of the orders before
+//! the places, and an indication needs only a count of the other orders.
 //!
 //! Invariant: lots are those of the orders before the places; [`Engine::check`](crate::Engine::check)
 //! counts again.
@@ -53,7 +53,7 @@ pub(crate) struct Place {
 /// How far the orders of an auction are counted; a part of the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Of buyers and sellers, the place up to which they are counted.
+    /// The places of buyers and sellers up to which orders are counted.
     pub(crate) places: [Place; 2],
     /// True if the first indication waits for that.
     pub(crate) is_first: bool,
@@ -106,7 +106,7 @@ fn index(side: Side) -> usize {
     usize::from(!side.is_buy())
 }
 
-/// The orders of a class that take part, and what their ranks are below those of a place.
+/// The ladder of a class of orders that takes part, and the difference of its ranks from those of a place.
 fn ladder(book: &Book, side: Side, class: u8) -> Option<(&Ladder, u32)> {
     let BookSide { displayed, hidden } = book.side(side);
     let waits = match class {
@@ -142,8 +142,8 @@ impl Count {
         self.priced.clear();
     }
 
-    /// Counts on, at most so many orders, of which each price takes some; true if all are counted that
-    /// could trade, else none of the orders are left.
+    /// Continues the count with at most `orders` orders, and reduces `orders` by those counted and by the
+    /// cost of each price. True if all orders that could trade are counted; otherwise `orders` is used up.
     pub(crate) fn count(&mut self, book: &Book, pool: &Pool, orders: &mut usize) -> bool {
         for side in [Side::Buy, Side::Sell] {
             let Some(rank_worst) = rank_worst(book, side, book.trading.phase) else { continue };
@@ -309,7 +309,7 @@ impl Count {
         self.search(book).map(|point| (point.price, point.volume()))
     }
 
-    /// The same with what is left over, in lots up to what 64 bits say.
+    /// The same with the imbalance, in lots, at most 2⁶⁴ − 1.
     pub(crate) fn indication(&self, book: &Book) -> Indication {
         let Some(point) = self.search(book) else { return Indication::default() };
         Indication {
@@ -329,7 +329,7 @@ impl Count {
     }
 }
 
-/// The largest quantity where 64 bits cannot say so many lots.
+/// A number of lots as a quantity; the largest quantity if it exceeds 64 bits.
 pub(super) fn saturated(lots: u128) -> Quantity {
     Quantity(u64::try_from(lots).unwrap_or(u64::MAX))
 }

@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 /// The bit of a node that is one price.
 const LEAF: u8 = u8::MAX;
 
-/// Lots of both sides; all orders of a price may have more than 64 bits say.
+/// Lots of both sides; the sum of all orders at a price may exceed 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BothSides {
     pub(super) buy: u128,

@@ -1,8 +1,8 @@
-//! The price of an auction among the prices of its orders, found without a look at each.
+//! The price of an auction among the prices of its orders, found without trying each of them.
 //!
-//! With a rising price less would buy and more would sell. So most trades where that turns, and the
-//! prices that are equally good there have no order between them: the two nearest on each side and
-//! the reference price are all that can win.
+//! As the price rises, the lots to buy fall and the lots to sell rise. So the volume is largest where
+//! the two cross. Prices with the same volume there have no order between them, so only the two nearest
+//! prices on each side and the reference price can win.
 //!
 //! Invariant: the result is that of trying every price; the tests do so.
 
@@ -35,7 +35,7 @@ impl Point {
 struct Best {
     lowest: Point,
     highest: Point,
-    /// Of two equally near to the reference price the higher.
+    /// The price nearest to the reference price; the higher of two equally near ones.
     nearest: Point,
     has_more_demand: bool,
     has_more_supply: bool,
@@ -64,7 +64,8 @@ impl Best {
         }
     }
 
-    /// In the direction of what is left over at all of them, else nearest to the reference price.
+    /// The highest or the lowest price if all have an imbalance on the same side, else the one nearest to
+    /// the reference price.
     fn point(&self) -> Point {
         match (self.has_more_demand, self.has_more_supply) {
             (true, _) => self.highest,

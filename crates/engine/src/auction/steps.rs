@@ -1,14 +1,14 @@
-//! Auctions in steps: an auction makes a portion of its trades when its phase ends, and the rest
-//! before the next inputs, a portion each. Its price and lots are fixed before the first trade; in a
-//! large book that takes steps of its own, see [`count`](super::count).
+//! Auctions in steps: an auction makes some of its trades when its phase ends, and some more before each
+//! later input. Its price and lots are fixed before the first trade; in a large book this takes steps of
+//! its own, see [`count`](super::count).
 //!
-//! Until its last trade the instrument stays in the phase that ends, and no order rests, leaves or
-//! changes there but by the auction's own trades: new orders are rejected, cancels wait, and what
-//! would come in waits outside the book. One auction trades at a time, in the order in which they
-//! began. [`Engine::due`] asks for an input while one is left.
+//! Until the last trade the instrument stays in the phase that ends, and only the auction's own trades
+//! change its resting orders: new orders are rejected, cancels wait, and orders that would enter the
+//! book wait outside it. One auction trades at a time, in the order in which they began.
+//! [`Engine::due`] asks for an input while an auction is left.
 //!
-//! Invariant: an instrument is in line at most once, exactly while its status says that it
-//! uncrosses; and what is still to trade can.
+//! Invariant: an instrument is in line at most once, exactly while its trading status has
+//! `is_uncrossing`; and its remaining lots can trade.
 
 use alloc::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ use crate::{
     trading::instrument_queue::{InstrumentQueue, Queued},
 };
 
-/// The most trades of auctions in a command, and as many again before each later input; the begin
-/// of an auction counts as one.
+/// Maximum number of auction trades in a command, and again before each later input; the start of an
+/// auction counts as one.
 const TRADES_MAX: usize = 16;
 
 /// An auction that began and is not over.
@@ -101,7 +101,7 @@ impl Queued for Uncrossing {
     }
 }
 
-/// The auctions that are not over, and what waits until none is left.
+/// The auctions that are not over, and the orders and cancels that wait for their end.
 #[derive(Debug)]
 pub(crate) struct AuctionLine {
     pub(crate) line: InstrumentQueue<Uncrossing>,
@@ -109,7 +109,7 @@ pub(crate) struct AuctionLine {
     pub(crate) held: PendingCancels,
     /// Orders that come in when nothing trades in steps in their instrument.
     pub(crate) waiting: BTreeMap<InstrumentId, WaitingOrders>,
-    /// The first of each instrument in which nothing does any more.
+    /// The first waiting order of each instrument in which no auction or order trades in steps any more.
     ready: BTreeMap<OrderId, OrderKey>,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct AuctionLine {
 #[derive(Debug, Default)]
 pub(crate) struct WaitingOrders {
     pub(crate) by_id: BTreeMap<OrderId, OrderKey>,
-    /// The one that is [`ready`](AuctionLine::ready).
+    /// The order of this instrument in [`AuctionLine::ready`].
     ready: Option<OrderId>,
 }
 
@@ -262,8 +262,8 @@ impl Engine {
         }
     }
 
-    /// An order would come into a book that uncrosses, or where others wait for that: it waits
-    /// outside.
+    /// Lets an order wait outside the book, because the book uncrosses, or other orders wait for the end
+    /// of that.
     #[cold]
     pub(crate) fn wait_for_auction(&mut self, order: Order, id: ContingentId) {
         self.add_waiting(&order);
@@ -278,21 +278,21 @@ impl Engine {
         self.contingents.has_triggered_left = true;
     }
 
-    /// Removes such an order from its place.
+    /// Removes an order from the index of waiting orders.
     pub(crate) fn remove_waiting(&mut self, order: &Order) {
         let waiting = self.auction_line.waiting.get_mut(&order.instrument_id);
         waiting.and_then(|it| it.by_id.remove(&order.order_id())).expect("it waits there");
         self.change_trading(order.instrument_id, |trading| trading.waiting -= 1);
     }
 
-    /// The next order that waited, of those in whose instrument nothing trades in steps any more.
+    /// The next waiting order of an instrument in which no auction or order trades in steps any more.
     pub(crate) fn first_after_auctions(&self) -> Option<ContingentId> {
         let (_, key) = self.auction_line.ready.first_key_value()?;
         let slot = self.find(*key).expect("an order that waits is live");
         Some(self.contingents.of(slot))
     }
 
-    /// An order that waited for an auction comes in, or is canceled if its instrument takes no
+    /// Lets an order that waited for an auction enter the book, or cancels it if its instrument takes no
     /// orders.
     pub(crate) fn come_in_after_auction(&mut self, id: ContingentId, emit: &mut dyn FnMut(Event)) {
         let slot = self.contingents[id].slot;

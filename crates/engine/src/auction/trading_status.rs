@@ -28,10 +28,10 @@ pub(crate) struct TradingStatus {
     pub(crate) is_unrestricted: bool,
     /// True once the instrument was removed.
     pub(crate) is_removed: bool,
-    /// True while its auction, or in continuous trading an order, trades in steps; the line of these
-    /// has it.
+    /// True while its auction, or in continuous trading an order, trades in steps; the instrument is then
+    /// in the line of these.
     pub(crate) is_uncrossing: bool,
-    /// How many orders wait until it does no more; they are counted where they wait.
+    /// Number of orders that wait for the end of these steps; the index of waiting orders keeps the count.
     pub(crate) waiting: u32,
     pub(crate) phase: Phase,
     /// Static band, in ppm of the reference price; 0 is none.

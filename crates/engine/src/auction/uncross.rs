@@ -30,11 +30,11 @@ use crate::{
     trading::on_match::fill,
 };
 
-/// The most auctions of which the indication is computed, or whose time ends, for a command, and as
-/// many before each input.
+/// Maximum number of auctions that are ended, or whose indication is computed, by a command, and again
+/// before each input.
 const AUCTIONS_MAX: usize = 4;
 
-/// What a command may still look at in auctions that collect orders.
+/// The remaining budget of a command for auctions that collect orders.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Looks {
     orders: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// For a command, and for what is due before it.
+    /// The budget of a command, and of the timed effects before it.
     pub(crate) const NEW: Self = Self { orders: ORDERS_MAX, auctions: AUCTIONS_MAX };
 
     pub(crate) fn are_left(self) -> bool {
@@ -199,8 +199,8 @@ pub(super) fn rank_worst(book: &Book, side: Side, phase: Phase) -> Option<u32> {
 }
 
 impl Engine {
-    /// Counts on what trades in the auction of the phase that ends now; its result, once all is
-    /// counted.
+    /// Continues the count of the auction that ends the present phase; returns the result once all orders
+    /// that could trade are counted.
     pub(super) fn count_step(
         &mut self,
         instrument_id: InstrumentId,
@@ -215,7 +215,7 @@ impl Engine {
         Some(Cross { price, paired, missing: paired })
     }
 
-    /// Changes what is counted of the auction of an instrument.
+    /// Changes the count of an instrument's auction.
     fn with_count<R>(
         &mut self,
         instrument_id: InstrumentId,
@@ -236,7 +236,7 @@ impl Engine {
         }
     }
 
-    /// The orders of an instrument, which has none now, are counted from the first on.
+    /// Starts the count of an instrument's auction anew, from its first order.
     pub(crate) fn count_anew(&mut self, instrument_id: InstrumentId) {
         if self.book_at(instrument_id).count.is_some() {
             self.with_count(instrument_id, |count, _, _| {
@@ -435,8 +435,8 @@ impl Engine {
         }));
     }
 
-    /// Publishes the indication of an auction, if it is the first or changed, once all orders that
-    /// could trade are counted; if not, that goes on before the next input.
+    /// Publishes the indication of an auction, if it is the first one or has changed, once all orders that
+    /// could trade are counted; otherwise the count continues before the next input.
     pub(crate) fn indicate(
         &mut self,
         instrument_id: InstrumentId,
@@ -522,9 +522,8 @@ impl Engine {
         self.timestamp.0.saturating_add(u64::from(seconds) * INDICATION_NS)
     }
 
-    /// Carries out what is due in auctions, in the order of their times and then by instrument, as
-    /// far as the looks reach: ends those whose time is over, and publishes the indications of the
-    /// others.
+    /// Carries out the timed effects of auctions, by time and then by instrument, as far as the budget
+    /// reaches: ends auctions whose time is over, and publishes the indications of the others.
     #[cold]
     pub(crate) fn pass_auctions(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
         let was_empty = self.auction_line.line.is_empty();

@@ -329,11 +329,12 @@ impl BookSide {
 }
 
 /// Trades an incoming order with the reserves of a level's icebergs, all of which show their next
-/// part: as many whole rounds as it has lots for, each iceberg once. Returns the lots. Where the step
-/// ends before, it goes on in the next one.
+/// part: as many whole rounds as it has lots for, and trades with each iceberg once. Returns the lots.
+/// If the step ends earlier, the next one continues.
 ///
-/// What it has left then is less than the shown parts of those with a reserve, unless their parts
-/// are drawn from a range. So it trades with an iceberg a few times, whatever it shows at a time.
+/// The remaining lots are then fewer than the shown parts of the icebergs with a reserve, unless their
+/// parts are drawn from a range. So an order trades with an iceberg only a few times, even if the iceberg
+/// shows very few lots at a time.
 fn take_rounds(
     pool: &mut Pool,
     crossing: &mut Crossing<'_, impl OnMatch>,

@@ -1,9 +1,9 @@
 //! Pro-rata allocation: trades at a price are shared among its displayed orders in proportion to
 //! their offered lots.
 //!
-//! The time share goes to the oldest orders first, and so does the rounding rest. Hidden orders
+//! The time share goes to the oldest orders first, and so do the lots that rounding leaves. Hidden orders
 //! trade last, by time. Sharing out a level walks its oldest orders three times, and taking it by time
-//! once; a step looks at no others.
+//! once; a step walks no other orders.
 //!
 //! Invariant: all lots are shared out, and no order gets more than it offers.
 
@@ -20,7 +20,7 @@ use crate::order::QUANTITY_LIMIT;
 /// All, in ppm.
 const ALL_PPM: u32 = 1_000_000;
 
-/// The most orders among which a price is shared, but for those that are the incoming order's own.
+/// Maximum number of orders that share a price, without own orders of the incoming order's owner.
 const SHARED_MAX: usize = 256;
 
 // What they offer fits in 64 bits, with the parts that icebergs show in a step.
@@ -202,7 +202,7 @@ impl BookSide {
         None
     }
 
-    /// Trades with each order what is its share, until all lots are shared out or the step is over.
+    /// Trades with each order its share, until all lots are shared out or the step is over.
     fn trade_shares(&mut self, pool: &mut Pool, crossing: &mut Crossing<'_, impl OnMatch>) {
         while !crossing.taker.is_done() && crossing.effects.has_left() {
             let slot = crossing.effects.rounds(crossing.taker).next;

@@ -1,10 +1,9 @@
-//! Expiries of GTT orders, by second and owner's name; and when work that is left over goes on.
+//! Expiries of GTT orders, by second and owner's name; and the time at which remaining work continues.
 //!
-//! When a second begins, its orders wait to be canceled by being first here: none of them is looked
-//! at before its turn, see [`pending_cancels`](mod@crate::intake::pending_cancels).
+//! When a second begins, its orders are the first ones here, and so wait to be canceled: each is visited
+//! only at its turn, see [`pending_cancels`](mod@crate::intake::pending_cancels).
 //!
-//! Invariant: every live good-till-time order is here, but one whose cancel is held back by an
-//! auction.
+//! Invariant: every live good-till-time order is here, except one whose cancel waits for an auction.
 
 use market::{OrderKey, Timestamp};
 
@@ -52,7 +51,7 @@ impl Expiries {
         self.expires_ns
     }
 
-    /// What is left over at this time goes on in the next nanosecond; `None` if nothing is.
+    /// Lets the work that remains at this time continue in the next nanosecond; `None` if there is none.
     pub(crate) fn resume_at(&mut self, now: Option<Timestamp>) {
         self.resumes_ns = now.map_or(u64::MAX, |now| now.0 + 1);
         self.due_ns = self.expires_ns.min(self.resumes_ns);

@@ -1,7 +1,7 @@
-//! The records of contingent orders, beside the orders: a trigger, an expiry, linked orders.
+//! The records of contingent orders, stored apart from the orders: a trigger, an expiry, linked orders.
 //!
 //! Invariant: an order has a [`Contingent`] record if and only if its bit `is_contingent` is set.
-//! Most orders have none, and pay for nothing here.
+//! Most orders have none, and cost nothing here.
 
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::ops::{Index, IndexMut};

@@ -28,8 +28,8 @@ use crate::{
     order::{ForAuction, Order},
 };
 
-/// The most triggered orders that enter after a command, and as many again before each later input
-/// where an earlier command left some.
+/// Maximum number of triggered orders that enter after a command, and again before each later input while
+/// some are left.
 pub(crate) const TRIGGERED_MAX: usize = 4;
 
 /// The most children of a parent.
@@ -385,7 +385,7 @@ impl Engine {
         self.is_booked_as(slot, &self.pool[slot].order)
     }
 
-    /// As [`is_booked`](Self::is_booked); `order` is what is in the slot.
+    /// As [`is_booked`](Self::is_booked); `order` is the order in the slot.
     #[inline(always)]
     pub(crate) fn is_booked_as(&self, slot: Slot, order: &Order) -> bool {
         !order.is_contingent() || self.contingents[self.contingents.of(slot)].is_resting()

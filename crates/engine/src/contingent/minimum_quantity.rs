@@ -6,10 +6,10 @@
 //! phase or terms changed, one by one in order of age (see [`follow`](crate::contingent::linked)).
 //! Invariant: this ends, because an order that enters waits no more.
 //!
-//! A participant could make others pay for orders that wait and never enter. So at most
-//! [`WAITING_MAX`] may wait in an instrument, each test counts at most [`COUNTED_MAX`] orders of
-//! the other side, and a command tests at most [`CHECKS_MAX`]. What is left is tested before the
-//! next inputs act; [`Engine::due`] asks for one. An instrument where none waits pays nothing.
+//! Without bounds, orders that wait and never enter would slow down the commands of others. So at most
+//! [`WAITING_MAX`] may wait in an instrument, each test counts at most [`COUNTED_MAX`] orders of the
+//! other side, and a command tests at most [`CHECKS_MAX`]. The others are tested before the next inputs
+//! act; [`Engine::due`] asks for an input. An instrument without waiting orders costs nothing.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::mem;
@@ -34,8 +34,8 @@ const WAITING_MAX: usize = 64;
 /// The most orders of the other side that count for a minimum.
 const COUNTED_MAX: usize = 64;
 
-/// The most orders that are tested after a command, and as many again where an earlier command left
-/// some.
+/// Maximum number of orders that are tested after a command, and again before a later input while some
+/// are left.
 pub(crate) const CHECKS_MAX: usize = 4;
 
 /// True if a minimum-quantity order waits outside the book until it can trade; any other is
@@ -133,7 +133,7 @@ impl MinimumQuantityOrders {
         (self.is_pending, self.is_behind) = (true, true);
     }
 
-    /// Adds what is still to test to a state hash.
+    /// Adds the orders that are still to be tested to a state hash.
     pub(crate) fn add_hashes(&self, sum: &mut StateHash) {
         for (instrument_id, place) in self.noted().zip(0..) {
             sum.add(hash::mix([hash::NOTED_FOR_QUANTITY, place, u64::from(instrument_id.0)]));
@@ -170,7 +170,7 @@ impl MinimumQuantityOrders {
         waiting.map_or(&[], |waiting| &waiting.ids)
     }
 
-    /// Checks that marks agree with what is left to test.
+    /// Checks that the marks agree with the orders that are still to be tested.
     pub(crate) fn check(&self) {
         let is_left = !self.noted.is_empty() || !self.line.is_empty();
         assert_eq!((self.is_pending, self.is_behind), (is_left, is_left));
@@ -267,7 +267,7 @@ impl Engine {
         )
     }
 
-    /// The minimum of an order, in lots, at most what is open.
+    /// The minimum of an order, in lots, at most its open lots.
     pub(crate) fn minimum_of(&self, order: &Order, id: ContingentId) -> Quantity {
         let Contingent { minimum_quantity, instructions, .. } = &self.contingents[id];
         match instructions.handling.is_all_or_none() {

@@ -6,16 +6,15 @@
 //! one by order id: each enters again, trades and rests (see
 //! [`follow`](crate::contingent::linked)).
 //!
-//! Invariant: a command moves at most [`MOVES_MAX`] pegged orders. What is left goes on before the
-//! next input acts; [`Engine::due`] asks for one. Which orders are left follows from the books alone.
+//! Invariant: a command moves at most [`MOVES_MAX`] pegged orders. The others move before the next inputs
+//! act; [`Engine::due`] asks for an input. Which orders are left follows from the books alone.
 //!
 //! Invariant: this ends. Without a trade displayed prices stay, because only hidden orders move,
 //! and each moves at most once; and each trade leaves fewer open lots.
 //!
-//! An instrument keeps its pegged orders by order id, and their last reference prices. A command
-//! that changes the reference costs a look at each of them, and the trading status bounds their
-//! number; any other costs one comparison; in a book without pegged orders it costs the test of a
-//! flag.
+//! An instrument keeps its pegged orders by order id, and their last reference prices. A command that
+//! changes the reference visits each of them, and the trading status bounds their number; any other
+//! command costs one comparison, and in a book without pegged orders the test of a flag.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -32,8 +31,8 @@ use crate::{
     order::Order,
 };
 
-/// The most pegged orders that move after a command, and as many again where an earlier command
-/// left some.
+/// Maximum number of pegged orders that move after a command, and again before a later input while some
+/// are left.
 pub const MOVES_MAX: usize = 4;
 
 /// The most pegged orders of an instrument, unless the venue sets another number.
@@ -52,8 +51,8 @@ pub(crate) struct Pegs {
     books: Vec<PegBook>,
     /// Instruments whose book changed since their orders were last compared with the reference.
     touched: Vec<InstrumentId>,
-    /// Instruments with an order that must move, each with the oldest such order, the oldest of all
-    /// last.
+    /// Instruments with an order that must move, each with the oldest such order; the instrument with the
+    /// oldest of all comes last.
     stale: Vec<(OrderId, InstrumentId)>,
     /// Orders whose market stops; empty at all other times.
     leaving: Vec<ContingentId>,
@@ -72,7 +71,7 @@ struct PegBook {
     is_touched: bool,
 }
 
-/// What decides the price of a pegged order, beside the reference.
+/// The terms that decide the price of a pegged order, together with the reference.
 #[derive(Clone, Copy, Debug)]
 struct Peg {
     order_id: OrderId,

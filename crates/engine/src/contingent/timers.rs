@@ -1,4 +1,4 @@
-//! Timed effects: expiries, the ends of auctions, and what an earlier command left over. Invariant:
+//! Timed effects: expiries, the ends of auctions, and the remaining work of earlier commands. Invariant:
 //! each happens at the first input at or after its time, before that input acts. Sequenced time
 //! decides, so a replay does the same.
 //!
@@ -23,8 +23,9 @@ const NEVER_NS: u64 = u64::MAX;
 const SEARCH_PAUSE_NS: u64 = 50_000;
 
 impl Engine {
-    /// The time at which the engine needs an input, if none comes before: that of the next timed effect, or, where searches of one session
-    /// are next in line and the last step found no order, 50 µs after the last input. `None` if nothing is due.
+    /// The time at which the engine needs an input, if none comes earlier: that of the next timed effect. If
+    /// sweeps of one session are next in line and the last step found no order, 50 µs after the last input.
+    /// `None` if nothing is due.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         let mut due_ns = self.due_ns();

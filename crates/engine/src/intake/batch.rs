@@ -1,9 +1,9 @@
-//! Batches: looks up what the next inputs need before the first of them is applied, so that their cache misses
-//! overlap. Without it each input waits for its session, then the order, then the order's neighbors. What is
-//! found of a plain order is used when it is applied, so nothing is looked up twice.
+//! Batches: looks up the data of the next inputs before the first of them is applied, so that their cache misses
+//! overlap. Without it each input waits for its session, then the order, then the order's neighbors. The findings
+//! of a plain order are used when it is applied, so nothing is looked up twice.
 //!
 //! Invariant: no result depends on a lookup. A finding follows from the order and from settings, and is used only
-//! if none changed since: one comparison says so.
+//! if no setting has changed since, which one comparison shows.
 
 use core::ptr;
 
@@ -17,7 +17,7 @@ use crate::{
     order::Order,
 };
 
-/// The most inputs, or orders, of a batch; what later ones need is not looked up.
+/// Maximum number of inputs, or orders, of a batch; later ones are applied without a lookup.
 pub const BATCH_MAX: usize = 16;
 
 /// With fewer live orders the state fits the cache, and lookups ahead only cost time.
@@ -58,7 +58,7 @@ pub struct NextInput<'a, 'b> {
     lookups: Option<&'a mut Lookups>,
 }
 
-/// What a command will touch, as far as it is known without a cache miss.
+/// The data that a command will touch, as far as it is known without a cache miss.
 #[derive(Clone, Copy)]
 enum Lead<'a> {
     Nowhere,
@@ -116,9 +116,9 @@ impl Lookups {
 }
 
 impl Engine {
-    /// Looks up what these inputs need, up to [`BATCH_MAX`] of them, and gives them back to be applied one by one. With
-    /// fewer than `from` live orders it looks nothing up; [`LOOK_AHEAD_FROM`] suits most machines. `fetch` prefetches the
-    /// cache line of an address and does not wait.
+    /// Looks up the data of these inputs, up to [`BATCH_MAX`] of them, and returns the inputs to be applied one by one.
+    /// With fewer than `from` live orders it looks nothing up; [`LOOK_AHEAD_FROM`] suits most machines. `fetch` prefetches
+    /// the cache line of an address and does not wait.
     #[inline]
     pub fn batch<'b, I>(
         &mut self,
@@ -137,7 +137,7 @@ impl Engine {
         InputBatch { engine: self, inputs, lookups }
     }
 
-    /// As [`apply_to`](Self::apply_to), with what was found.
+    /// As [`apply_to`](Self::apply_to), with the findings of the lookup.
     #[inline]
     fn apply_found(&mut self, input: &Input, lookups: &mut Lookups, emit: &mut impl Emit) {
         self.take_up(input, emit);
@@ -224,8 +224,8 @@ impl Engine {
         }
     }
 
-    /// Fetches what surrounds an order that is removed or trades: its neighbors, and the number of one that trades.
-    /// Not its balance: those of thousands of accounts fit the cache.
+    /// Prefetches the neighbors of an order that is removed or trades, and the number of one that trades.
+    /// Balances are not prefetched: those of thousands of accounts fit the cache.
     #[inline]
     fn fetch_around(&self, slot: Slot, lead: &Lead<'_>, fetch: impl Fn(*const u8) + Copy) {
         if slot.is_none() || matches!(lead, Lead::Rests(_)) {

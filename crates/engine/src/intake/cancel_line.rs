@@ -1,5 +1,5 @@
-//! The line of what waits to be canceled: orders that were found; sweeps, which find those of a
-//! channel at their turn; and the ends of auctions, which find the orders for them alone.
+//! The line of pending cancels: orders that were found; sweeps, which find the orders of a channel at
+//! their turn; and the ends of auctions, which find the orders for that auction.
 //!
 //! Invariant: the line is sorted by round, and in a round by arrival.
 
@@ -158,7 +158,7 @@ const SEARCHES_MAX: usize = 8;
 /// A place in line: the round, and how many were put in line before since it was last empty.
 type Place = (u64, u64);
 
-/// A line of what waits to be canceled, by round and then by arrival.
+/// A line of pending cancels, by round and then by arrival.
 #[derive(Debug)]
 pub(crate) struct PendingCancels {
     /// Names the line in its elements of the state hash.
@@ -168,7 +168,8 @@ pub(crate) struct PendingCancels {
     next: u64,
     /// How many of them are orders.
     order_count: usize,
-    /// True if the last step canceled nothing. It decides only when the engine asks for an input, so it is no part of the state.
+    /// True if the last step canceled nothing. It affects only the time at which the engine asks for an
+    /// input, so it is not part of the state.
     pub(super) found_none: bool,
 }
 
@@ -177,7 +178,7 @@ impl PendingCancels {
         Self { name, line: BTreeMap::new(), next: 0, order_count: 0, found_none: false }
     }
 
-    /// How many orders are in line, but for those that are found at their turn.
+    /// Number of orders in line, without those that are found at their turn.
     pub(crate) fn order_count(&self) -> usize {
         self.order_count
     }
@@ -240,7 +241,7 @@ impl PendingCancels {
         Some(pending)
     }
 
-    /// The first in line goes on from elsewhere.
+    /// Replaces the first item in line, which continues from another place.
     pub(super) fn go_on(&mut self, pending: Pending) {
         self.line.first_entry().expect("it is first in line").insert(pending);
     }
@@ -255,7 +256,7 @@ impl PendingCancels {
         self.line.iter().for_each(|(place, pending)| sum.add(self.hash(*place, pending)));
     }
 
-    /// The records of a snapshot: the arrival of the next, round, arrival, and what waits.
+    /// The records of a snapshot: the arrival number of the next item, then round, arrival and item.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u64, u64, u64, Pending)> {
         self.line.iter().map(|((round, arrival), it)| (self.next, *round, *arrival, *it))
     }

@@ -18,7 +18,7 @@ use crate::{
     order::{ForAuction, Order, OrderTerms},
 };
 
-/// An order that is not accepted yet. A replacement already contains what it keeps of its original.
+/// An order that is not accepted yet. A replacement already contains the terms that it keeps from its original.
 pub(crate) struct Proposal {
     pub(crate) key: OrderKey,
     pub(crate) instrument_id: InstrumentId,

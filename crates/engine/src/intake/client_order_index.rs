@@ -7,9 +7,9 @@
 //! The table grows incrementally: each insert migrates a few old entries, so no order pays for a
 //! rehash.
 //!
-//! Orders can be taken one after the other in an order that follows from their numbers alone, though
-//! the length of the table does not: by [`turn_of`], which sorts blocks of numbers by their reversed
-//! bits. Every table, however long, is in that order: orders of one place differ in higher bits.
+//! A walk over the orders takes them in an order that depends on their numbers alone and not on the
+//! length of the table: by [`turn_of`], which sorts blocks of numbers by their reversed bits. A table of
+//! any length is in that order, because orders of one place differ in higher bits.
 //!
 //! Invariant: a live order is found under its number, and under no other.
 

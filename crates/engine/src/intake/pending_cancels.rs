@@ -1,19 +1,19 @@
-//! Cancels in steps: a command that cancels many orders cancels a portion of them, and the rest
-//! before the next inputs, a portion each.
+//! Cancels in steps: a command that cancels many orders cancels some of them at once, and some more
+//! before each later input.
 //!
-//! Orders are canceled in the order in which they were found; those whose time is over come first,
-//! by expiry and owner's name, straight from the index of expiries. Until its turn an order is live
-//! like any other. [`Engine::due`] asks for an input while orders wait.
+//! Orders are canceled in the order in which they were found. Expired orders come first, by expiry and
+//! owner's name, straight from the index of expiries. Until its turn an order is live like any other.
+//! [`Engine::due`] asks for an input while orders wait.
 //!
-//! A command that means few orders finds them at once. Where there are more it finds them only at
-//! their turn: in line is a [`Sweep`] for each channel of its sessions, a place among the live orders
-//! there. Numbers only rise, so the last number used before the command tells which orders are newer.
-//! What waits goes by rounds, so that one session with many commands keeps others waiting for one of
-//! them only. The turns of a channel come in parts, the more the longer its table of numbers can be by the
-//! session's size class; so a step passes a bounded number of places, dead ones too.
+//! A command that applies to few orders finds them at once. Otherwise it puts a [`Sweep`] in line for
+//! each channel of its sessions: a place among the live orders of the channel, which finds them at their
+//! turn. Numbers only rise, so the last number used before the command separates older orders from newer
+//! ones. The line goes by rounds, so that a session with many commands delays others by one command
+//! only. A turn of a channel has several parts, and more of them in a higher size class of the session,
+//! whose tables of numbers can be longer; so a step passes a bounded number of places, empty ones too.
 //!
-//! Invariant: an order waits at most once, but one that waited already when its time was over, and
-//! those that are found at their turn. One that is entered later, as a replacement too, does not wait.
+//! Invariant: an order waits at most once, except one that waited already when it expired, and those
+//! that are found at their turn. An order that is entered later, or replaced, does not wait.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -41,22 +41,22 @@ use crate::{
 /// The most orders that a command cancels at once, and as many again before each later input.
 pub(crate) const CANCELS_MAX: usize = 32;
 
-/// How many of those an order counts as whose time is over: its record and its place among the
-/// expiries go, too.
+/// The number of cancels as which an expired order counts: its record and its place among the expiries
+/// are removed, too.
 const EXPIRY_COST: usize = 2;
 
-/// The most live orders that sweeps look at for that; each price at which no order for an auction
-/// only ends counts as one.
+/// Maximum number of live orders that sweeps visit in a step; a price without an order to be ended, at the
+/// end of an auction, counts as one.
 const LOOKS_MAX: usize = 96;
 
-/// The most parts of turns that sweeps end for that; a part is 512 places of the longest table
-/// that the session can have. An end of an auction is one part.
+/// Maximum number of parts of turns that sweeps complete in a step; a part is 512 places of the longest
+/// table that the session can have. The end of an auction is one part.
 const PARTS_MAX: usize = 4;
 
-/// A command finds its orders at once if they are on at most so many channels.
+/// A command finds its orders at once if they are on at most this many channels.
 const CHANNELS_FEW: usize = 4;
 
-/// The sessions whose orders a command means.
+/// The sessions whose orders a command cancels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whose {
     /// 0 is any.
@@ -164,9 +164,9 @@ impl Engine {
         true
     }
 
-    /// Puts a sweep of each channel in line. Those of a session's own commands are in rounds one
-    /// after the other, so one session with many commands keeps the others waiting for one of them
-    /// only; those of the venue are in the round whose turn it is.
+    /// Puts a sweep of each channel in line. Commands of a session are in successive rounds, so a session
+    /// with many commands delays the others by one command only; commands of the venue are in the present
+    /// round.
     fn sweep(
         &mut self,
         whose: Whose,
@@ -250,13 +250,13 @@ impl Engine {
         }
     }
 
-    /// Once no auction and no half-matched order is left, what waited for that has its turn.
+    /// True if held cancels may proceed: some wait, and no auction and no half-matched order is left.
     fn may_cancel_held(&self) -> bool {
         let AuctionLine { line, held, .. } = &self.auction_line;
         !held.is_empty() && line.is_empty() && self.half_matched.is_empty()
     }
 
-    /// What waits for the end of all auctions, or else what has its turn.
+    /// The line of cancels that wait for the end of all auctions, or the line of the others.
     fn line_of(&self, is_held: bool) -> &PendingCancels {
         if is_held { &self.auction_line.held } else { &self.pending_cancels }
     }
@@ -388,7 +388,7 @@ impl Engine {
         self.auction_line.held.push_order(pending);
     }
 
-    /// True if an auction holds back the cancel of an order whose time is over.
+    /// True if the cancel of an expired order waits for an auction.
     fn is_held_as_expired(&self, slot: Slot) -> bool {
         self.expired(slot).is_some_and(|id| {
             let Contingents { expiries, .. } = &self.contingents;
@@ -396,7 +396,7 @@ impl Engine {
         })
     }
 
-    /// The record of an order whose time is over.
+    /// The record of an expired order.
     pub(crate) fn expired(&self, slot: Slot) -> Option<ContingentId> {
         let id = self.contingents.find(slot)?;
         let expires_s = self.contingents[id].instructions.expires_s;
@@ -417,14 +417,14 @@ impl Engine {
             || self.contingents.expiries.first_begun().is_some()
     }
 
-    /// How many orders wait to be canceled, but for those whose time is over and those that
-    /// are found at their turn.
+    /// Number of orders that wait to be canceled, without expired ones and those that are found at their
+    /// turn.
     pub(crate) fn pending_cancel_count(&self) -> usize {
         self.pending_cancels.order_count() + self.auction_line.held.order_count()
     }
 
-    /// Goes on with what earlier commands left over: cancels, auctions, an order that is half matched,
-    /// triggered orders, pegged orders, tests of orders that wait for quantity.
+    /// Continues the remaining work of earlier commands: cancels, auctions, a half-matched order,
+    /// triggered orders, pegged orders, tests of minimum-quantity orders.
     pub(crate) fn resume(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cancel_portion(emit);
         self.trade_in_auctions(emit);
@@ -432,7 +432,7 @@ impl Engine {
         self.follow_all(TRIGGERED_MAX, MOVES_MAX, CHECKS_MAX, emit);
     }
 
-    /// What is left over goes on with the first input of a later nanosecond.
+    /// Plans the remaining work for the first input of a later nanosecond.
     pub(crate) fn plan_resumption(&mut self) {
         let is_left = self.has_left_over();
         self.contingents.expiries.resume_at(is_left.then_some(self.timestamp));

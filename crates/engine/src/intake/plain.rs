@@ -4,15 +4,15 @@
 //! a session and an account without limits, that passes every check. [`Engine::enter`] takes them and
 //! all others. A plain one skips the checks that it is known to pass, and the steps that have no effect on it.
 //!
-//! Invariant: a plain order has the same effects without the mark. A new order feature must either
-//! be excluded by [`Engine::plain`], or every branch on the mark must know of it.
+//! Invariant: a plain order has the same effects without the mark. A new order feature must either be
+//! excluded by [`Engine::plain`], or be handled in every branch on the mark.
 
 use market::{Conditions, Display, EnterOrder, InstrumentId, OrderType, TimeInForce};
 
 use super::batch::Found;
 use crate::{Engine, book::Ranks};
 
-/// What the terms of a limit order and the settings of its instrument say of it.
+/// The values that follow from the terms of a limit order and the settings of its instrument.
 #[derive(Clone, Copy)]
 pub(crate) struct LimitTerms {
     /// The instrument that its symbol names.
@@ -43,7 +43,7 @@ fn asks_for_more(order: &EnterOrder) -> bool {
 }
 
 impl Engine {
-    /// What the terms of an order say of it; `None` if it has no limit, or one that is not allowed.
+    /// The values of an order's terms; `None` if it has no limit, or one that is not allowed.
     #[inline(always)]
     pub(crate) fn limit_terms(&self, order: &EnterOrder) -> Option<LimitTerms> {
         let is_plain = !asks_for_more(order) && self.day.is_open() && self.blocks.is_empty();

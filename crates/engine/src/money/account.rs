@@ -1,4 +1,4 @@
-//! An account: its limits, and what it used of them.
+//! An account: its limits, and their use.
 
 use market::{AccountId, AccountSetting, RejectReason, Text, Timestamp, encoded};
 
@@ -22,7 +22,7 @@ pub(crate) struct Account {
     pub(crate) orders_per_second_max: u32,
     /// In ppm.
     pub(crate) price_away_max: u32,
-    /// Orders asked for in `second`; counted only while there is a limit.
+    /// New orders and replaces in `second`; counted only while there is a limit.
     asked: u32,
     /// In seconds since the Unix epoch.
     second: u64,

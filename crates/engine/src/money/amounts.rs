@@ -1,4 +1,4 @@
-//! What a trade moves: its amounts, in 64 bits where they fit, as nearly always, or in 128.
+//! The amounts of a trade: in 64 bits if they fit, which is the usual case, otherwise in 128.
 
 use core::ops::Sub;
 
@@ -70,16 +70,16 @@ pub(super) struct TradeAmounts<N> {
     pub(super) paid: N,
     /// What the seller delivers.
     pub(super) delivered: N,
-    /// The taker's fee, out of what it receives.
+    /// The taker's fee, out of the amount it receives.
     pub(super) taker_fee: N,
     /// The maker's rebate, in the asset of the taker's fee.
     pub(super) rebate: N,
-    /// The maker's fee, out of what it receives.
+    /// The maker's fee, out of the amount it receives.
     pub(super) maker_fee: N,
 }
 
 impl<N: AmountWidth> TradeAmounts<N> {
-    /// Those of a trade without fees; `None` if this width does not have one of them.
+    /// The amounts of a trade without fees; `None` if one of them does not fit this width.
     #[inline(always)]
     pub(super) fn without_fees(
         terms: &MoneyTerms,
@@ -91,7 +91,8 @@ impl<N: AmountWidth> TradeAmounts<N> {
         Some(Self { paid, delivered, ..Self::default() })
     }
 
-    /// The same with fees. A party pays them out of what it receives: the buyer in the base asset, the seller in the quote.
+    /// The same with fees. A party pays fees out of the amount it receives: the buyer in the base asset, the seller in
+    /// the quote asset.
     #[inline(always)]
     pub(super) fn with_fees(self, taker_is_buy: bool, of_taker: Fees, of_maker: Fees) -> Self {
         let (taken, made) =

@@ -1,15 +1,15 @@
 //! Balances of one asset, and the one way to change them.
 //!
 //! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry;
-//! [`Holding::shift`] moves within one balance, and [`Holding::settle`] applies what a trade moves.
+//! [`Holding::shift`] moves within one balance, and [`Holding::settle`] applies the movements of a trade.
 //! [`Holding::check_conserved`] ends the movements of a step; the last two end it themselves.
 //!
-//! Balances have 64 bits while less than 2⁶² units are issued and nobody may be short of the asset,
-//! and 128 bits from then on. Both widths have the same code, and nothing that leaves the engine
-//! tells which of the two is used.
+//! Balances have 64 bits while less than 2⁶² units are issued and no account may be short of the asset,
+//! and 128 bits from then on. Both widths have the same code, and no output of the engine depends on
+//! the width.
 //!
-//! Invariant: the sum of all balances, counted from each balance's gains and losses, equals what
-//! was issued, counted from deposits and withdrawals. Each step that moves money compares the two.
+//! Invariant: the sum of all balances, counted from each balance's gains and losses, equals the issued
+//! amount, counted from deposits and withdrawals. Each step that moves money compares the two.
 
 use alloc::vec::Vec;
 use core::{
@@ -28,8 +28,8 @@ use crate::state::hash::StateHash;
 /// The most units of one asset.
 pub(crate) const ISSUED_MAX: u128 = 1 << 120;
 
-/// Below this many issued units, the balances of an asset that nobody may be short of have 64 bits:
-/// each balance, and each sum of them, fits.
+/// Below this many issued units, the balances of an asset have 64 bits if no account may be short of it:
+/// each balance, and each sum of balances, fits.
 const NARROW_LIMIT: u128 = 1 << 62;
 
 /// Order and trade of a movement that belongs to none.
@@ -58,7 +58,8 @@ pub(crate) trait Width:
     /// An amount in this width.
     ///
     /// # Panics
-    /// It does not fit: what moves is bounded by what was issued, which decides the width.
+    /// The amount does not fit. This cannot happen: amounts are bounded by the issued units, which decide
+    /// the width.
     #[inline(always)]
     fn of(amount: u128) -> Self {
         let Ok(amount) = Self::try_from(amount) else { too_wide(amount) };
@@ -167,9 +168,9 @@ impl WideBalance {
 struct Sheet<N> {
     /// By account id.
     balances: Vec<Balance<N>>,
-    /// What all balances gained, less what was issued; 0 at the end of each step.
+    /// The gains of all balances less the issued units; 0 at the end of each step.
     excess: N,
-    /// A planted fault: whatever an account receives from another, or from outside, is this many units more.
+    /// A planted fault: an account receives this many units more than another account, or the outside, gives.
     #[cfg(test)]
     minted: N,
 }
@@ -207,7 +208,7 @@ impl<N: Width> Sheet<N> {
         self.excess += N::of(amount);
     }
 
-    /// What all balances have beyond what was issued.
+    /// The sum of all balances less the issued units.
     fn excess(&self) -> i128 {
         self.excess.into()
     }
@@ -395,7 +396,7 @@ impl Shift {
         movement.entry(asset_id, [version; 2])
     }
 
-    /// The same for a line; `None` if 64 bits do not have the amount.
+    /// The same for an output line; `None` if the amount exceeds 64 bits.
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<OwnMovement> {
         let Self { account_id, asset_id, amount, version, .. } = *self;
@@ -527,8 +528,8 @@ impl Holding {
         Shift { account_id, asset_id: self.asset.asset_id, kind, amount, version }
     }
 
-    /// Applies what a trade moves in this asset from its giver to its receiver: as [`post`](Self::post) of each, and the end of
-    /// the step. Gives the versions of giver, receiver and venue before; without charges the venue's is 0.
+    /// Applies the movements of a trade in this asset from its giver to its receiver: as [`post`](Self::post) of each, and
+    /// the end of the step. Returns the versions of giver, receiver and venue before; without charges the venue's is 0.
     ///
     /// # Panics
     /// Two of the accounts are the same, one is unknown, or the order reserved less.
@@ -549,7 +550,7 @@ impl Holding {
     /// Checks that the asset is conserved, at the end of a step.
     ///
     /// # Panics
-    /// The sum of the balances differs from what was issued.
+    /// The sum of the balances differs from the issued units.
     #[inline(always)]
     pub(crate) fn check_conserved(&self) {
         if !with_sheet!(&self.balances, sheet => sheet.is_conserved()) {
@@ -613,7 +614,7 @@ impl Holding {
         Some(())
     }
 
-    /// Restores what an order holds; `None` if the sum would exceed the maximum.
+    /// Restores the reservation of an order; `None` if the sum would exceed the maximum.
     pub(crate) fn restore_reserved(&mut self, account_id: AccountId, amount: u128) -> Option<()> {
         let sheet = self.restored();
         let amount = i128::try_from(amount).ok()?;
@@ -651,7 +652,7 @@ impl Holding {
         Some(())
     }
 
-    /// Checks that the sum of all balances, computed anew, equals what was issued.
+    /// Checks that the sum of all balances, computed anew, equals the issued units.
     pub(crate) fn check(&self) {
         let held: i128 = self.balances().map(|(_, balance)| balance.position()).sum();
         assert_eq!(held, self.issued.cast_signed(), "{:?}", self.asset);
@@ -681,7 +682,7 @@ impl Holding {
     }
 }
 
-/// What a trade moves in an asset whose balances have 128 bits.
+/// The movements of a trade in an asset whose balances have 128 bits.
 #[cold]
 #[inline(never)]
 fn settle_wide<const IS_CHARGED: bool>(

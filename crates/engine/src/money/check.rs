@@ -103,8 +103,8 @@ impl Money {
         Ok(())
     }
 
-    /// Checks that the account has the cost or the delivery available, and may hold what it would
-    /// receive.
+    /// Checks that the account has the cost or the delivery available, and may hold the amount that it
+    /// would receive.
     fn check_balance(
         &self,
         asked: &Asked<'_>,

@@ -75,7 +75,7 @@ impl Engine {
         self.money.reserve_market(order, walked, emit)
     }
 
-    /// Releases what fewer open lots no longer need.
+    /// Releases the part of a reservation that fewer open lots do not need.
     #[inline(never)]
     pub(crate) fn release(
         &mut self,

@@ -1,11 +1,12 @@
-//! Reservations: what open orders hold of balances.
+//! Reservations: the parts of balances that are held for open orders.
 //!
-//! What an order holds is a function of its side, limit and open lots ([`Terms::reservation`]), so
-//! it is not stored. Exception: for a buy order without a limit a walk over the book finds the
-//! cost, and `market_reserved` is what is left of it.
+//! The reservation of an order is a function of its side, limit and open lots ([`Terms::reservation`]),
+//! so it is not stored. Exception: for a buy order without a limit a walk over the book finds the cost,
+//! and `market_reserved` is the part of it that is left.
 //!
-//! Invariant: reserved is the sum of what the live orders hold. Each reservation and each release
-//! is one [`Shift`] within a balance, made by [`Holding::shift`](super::balance::Holding::shift).
+//! Invariant: the reserved amount of a balance is the sum of the reservations of live orders. Each
+//! reservation and each release is one [`Shift`] within a balance, made by
+//! [`Holding::shift`](super::balance::Holding::shift).
 
 use core::mem;
 
@@ -17,7 +18,7 @@ use market::{
 use super::{Money, balance::Shift, terms::Terms};
 use crate::{Emit, order::Order};
 
-/// The fields of an order, besides its open lots, that decide what it holds.
+/// The fields of an order, besides its open lots, that decide its reservation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) session_id: SessionId,
@@ -50,8 +51,9 @@ impl Claim {
 }
 
 impl Money {
-    /// Reserves what a plain order may cost, where orders are paid for; its quantity and limit are allowed. `None`, with
-    /// no effect, if its account has limits or too little available, or if the order needs other checks or more than 63 bits.
+    /// Reserves the cost of a plain order, if orders in its instrument are paid for; its quantity and limit are allowed.
+    /// `None`, with no effect, if its account has limits or too little available, or if the order needs other checks or
+    /// more than 63 bits.
     #[inline(always)]
     pub(crate) fn hold_plain(
         &mut self,
@@ -125,7 +127,7 @@ impl Money {
         self.hold(claim, terms.0.quote, LedgerKind::Reserve, walk, emit);
     }
 
-    /// Takes away what an order without a limit still holds, which trades on in a later step.
+    /// Takes out the remaining reservation of an order without a limit that continues in a later step.
     pub(crate) fn suspend_market(&mut self) -> u128 {
         mem::take(&mut self.market_reserved)
     }
@@ -155,7 +157,7 @@ impl Money {
         self.hold(&Claim::from(after), asset_id, kind, amount, emit);
     }
 
-    /// Releases what fewer open lots no longer need.
+    /// Releases the part of a reservation that fewer open lots do not need.
     #[inline(always)]
     pub(crate) fn release(
         &mut self,
@@ -169,7 +171,7 @@ impl Money {
         }
     }
 
-    /// Releases what fewer open lots no longer need; `None` if that is nothing.
+    /// Releases the part of a reservation that fewer open lots do not need; `None` if it is 0.
     #[inline(always)]
     pub(crate) fn released(
         &mut self,
@@ -197,7 +199,7 @@ impl Money {
         }
     }
 
-    /// Releases what an order without a limit no longer needs when it gets one and rests.
+    /// Releases the excess reservation of an order without a limit that gets a limit and rests.
     pub(crate) fn rest_market(&mut self, order: &Order, emit: &mut dyn FnMut(Event)) {
         if let Some(terms) = self.terms(order.instrument_id)
             && order.side().is_buy()
@@ -207,7 +209,7 @@ impl Money {
         }
     }
 
-    /// Releases the rest of a walk, except what is still needed.
+    /// Releases the rest of a walk's reservation, except the amount still needed.
     fn release_walk(&mut self, order: &Order, needed: u128, emit: &mut dyn FnMut(Event)) {
         let left = mem::take(&mut self.market_reserved).checked_sub(needed);
         let amount = left.expect("the walk counted what would rest");
@@ -215,7 +217,7 @@ impl Money {
         self.hold(&Claim::from(order), terms.0.quote, LedgerKind::Release, amount, emit);
     }
 
-    /// Updates what live orders could bring in of an asset with a position limit.
+    /// Updates the amount that live orders could buy of an asset with a position limit.
     #[inline(always)]
     pub(super) fn count_buying(
         &mut self,

@@ -197,7 +197,7 @@ impl Money {
         })
     }
 
-    /// Takes the lots of a trade, and their cost, from what is counted for the buyer's order beside its balance.
+    /// Subtracts the lots of a trade, and their cost, from the counts of the buyer's order outside its balance.
     #[inline(always)]
     fn take_lots(&mut self, terms: &Terms, met: &Match<'_>, paid: u128) {
         let buyer = if met.taker.side().is_buy() { met.taker } else { met.maker };

@@ -117,7 +117,7 @@ impl Money {
         Ok(())
     }
 
-    /// Reserves what a restored order without a limit holds, which trades on.
+    /// Restores the reservation of a half-matched order without a limit.
     pub(crate) fn restore_walk(&mut self, order: &Order, reserved: u128) -> Option<()> {
         if reserved == 0 {
             return Some(());

@@ -1,4 +1,4 @@
-//! Payment terms of an instrument: what its orders cost or deliver, and so what they hold.
+//! Payment terms of an instrument: the cost or the delivery of its orders, and so their reservations.
 //!
 //! [`MoneyTerms`] does the arithmetic; this module applies it by side. Invariant: no allowed order
 //! overflows.

@@ -1,8 +1,8 @@
 //! Busts and corrections of paid trades: the movements are returned, or the difference moves.
 //!
 //! The movements of a trade are not stored. They are calculated again from the terms, accounts and
-//! fees of its time: those of now, except where one changed since. The old value of a change is
-//! kept while a kept trade needs it.
+//! fees at the time of the trade: the present ones, unless one changed since. The old value of a change
+//! is kept while a kept trade needs it.
 //!
 //! Each of the two accounts and the venue gives or receives one net amount of each asset. So no
 //! party needs more than that, and no balance is lower in between than at the end.

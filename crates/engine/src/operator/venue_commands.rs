@@ -94,8 +94,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Moves an instrument to a phase, or has it moved there after the auction that it is in;
-    /// false if that phase may not follow.
+    /// Moves an instrument to a phase, at once or after its present auction; false if that phase may not
+    /// follow.
     fn change_phase_if_next(
         &mut self,
         instrument_id: InstrumentId,

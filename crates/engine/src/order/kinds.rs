@@ -1,6 +1,7 @@
 //! The kinds of an order in 16 bits of its slot, and its time in force in three.
 //!
-//! Invariant: each kind is a place in the list of its values; the lists are such that a few bits of most codes are the place.
+//! Invariant: each kind is stored as a place in the list of its values. The lists are ordered so that, for most codes, a
+//! few bits of the code are the place.
 
 use market::{Capacity, CustomerType, Display, SelfMatchPrevention, Side, TimeInForce};
 
@@ -55,7 +56,7 @@ pub(super) const TIMES_IN_FORCE: [TimeInForce; 8] = [
     TimeInForce::FillOrKill,
 ];
 
-/// The place of a side: the lists are such that a few bits of most codes are the place.
+/// The place of a side, which is a few bits of its code.
 #[inline(always)]
 pub(super) const fn place_of_side(side: Side) -> u16 {
     (side.code() & 3) as u16

@@ -98,7 +98,7 @@ pub enum WaitsFor {
     Reference,
     /// Its minimum must be able to trade.
     Quantity,
-    /// Nothing may trade in steps in its instrument any more.
+    /// The auction, or the order, that trades in steps in its instrument must end.
     Auction,
     /// It has traded and trades on in the next step.
     Turn,
@@ -109,7 +109,7 @@ pub enum WaitsFor {
 pub struct DepthLevel {
     /// Price in ticks.
     pub price: Price,
-    /// Total open lots; 2⁶⁴ − 1 says so many or more.
+    /// Total open lots; 2⁶⁴ − 1 stands for that number or more.
     pub leaves: Quantity,
     /// Number of orders.
     pub order_count: usize,

@@ -51,11 +51,11 @@ pub(crate) struct Icebergs {
 /// The most rounds in which an iceberg shows all of its lots. Rule 35.2.
 const ROUNDS_MAX: usize = 100;
 
-/// How an incoming order takes the reserves of a price's icebergs, rule 35.9, or a price that is shared
-/// out, section 38, where that may go over several steps.
+/// The progress of an incoming order that takes the reserves of a price's icebergs (rule 35.9), or lots of a
+/// price that is shared out (section 38), over one or more steps.
 ///
-/// All icebergs of the price have shown their next part by then, so those parts tell what a number
-/// of rounds takes: no iceberg is looked at for it.
+/// All icebergs of the price have shown their next part by then, so a tally of these parts gives the lots of
+/// a number of rounds: no iceberg is visited for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Rounds {
     /// The incoming order; orders with higher ids have shown their next part since it came in.
@@ -64,7 +64,7 @@ pub(crate) struct Rounds {
     pub(crate) price: Price,
     /// How many it takes there.
     pub(crate) count: u64,
-    /// What is still to be shared out at the best price, pro rata; no rounds are open then.
+    /// The lots that are still to be shared out at the best price, pro rata; no rounds are open then.
     pub(crate) shares: Option<Shares>,
     /// The order whose turn it is; [`Slot::NONE`] if all had theirs.
     pub(crate) next: Slot,
@@ -141,7 +141,7 @@ impl Rounds {
         self.are_open().then_some((self.next, self.count))
     }
 
-    /// It is this iceberg's turn.
+    /// Gives this iceberg the next turn.
     pub(crate) fn go_on(&mut self, next: Slot) {
         self.next = next;
     }

@@ -1,14 +1,14 @@
-//! Orders that trade in steps: an incoming order meets so many resting orders when it comes in, and as
-//! many again before each later input, until it has traded as far as it may.
+//! Orders that trade in steps: an incoming order meets a bounded number of resting orders when it comes in,
+//! and as many again before each later input, until it has traded as far as it may.
 //!
 //! Until then it is half matched: live, but outside the book, and nothing else changes the orders that
-//! rest in its instrument. So it has the same trades as in one step. What would come in there waits
-//! outside the book ([`Engine::comes_in_later`]), and cancels of resting orders wait, as in an auction
-//! in steps ([`steps`](mod@crate::auction::steps)). Half-matched orders of several instruments take
-//! turns. While there is one, no pegged order moves and no order that waits for quantity is tested.
+//! rest in its instrument. So it has the same trades as in one step. Other orders for that book wait
+//! outside it ([`Engine::comes_in_later`]), and cancels of resting orders wait, as in an auction in steps
+//! ([`steps`](mod@crate::auction::steps)). Half-matched orders of several instruments take turns. While
+//! there is one, no pegged order moves and no minimum-quantity order is tested.
 //!
-//! Invariant: an instrument has one half-matched order at most, exactly while its status says that it
-//! uncrosses in continuous trading; and that order can trade on.
+//! Invariant: an instrument has at most one half-matched order, exactly while its trading status has
+//! `is_uncrossing` in continuous trading; and that order can continue to trade.
 
 use alloc::vec::Vec;
 
@@ -30,7 +30,7 @@ use crate::{
     state::{hash, view::queue},
 };
 
-/// The most resting orders that an order meets in a step; an iceberg counts as
+/// Maximum number of resting orders that an order meets in a step; an iceberg counts as
 /// [`ICEBERG_COST`](super::on_match::ICEBERG_COST).
 pub(crate) const MEETINGS_MAX: u64 = 32;
 
@@ -42,12 +42,12 @@ pub(crate) struct HalfMatched {
     /// The limit of its trades: its own, or that of a band when it came in.
     limit: Option<Price>,
     price_last: Option<Price>,
-    /// What it holds for what it still buys without a limit, in units.
+    /// The reservation for the lots that it still buys without a limit, in units.
     pub(crate) reserved: u128,
     taken: TakenRounds,
     /// The change of phase that follows, if a command asked for one meanwhile.
     pub(crate) next: Option<PhaseStep>,
-    /// What [`TakenRounds`] says, and a tally that follows from the book.
+    /// The rounds of `taken`, and a tally that follows from the book.
     rounds: Rounds,
 }
 
@@ -58,7 +58,7 @@ struct TakenRounds {
     count: u64,
     /// The order whose turn it is.
     next: Option<OrderKey>,
-    /// What is still to be shared out.
+    /// The lots that are still to be shared out.
     shares: Option<Shares>,
 }
 
@@ -149,7 +149,7 @@ impl Engine {
         TakenRounds { price, count, next, shares }
     }
 
-    /// The half-matched order whose turn it is trades on.
+    /// Lets the half-matched order whose turn it is continue to trade.
     pub(crate) fn trade_on(&mut self, emit: &mut dyn FnMut(Event)) {
         let Some(mut half) = self.half_matched.pop() else { return };
         let slot = self.find(half.key).expect("a half-matched order is live");
@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// The record of an order that came in follows what became of it.
+    /// Updates the record of an incoming order to its outcome.
     pub(crate) fn keep_record(
         &mut self,
         order: Order,
@@ -234,8 +234,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Restores what follows from the orders: what half-matched ones hold, and their rounds. The error
-    /// is the field that is invalid.
+    /// Restores the state that follows from the orders: the reservations and the rounds of half-matched
+    /// ones. The error is the field that is invalid.
     pub(crate) fn restore_half_matched_orders(&mut self) -> Result<(), &'static str> {
         let is_half = |id: &ContingentId| self.contingents[*id].state == State::HalfMatched;
         if self.contingents.iter().filter(is_half).count() != self.half_matched.len() {

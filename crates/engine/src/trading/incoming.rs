@@ -17,18 +17,18 @@ use crate::{
     order::{ForAuction, Order},
 };
 
-/// The most orders of the other side that count for a minimum quantity, fill or kill, or the cost of
-/// an order without a limit, so that an order that is canceled or rejected for it costs no more.
+/// Maximum number of orders of the other side that are counted for a minimum quantity, fill or kill, or the
+/// cost of an order without a limit. It bounds the work for an order that is then canceled or rejected.
 pub(crate) const COUNTED_MAX: usize = 256;
 
-/// What became of an incoming order.
+/// The outcome of an incoming order.
 #[must_use]
 pub(crate) enum CameIn {
     /// It rests, in this slot.
     Rests(Slot),
     /// It is done or canceled; a pegged order may have stopped the market and wait.
     IsOver,
-    /// The step is over; it trades on in later ones.
+    /// The step is over; the order continues in later ones.
     TradesOn(Cut),
 }
 

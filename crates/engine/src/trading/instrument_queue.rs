@@ -1,5 +1,4 @@
-//! Work that is done in steps, of several instruments: an instrument has one item at most, and its item is found without
-//! a look at the others.
+//! A queue of work that is done in steps: an instrument has at most one item, which is found without a search.
 //!
 //! Invariant: the place of an item is the number of those that went before it since the queue was last empty, and the
 //! state hash has each item at its place.
@@ -10,7 +9,7 @@ use market::InstrumentId;
 
 use crate::state::hash::StateHash;
 
-/// What may be in the queue.
+/// An item of the queue.
 pub(crate) trait Queued {
     fn instrument_id(&self) -> InstrumentId;
 

@@ -46,7 +46,7 @@ impl Engine {
         slot
     }
 
-    /// Removes a live order that is done; `order` is what is in the slot.
+    /// Removes a live order that is done; `order` is the order in the slot.
     #[inline(always)]
     pub(crate) fn remove(&mut self, slot: Slot, order: &Order) {
         let id = order.is_contingent().then(|| self.contingents.of(slot));
@@ -63,7 +63,7 @@ impl Engine {
         order
     }
 
-    /// As [`take`](Self::take); `order` is what is in the slot.
+    /// As [`take`](Self::take); `order` is the order in the slot.
     #[inline(always)]
     fn take_out(&mut self, slot: Slot, order: &Order) {
         if !order.is_contingent() || self.lift(slot) {
@@ -112,7 +112,7 @@ impl Engine {
         self.shown_of(slot, &self.pool[slot].order)
     }
 
-    /// As [`shown`](Self::shown); `order` is what is in the slot.
+    /// As [`shown`](Self::shown); `order` is the order in the slot.
     #[inline(always)]
     pub(crate) fn shown_of(&self, slot: Slot, order: &Order) -> Quantity {
         match order.is_iceberg() {

@@ -44,7 +44,7 @@ pub(crate) struct MatchEffects<'a, E: ?Sized> {
     pub(crate) trade_id_last: &'a mut TradeId,
     pub(crate) trades: &'a mut Trades,
     pub(crate) emit: &'a mut E,
-    /// The trade id with which the step is over; what counts more than a trade's one lowers it.
+    /// The trade id at which the step is over; a match that costs more than one trade lowers it.
     pub(crate) trade_id_end: TradeId,
     /// Price of the incoming order's last trade; [`Price::ZERO`] before the first.
     pub(crate) price_last: Price,
