@@ -37,7 +37,7 @@ impl Amount {
         if denominator == 1 { product } else { quotient(product, denominator) }
     }
 
-    /// The same as [`units`](Self::units); `None` if 64 bits do not have the product.
+    /// The same as [`units`](Self::units); `None` if the product exceeds 64 bits.
     ///
     /// # Panics
     /// `denominator` is 0.

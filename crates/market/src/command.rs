@@ -89,9 +89,9 @@ pub enum CommandKind {
 }
 
 impl Command {
-    /// True if the core may look at hundreds of orders for it, beyond those that it trades with or cancels: for a
-    /// minimum quantity, fill or kill, all or none, the payment of a market order to buy, or a mass cancel. Rules 15.6,
-    /// 24.7, 37.4, 42.4. A replacement that keeps the all-or-none of its original does not say so, and is not known.
+    /// True if the core may visit hundreds of orders for it, beyond those that it trades with or cancels: for a minimum
+    /// quantity, fill or kill, all or none, the payment of a market order to buy, or a mass cancel. Rules 15.6, 24.7,
+    /// 37.4, 42.4. False for a replacement that keeps the all-or-none of its original, since the command does not show it.
     #[must_use]
     pub fn searches(&self) -> bool {
         let of_order = |buys, order_type, time_in_force, instructions: Option<&Instructions>| {

@@ -14,10 +14,10 @@ use crate::{
     outcome::key_word,
 };
 
-/// A chain over all output lines, in order. The same inputs give the same digest; so two runs compare
-/// what they did, in O(1), at any input.
+/// A chain hash over all output lines, in order. The same inputs give the same digest, so two runs can be
+/// compared in O(1) after any input.
 ///
-/// It says nothing of a state that was reached by other inputs: the state hash does.
+/// Equal states that were reached by different inputs have different digests; compare state hashes for those.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EventDigest(u64);
 
@@ -109,8 +109,8 @@ fn traded_pairs(traded: &Traded) -> [[u64; 2]; 6] {
 
 /// Takes the fields of an event, a word each.
 ///
-/// By default signed numbers go the way of unsigned ones, and these through the machine's byte order and
-/// word size; so each of the latter is here, and no value depends on the machine.
+/// By default signed numbers are hashed as unsigned ones, and these by the machine's byte order and word
+/// size. So each unsigned type has its own method here, and no value depends on the machine.
 struct WordHasher(u64);
 
 impl WordHasher {

@@ -55,8 +55,8 @@ pub enum Event {
     Canceled(Canceled),
     /// A modify changed an order's kind of sell, or reduced it.
     Modified(Modified),
-    /// The auction of a resting order trades in steps: the order is canceled after it, or, for a
-    /// request that would leave lots, stays as it is.
+    /// The auction of a resting order trades in steps. A cancel takes effect after the auction; a request
+    /// that would leave lots has no effect.
     CancelHeld(CancelHeld),
     /// The market traded at the trigger of a contingent order, which now enters the book.
     Triggered(Triggered),

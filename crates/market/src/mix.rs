@@ -1,7 +1,7 @@
 //! Mixing words into a 64-bit hash: multiplications, and no table or key.
 //!
-//! Invariant: a hash depends on the words alone, so that it is the same on every machine. It guards
-//! against errors, and not against somebody who looks for collisions.
+//! Invariant: a hash depends on the words alone, so it is the same on every machine. It protects
+//! against errors, not against an attacker that searches for collisions.
 
 /// Starts a hash, and keeps a word of 0 from staying 0.
 const START: u64 = 0x9FB2_1C65_1E98_DF25;

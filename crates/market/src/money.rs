@@ -38,7 +38,7 @@ impl fmt::Debug for Units {
     }
 }
 
-/// A number up to 64 bits, and text above: 128 bits are more than a number of JSON is sure to keep.
+/// A number up to 64 bits, and text above, because readers of JSON may round larger numbers.
 impl serde::Serialize for Units {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match u64::try_from(self.get()) {
@@ -166,8 +166,8 @@ impl MoneyTerms {
         }
     }
 
-    /// The most that the largest quantity may be, times the units of a lot and times the numerator. Then no
-    /// cost of an order exceeds 2¹²³, and what 2³² orders bring in does not exceed 2¹²⁴.
+    /// The bound of the largest quantity, times the units of a lot and times the numerator. With it no cost of
+    /// an order exceeds 2¹²³, and the units that 2³² orders could buy do not exceed 2¹²⁴.
     pub const BOUND: u128 = (1 << 92) - 1;
 
     /// True if the largest quantity is within [`BOUND`](Self::BOUND).
@@ -187,7 +187,7 @@ impl MoneyTerms {
         (price * quantity).units(self.quote_numerator, self.quote_denominator)
     }
 
-    /// The same as [`quote_amount`](Self::quote_amount); `None` if 64 bits do not have it.
+    /// The same as [`quote_amount`](Self::quote_amount); `None` if it exceeds 64 bits.
     ///
     /// # Panics
     /// The terms have no class.
@@ -197,7 +197,7 @@ impl MoneyTerms {
         (price * quantity).small_units(self.quote_numerator, self.quote_denominator)
     }
 
-    /// The same as [`base_amount`](Self::base_amount); `None` if 64 bits do not have it.
+    /// The same as [`base_amount`](Self::base_amount); `None` if it exceeds 64 bits.
     #[must_use]
     #[inline(always)]
     pub fn small_base_amount(&self, quantity: Quantity) -> Option<u64> {

@@ -9,11 +9,10 @@ use crate::{
     bytes::{ByteReader, ByteWriter, Encoded},
 };
 
-/// What a session protocol has to know again when the log is replayed: names of orders that no command
-/// has room for, and messages of the session itself.
+/// Data that a session protocol needs again when the log is replayed: names of orders, for which commands
+/// have no room, and messages of the session itself.
 ///
-/// A note has a place in the log like any command, so the replies that are made of it are a function of
-/// the log.
+/// A note has a place in the log like any command, so the replies made of it are a function of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Note {
     /// The session that it belongs to.

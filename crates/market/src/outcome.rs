@@ -371,17 +371,17 @@ pub struct Settlement {
     pub assets: [AssetId; 2],
     /// True if the buyer's order is the taker.
     pub taker_is_buy: bool,
-    /// What the buyer pays.
+    /// The amount that the buyer pays.
     pub paid: u128,
-    /// What the buyer reserved beyond it, which is released.
+    /// The amount that the buyer reserved beyond it, which is released.
     pub freed: u128,
-    /// What the seller delivers.
+    /// The amount that the seller delivers.
     pub delivered: u128,
-    /// The taker's fee, out of what it receives.
+    /// The taker's fee, out of the amount it receives.
     pub taker_fee: u128,
     /// The maker's rebate, in the asset of the taker's fee.
     pub rebate: u128,
-    /// The maker's fee, out of what it receives.
+    /// The maker's fee, out of the amount it receives.
     pub maker_fee: u128,
     /// Versions of the balances of buyer, seller and venue before the trade, by asset; the venue's only where it takes part.
     pub versions: [[u64; 3]; 2],
@@ -522,7 +522,7 @@ impl Settlement {
     /// Index of the asset that is delivered.
     pub const BASE: usize = 1;
 
-    /// True if 62 bits have each amount, and so 64 bits any sum of two.
+    /// True if each amount fits in 62 bits, and so any sum of two in 64.
     #[must_use]
     #[inline(always)]
     pub fn is_small(&self) -> bool {
@@ -530,8 +530,8 @@ impl Settlement {
         (paid | freed | delivered | taker_fee | rebate | maker_fee) >> 62 == 0
     }
 
-    /// Gives the entry of each leg that moves something, in posting order: payment, release, delivery, the taker's fee, the maker's
-    /// rebate, the maker's fee.
+    /// Gives the entry of each leg with an amount above 0, in posting order: payment, release, delivery, the taker's fee,
+    /// the maker's rebate, the maker's fee.
     pub fn each(&self, take: &mut impl FnMut(Event)) {
         self.each_entry(&mut |entry| take(Event::Ledger(entry)));
     }

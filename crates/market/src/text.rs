@@ -55,7 +55,7 @@ impl<const N: usize> Text<N> {
     /// The text without the padding.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        from_utf8(self.trimmed()).expect("only printable ASCII gets in")
+        from_utf8(self.trimmed()).expect("a text has only printable ASCII")
     }
 
     /// The bytes without the padding.

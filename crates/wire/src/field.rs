@@ -1,6 +1,6 @@
 //! The layouts of single fields: big-endian numbers, padded text, 48-bit time.
 //!
-//! The aliases name what a number means, so that a struct's rows read as its specification's.
+//! Each alias names the meaning of a number, so that a struct reads like the table of its specification.
 
 use core::fmt;
 

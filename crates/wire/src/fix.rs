@@ -112,11 +112,11 @@ pub enum SessionReject {
     InvalidMsgType = 11,
     /// A tag occurs twice outside a repeating group.
     Repeated = 13,
-    /// A group has another number of entries than its count says.
+    /// The number of entries of a group differs from its count.
     GroupCount = 16,
     /// ApplVerID is not that of the session.
     ApplVersion = 18,
-    /// Another reason, which Text (58) says.
+    /// Another reason, given in Text (58).
     Other = 99,
 }
 

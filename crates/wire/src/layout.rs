@@ -22,7 +22,7 @@ pub struct Field {
     pub note: &'static str,
 }
 
-/// A struct whose layout in bytes is its declaration: no padding, any alignment, any bytes.
+/// A struct whose layout in bytes follows from its declaration: no padding, any alignment, any bytes are valid.
 pub trait Layout:
     FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy + 'static
 {
@@ -38,8 +38,8 @@ pub trait Message: Layout {
     const TYPE: u8;
 }
 
-/// Declares wire structs as tables: name, size in bytes, type character if it has one, then one
-/// row a field with what it means.
+/// Declares wire structs as tables: name, size in bytes, type character if it has one, then one row per
+/// field with its meaning.
 macro_rules! layout {
     ($(
         $(#[$doc:meta])*

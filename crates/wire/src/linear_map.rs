@@ -1,8 +1,8 @@
 //! A map whose keys clients choose, by linear hashing.
 //!
-//! Invariant: what it answers depends on what was put and removed, never on the places of keys. Keys chosen to share a
-//! place cost what they cost in a sorted map. It grows and shrinks by one set at a time, and sets do not move, so no call
-//! waits for a larger table, and its memory follows its keys, wherever they are.
+//! Invariant: results depend on the keys that were put and removed, never on their places. Keys chosen to share a place
+//! cost as much as in a sorted map. The map grows and shrinks by one set at a time, and sets do not move, so no call waits
+//! for a larger table, and memory is proportional to the number of keys.
 
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use core::ops::RangeInclusive;
@@ -30,7 +30,7 @@ pub(crate) trait Key: Copy + Ord + Default {
 pub(crate) struct LinearMap<K, V> {
     /// Each on its own: a longer list of them is a copy of their addresses.
     sets: Vec<Box<Set<K, V>>>,
-    /// Keys whose set was full, by their hash from its last bit to its first: those of a set follow each other.
+    /// Keys whose set was full, sorted by the reversed bits of their hash, so that keys of a set are adjacent.
     spilled: BTreeMap<(u64, K), V>,
     len: usize,
 }
@@ -78,8 +78,8 @@ impl<K: Key, V> Set<K, V> {
 }
 
 impl<K: Key, V: Copy + Default> LinearMap<K, V> {
-    /// Memory of a key and its value in a map of many, in bytes, wherever the keys are: its part of a set, with what
-    /// the allocator adds, and of the list of sets, which doubles. In the sorted map it has less.
+    /// Maximum memory of a key and its value in a large map, in bytes: its part of a set, with the overhead of the
+    /// allocator, and of the list of sets, which doubles. A key in the sorted map takes less.
     pub(crate) const KEY_BYTES: usize = {
         let key_bytes =
             (size_of::<Set<K, V>>() + 2 * size_of::<usize>() + 16).div_ceil(KEYS_PER_SET_MIN);
@@ -290,9 +290,9 @@ impl<const N: usize> Key for Text<N> {
     }
 }
 
-/// A number of an order. Numbers that follow each other, as those of a session do, share a set by fours, and fill one set after
-/// the other: what is used together lies together. Which of 256 sets is the first of 1,024 numbers is mixed, and so are the
-/// places of those 256, so that numbers at equal distances do not meet.
+/// The number of an order. Consecutive numbers, as a session uses them, share a set by fours and fill one set after the
+/// other, so numbers that are used together are adjacent in memory. The first of the 256 sets of 1,024 numbers is mixed, and
+/// so are the places of these 256, so that numbers at equal distances do not share sets.
 impl Key for u32 {
     fn hash(&self) -> u64 {
         /// Sets that are filled one after the other, and how many numbers have their places mixed alike.

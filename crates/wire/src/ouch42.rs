@@ -27,7 +27,7 @@ pub type Token = market::ClientOrderId;
 
 /// TimeInForce of an order that is immediate or canceled.
 const IMMEDIATE: u32 = 0;
-/// TimeInForce of an order until the end of market hours, as we say it of every order for the day.
+/// TimeInForce of an order until the end of market hours; replies have it for every day order.
 const MARKET_HOURS: u32 = 99_998;
 /// TimeInForce of an order until the end of system hours; taken as one for the day.
 const SYSTEM_HOURS: u32 = 99_999;

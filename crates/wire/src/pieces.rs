@@ -20,7 +20,7 @@ impl<'a> Pieces<'a> {
         Self { piece: Piece(Vec::new()), emit }
     }
 
-    /// Adds a record: its kind, and what `write` adds.
+    /// Adds a record: its kind, and the bytes that `write` adds.
     pub(crate) fn record(&mut self, kind: u8, write: impl FnOnce(&mut Piece)) {
         self.piece.put(&[kind]);
         write(&mut self.piece);

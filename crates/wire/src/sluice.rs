@@ -1,9 +1,9 @@
-//! Sluice: OUCH in sessions over UDP, with a login, numbered replies and requests for lost ones. It is ours.
+//! Sluice, Damrak's own protocol: OUCH in sessions over UDP, with a login, numbered replies and requests for lost ones.
 //! docs/wire/sluice.md has the tables and our decisions.
 //!
 //! Start at [`Server`], the venue's side of a session, then [`Client`]. Both take datagrams and time, and keep the
-//! datagrams to be sent; the caller owns socket and clock. Before a session there is no state: a client gets a
-//! token for its address first ([`hello`], [`token`]), and each datagram of it carries that token.
+//! datagrams to be sent; the caller owns socket and clock. The venue keeps no state before a session: a client first
+//! gets a token for its address ([`hello`], [`token`]), and each of its datagrams carries that token.
 
 use core::fmt;
 
@@ -34,7 +34,7 @@ pub const DATAGRAM_LEN_MAX: usize = crate::moldudp64::PACKET_LEN_DEFAULT;
 pub const FRAME_LEN_MAX: usize =
     FRAME_HEADER_LEN + crate::moldudp64::HEADER_LEN + crate::moldudp64::BLOCK_HEADER_LEN;
 
-/// Replies that one request asks for, at most.
+/// Maximum number of replies that one request asks for.
 pub const RESEND_REPLIES_MAX: u16 = 1_024;
 
 /// Bytes before each datagram where several are kept in a row: its length.
@@ -240,7 +240,8 @@ fn text<const N: usize>(field: &[u8; N], name: &'static str) -> Result<Text<N>, 
     Text::from_bytes(text_left_aligned(trimmed(field))).ok_or(Violation::Field(name))
 }
 
-/// The datagram at the front of several in a row, each after its length in two bytes, and what follows it.
+/// Splits off the first of several frames: a length of two bytes and a datagram. Returns the datagram and the other
+/// frames.
 #[must_use]
 pub fn split_frame(frames: &[u8]) -> Option<(&[u8], &[u8])> {
     let (header, rest) = frames.split_first_chunk()?;

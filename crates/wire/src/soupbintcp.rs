@@ -151,8 +151,8 @@ pub struct LoginRequest {
     pub password: Text<10>,
     /// The session to continue; blank is the open one.
     pub session: Text<10>,
-    /// The next sequenced message wanted. `Some(1)` is all of the session; `Some(0)` is, by the
-    /// letter of the specification, the last one sent and all after; `None` (blank) says nothing.
+    /// The number of the first sequenced message to receive. `Some(1)` is all of the session; `Some(0)` is,
+    /// by the text of the specification, the last one sent and all later ones; `None` (blank) is no number.
     pub sequence_number: Option<u64>,
     /// Milliseconds of silence after which the server ends the connection, at most 99,999;
     /// only since version 4.10.

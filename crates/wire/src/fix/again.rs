@@ -1,8 +1,8 @@
-//! A message of the venue that is sent again: the bytes of the first time, with PossDupFlag after its number and
-//! a new SendingTime before the one it had.
+//! A message of the venue that is sent again: its first bytes, with PossDupFlag after its number and a new
+//! SendingTime before the original one.
 //!
-//! Invariant: nothing of the message is looked at but its header, and BodyLength and CheckSum are right without
-//! another look at its bytes.
+//! Invariant: only the header of the message is read; BodyLength and CheckSum are calculated without reading its
+//! bytes again.
 
 use alloc::vec::Vec;
 
@@ -13,13 +13,13 @@ use super::{
 
 /// PossDupFlag.
 const AGAIN: &[u8] = b"43=Y\x01";
-/// What stands between the new SendingTime and the old one: OrigSendingTime.
+/// OrigSendingTime, the tag between the new SendingTime and the original one.
 const FIRST_TIME: &[u8] = b"\x01122=";
-/// What is added to the body.
+/// Bytes that are added to the body.
 const ADDED_LEN: usize = AGAIN.len() + TIME_LEN + FIRST_TIME.len();
 /// `10=`, three digits and the end of the field.
 const TRAILER_LEN: usize = 7;
-/// Fields in which SendingTime is found, or the message is none of the venue's.
+/// Number of first fields that must have SendingTime; otherwise the message is not one of the venue's.
 const HEADER_FIELDS: usize = 16;
 
 /// A message as the venue wrote it, and the places of its header at which it grows.
@@ -77,7 +77,7 @@ impl<'a> Again<'a> {
         self.msg_type
     }
 
-    /// Appends the message as it is sent again at this time.
+    /// Appends the message in the form in which it is sent again at this time.
     pub(super) fn put(&self, now: &[u8; TIME_LEN], out: &mut Vec<u8>) {
         let mut digits = [0; 20];
         let len = decimal((self.body.len() + ADDED_LEN) as u64, &mut digits);

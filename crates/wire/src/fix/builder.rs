@@ -1,6 +1,6 @@
 //! Writes a message into a buffer of the caller.
 //!
-//! Invariant: BodyLength and CheckSum are right, whatever was put.
+//! Invariant: BodyLength and CheckSum are right for any fields.
 
 use core::fmt;
 
@@ -117,7 +117,7 @@ impl<'a> Builder<'a> {
         self.end()
     }
 
-    /// Puts a field of what a value shows.
+    /// Puts a field with the text of a value.
     pub fn display(&mut self, tag: u32, value: &impl fmt::Display) -> &mut Self {
         self.tag(tag);
         fmt::Write::write_fmt(self, format_args!("{value}")).expect("putting text fails never");

@@ -1,8 +1,8 @@
-//! The venue's side of a FIX session that has no log: its numbers begin with each connection, and nothing that was sent
-//! is sent again. Market data has such sessions.
+//! The venue's side of a FIX session without a log: its numbers restart with each connection, and sent messages are not
+//! sent again. Market data has such sessions.
 //!
-//! Invariant: numbers have no gap, and what a client asks to have again is filled. It holds no message but those that
-//! wait for the socket.
+//! Invariant: numbers have no gap, and a ResendRequest is answered by a gap fill. Only messages that wait for the socket
+//! are in memory.
 
 use market::{Note, Timestamp};
 
@@ -14,11 +14,11 @@ use super::{
 /// Room for a message of the session: its header, and the fields of a note.
 const SESSION_LEN_MAX: usize = 512;
 
-/// One connection. What the acceptor wants to be noted is said at once.
+/// One connection. Messages that the acceptor would note in a log are sent at once.
 #[derive(Debug)]
 pub struct LiveSession {
     acceptor: Acceptor,
-    /// The answer to what was taken last.
+    /// The answer to the last message taken.
     note: Option<Note>,
     venue: CompId,
     client: CompId,
@@ -58,8 +58,8 @@ impl LiveSession {
         self.acceptor.receive(bytes, now_ns)
     }
 
-    /// What the client asks for next; `None` until more arrives. Messages of the session have been answered when it
-    /// returns `None`.
+    /// The next request of the client; `None` until more bytes arrive. All messages of the session itself have been
+    /// answered when it returns `None`.
     ///
     /// # Errors
     /// As of [`Acceptor::next`].
@@ -74,7 +74,7 @@ impl LiveSession {
         })
     }
 
-    /// Says what was noted, and fills what was asked for.
+    /// Sends noted messages, and fills requested gaps.
     fn answer(&mut self, now_ns: u64) {
         while let Some(note) = self.note.take().or_else(|| self.acceptor.next_note()) {
             self.say(&note, now_ns);
@@ -107,7 +107,7 @@ impl LiveSession {
         self.next += 1;
     }
 
-    /// Accepts the Logon if it begins both numbers anew; else a Logout says that it has to.
+    /// Accepts the Logon if it resets both numbers; otherwise sends a Logout with that reason.
     ///
     /// # Panics
     /// No Logon was asked, or its client is not this one.

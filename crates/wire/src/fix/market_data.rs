@@ -1,6 +1,6 @@
-//! Market data by FIX: what a Market Data Request asks for, why it is refused, and the entries of its answers.
+//! Market data by FIX: Market Data Requests, the reasons to reject them, and the entries of the answers.
 //!
-//! Invariant: what is taken has a bound in every direction; a request is taken whole or not at all.
+//! Invariant: instruments, entries and depth of a request have bounds; a request is taken in full or not at all.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ pub const REQUEST_SYMBOLS_MAX: usize = 64;
 /// More than the longest entry of a message takes, in bytes.
 pub const ENTRY_LEN_MAX: usize = 128;
 
-/// What a request asks for.
+/// A Market Data Request (`V`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarketDataRequest {
     /// MDReqID (262).
@@ -35,7 +35,7 @@ pub struct MarketDataRequest {
 pub enum MarketDataAction {
     /// A snapshot.
     Once,
-    /// A snapshot, then what changes.
+    /// A snapshot, then changes.
     Begin,
     /// No more.
     End,
@@ -118,7 +118,7 @@ impl MarketDataRequest {
     /// Reads a message that agrees with the dictionary.
     ///
     /// # Errors
-    /// It asks for what is not offered.
+    /// It requests something that is not offered.
     pub fn read(message: &Message<'_>) -> Result<Self, MarketDataReject> {
         let id = id_of(message);
         let action = match message.get(263) {

@@ -1,6 +1,6 @@
 //! A message in a stream of bytes, and its fields.
 //!
-//! Invariant: whatever the bytes are, a reader gets on: each step takes bytes, or waits for more.
+//! Invariant: no bytes stop a reader: each step takes bytes, or waits for more.
 
 use super::dictionary;
 
@@ -105,7 +105,8 @@ pub struct Fault {
 /// Tags below are found without a search: nearly all that are looked for.
 const INDEXED_END: usize = 576;
 
-/// Where the fields of a message lie. The next message may be read into the same place: it costs what the two have fields.
+/// The places of the fields of a message. The next message may be read into the same value, at a cost of the number of
+/// fields of both.
 #[derive(Clone, Debug)]
 pub struct Fields {
     places: [Place; FIELDS_MAX],
@@ -314,7 +315,7 @@ fn tag_number(field: &[u8]) -> Option<(u32, usize)> {
     None
 }
 
-/// The number of bytes before the first SOH; all if there is none. It looks at eight at a time.
+/// The number of bytes before the first SOH, or of all bytes if there is none. It reads eight at a time.
 fn value_len(bytes: &[u8]) -> usize {
     const EACH: u64 = u64::from_ne_bytes([SOH; 8]);
     const HIGHEST: u64 = u64::from_ne_bytes([0x80; 8]);

@@ -1,7 +1,7 @@
-//! What a FIX session keeps in the log, as the bytes of a [`market::Note`]: messages of the session that
-//! take a number, and the names of requests that a command has no room for.
+//! The notes of a FIX session in the log, as the bytes of a [`market::Note`]: messages of the session that take
+//! a number, and the names of requests, for which commands have no room.
 //!
-//! Invariant: with its notes and the events of its orders, every message to a session can be built again.
+//! Invariant: every message to a session can be built again from its notes and the events of its orders.
 
 use market::{
     Lots, Note, SessionId, Symbol, Text,
@@ -28,7 +28,7 @@ pub enum FixNote<'a> {
     Session {
         /// Number of the message that it answers and that is received with it; 0 is none.
         counted: u32,
-        /// What is sent.
+        /// The fields that are sent.
         fields: &'a [u8],
     },
     /// A request of the application; its command follows, unless it is refused.
@@ -348,7 +348,7 @@ impl<'a> FixNote<'a> {
         bytes.first() == Some(&b'C') && matches!(Self::read(bytes), Some(Self::DropCopy(_)))
     }
 
-    /// Reads the bytes of a note; `None` if it is no note of a FIX session.
+    /// Reads the bytes of a note; `None` if it is not a note of a FIX session.
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;

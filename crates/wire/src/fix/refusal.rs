@@ -1,4 +1,4 @@
-//! Why a request is refused, in the codes and words of FIX.
+//! The reasons to refuse a request, in the codes and words of FIX.
 //!
 //! Invariant: codes of refusals are stored in journals, and are never reused.
 
@@ -16,15 +16,15 @@ pub enum Refusal {
     UnknownOrder = 2,
     /// A value that FIX has and the venue does not offer.
     NotOffered = 3,
-    /// No price where the order type needs one, or one that is no price.
+    /// The order type needs a price and there is none, or the price is not valid.
     Price = 4,
-    /// No quantity, or one that is no whole number below 2^32.
+    /// There is no quantity, or it is not a whole number below 2^32.
     Quantity = 5,
     /// A symbol of more than 8 characters.
     Symbol = 6,
     /// Side or symbol are not those of the order.
     OtherOrder = 7,
-    /// An expiry is missing, or is no moment of the future that fits.
+    /// There is no expiry, or it is not a time in the future that fits the field.
     Expiry = 8,
 }
 

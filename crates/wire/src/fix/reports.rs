@@ -35,7 +35,7 @@ const IDS_MAX: usize = 65_536;
 /// Kept ids that are looked at when one more is kept, so that ids of done orders behind live ones are found in time.
 const LOOKS_PER_ID: usize = 4;
 
-/// An order, and what became of it.
+/// An order and its present state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportedOrder {
     /// ClOrdID of its newest accepted link.
@@ -117,7 +117,7 @@ pub struct Reports {
     begun_ns: u64,
     /// By UserRefNum.
     orders: Orders,
-    /// UserRefNum by ClOrdID; 0 for a request that is no order.
+    /// UserRefNum by ClOrdID; 0 for a request that is not an order.
     ids: Ids,
     /// All ids, oldest first.
     history: VecDeque<ClOrdId>,
@@ -129,7 +129,7 @@ pub struct Reports {
     listing: Option<Listing>,
     /// True for a drop copy session.
     is_drop_copy: bool,
-    /// Of a drop copy: the sessions whose reports it gets.
+    /// For a drop copy: the sessions whose reports are copied.
     sources: Vec<(SessionId, Text<6>)>,
     /// Of a drop copy: their orders, by session and channel.
     copies: BTreeMap<(SessionId, u8), Reports>,
@@ -224,8 +224,8 @@ impl Reports {
         self.session.number_last
     }
 
-    /// The UserRefNum of the order that a ClOrdID names, 0 for a request that is no order; `None` if the id
-    /// was not used, or so long ago that it is forgotten.
+    /// The UserRefNum of the order that a ClOrdID names, 0 for a request that is not an order; `None` if the id
+    /// was never used, or is no longer kept.
     #[must_use]
     pub fn number(&self, id: &ClOrdId) -> Option<u32> {
         self.ids.get(id).copied()
@@ -421,7 +421,7 @@ impl Reports {
         }
     }
 
-    /// The command of a request had no effect, or it was a mass cancel, whose effects are over.
+    /// Answers a request whose command had no effect, or a mass cancel after its last effect.
     fn without_effect(&mut self, request: &RequestNote, time: Timestamp, send: SendMessage<'_>) {
         if request.msg_type == b'q' {
             return self.mass_cancel_report(request, time, send);

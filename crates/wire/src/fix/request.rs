@@ -1,6 +1,6 @@
-//! Requests of a client in our words: the notes and commands of a message.
+//! Requests of a client as notes and commands.
 //!
-//! Invariant: every message gets a note, so it has an answer in the log, and its number is received with it.
+//! Invariant: every message gets a note, so the log has its answer and the number that was received with it.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -38,7 +38,7 @@ pub struct Intake {
 /// An order as far as requests that name it have to know it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Named {
-    /// UserRefNum; 0 for a request that is no order.
+    /// UserRefNum; 0 for a request that is not an order.
     number: u32,
     /// The highest UserRefNum before the request.
     after: u32,
@@ -47,7 +47,7 @@ struct Named {
     is_plain: bool,
 }
 
-/// What tells whether the log has answered a request.
+/// A request that the log may not have answered yet.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
     id: ClOrdId,

@@ -1,7 +1,7 @@
 //! When sessions are open: by times of the day and days of the week, at a fixed offset from UTC.
 //!
-//! Invariant: there is no clock and no calendar of a time zone here: a window follows from the time that is given, so it
-//! has the same length all year.
+//! Invariant: there is no clock and no time zone with daylight saving here: a window follows from the time that the caller
+//! gives, so it has the same length all year.
 
 use core::ops::Range;
 
@@ -44,8 +44,8 @@ pub struct SessionSchedule {
 
 impl SessionSchedule {
     /// Each window is open from its first time up to its second, in the next week if need be; a window of
-    /// two equal times is a week. `offset_s` is that of the times, in seconds east of UTC. `None` if there is no window, there
-    /// are more than [`WINDOWS_MAX`], or the offset is a day or more.
+    /// two equal times is a week. `offset_s` is the offset of the times, in seconds east of UTC. `None` if there is no
+    /// window, there are more than [`WINDOWS_MAX`], or the offset is a day or more.
     #[must_use]
     pub fn new(windows: &[(WeekTime, WeekTime)], offset_s: i32) -> Option<Self> {
         let is_offset = offset_s.unsigned_abs() < SECONDS_PER_DAY;

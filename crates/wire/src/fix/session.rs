@@ -1,7 +1,7 @@
 //! The venue's side of one connection of a FIX session: numbers, gaps, heartbeats, resends.
 //!
-//! Invariant: it sends nothing of its own. A message that takes a number is first a note in the log; what is
-//! sent again is made of messages that were sent before.
+//! Invariant: it makes no numbered message by itself. A message that takes a number is first a note in the log; a resend
+//! is made of messages that were sent before.
 
 mod resend;
 
@@ -104,7 +104,7 @@ enum State {
     LoggedOut,
 }
 
-/// What the Logon said.
+/// The fields of the Logon.
 #[derive(Clone, Copy, Debug, Default)]
 struct Logon {
     number: u64,
@@ -112,10 +112,10 @@ struct Logon {
     reset: bool,
 }
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Debug)]
 pub enum FixHappening<'a> {
-    /// It asks to log on: answer with [`Acceptor::accept`] or close the connection.
+    /// A Logon: answer with [`Acceptor::accept`] or close the connection.
     Logon {
         /// SenderCompID.
         client: &'a [u8],
@@ -192,11 +192,11 @@ impl Acceptor {
         Ok(())
     }
 
-    /// What the client asks for next; `None` until more arrives. Each call takes one message at most, so that
-    /// a caller that counts calls bounds the work.
+    /// The next request of the client; `None` until more bytes arrive. Each call takes at most one message, so a
+    /// caller can bound its work by the number of calls.
     ///
     /// # Errors
-    /// The first message is no Logon that can be answered: the connection is to be closed without a word.
+    /// The first message is not a Logon that can be answered: close the connection without an answer.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<FixHappening<'_>>, &'static str> {
         if let Some(note) = self.notes.pop_front() {
@@ -216,7 +216,7 @@ impl Acceptor {
             Framed::Garbled(len) => {
                 self.taken += len;
                 return match self.state {
-                    State::Connected => Err("the first message is no Logon"),
+                    State::Connected => Err("the first message is not a Logon"),
                     _ => Ok(Some(FixHappening::Taken)),
                 };
             }
@@ -249,7 +249,7 @@ impl Acceptor {
         let version = Version::from_begin_string(message.begin_string())
             .ok_or("BeginString is none of FIX.4.2, FIX.4.4 and FIXT.1.1")?;
         if message.msg_type() != b"A" {
-            return Err("the first message is no Logon");
+            return Err("the first message is not a Logon");
         }
         let row = dictionary::message(b"A", version).expect("every version has a Logon");
         dictionary::check(&message, row, version).map_err(|_| "the Logon is malformed")?;
@@ -290,9 +290,9 @@ impl Acceptor {
         Ok(FixHappening::Logon { client, password })
     }
 
-    /// Accepts the Logon; `expected` is the next MsgSeqNum of the client as the session knows it, `spoken` the version of
+    /// Accepts the Logon; `expected` is the next MsgSeqNum that the session expects of the client, `spoken` the version of
     /// its messages so far. Messages are sent from the answer on. A Logon in another version that does not reset the
-    /// numbers ends the session without a word: what is sent again would not be in its words.
+    /// numbers ends the session without an answer, since resent messages would be in the earlier version.
     ///
     /// # Panics
     /// No Logon was asked.
@@ -323,12 +323,12 @@ impl Acceptor {
         self.enter(State::Accepted);
     }
 
-    /// Lets both numbers begin with the Logon, as if it had asked for that.
+    /// Resets both numbers with the Logon, as if it had requested that.
     pub const fn begin_anew(&mut self) {
         self.logon.reset = true;
     }
 
-    /// Answers the Logon with a Logout that says why. `spoken` is as in [`accept`](Self::accept).
+    /// Answers the Logon with a Logout that has the reason. `spoken` is as in [`accept`](Self::accept).
     ///
     /// # Panics
     /// No Logon was asked.
@@ -387,7 +387,7 @@ impl Acceptor {
         }
     }
 
-    /// Refuses the Logon with a Logout that says why.
+    /// Refuses the Logon with a Logout that has the reason.
     ///
     /// # Panics
     /// No Logon was asked.
@@ -491,8 +491,8 @@ impl Acceptor {
         }
     }
 
-    /// A message of the application with the right number: true if the venue takes such messages and it has
-    /// the right fields.
+    /// Checks an application message with the expected number: true if the venue takes messages of its type and its
+    /// fields are right.
     fn takes_application(&mut self, message: &Message<'_>, msg_type: &[u8], counted: u32) -> bool {
         let version = message.get(1128).filter(|_| self.version == Version::Fix50Sp1);
         if version.is_some_and(|version| version != APPL_VER_ID.as_bytes()) {
@@ -624,8 +624,8 @@ impl Acceptor {
         self.since_ns = self.now_ns;
     }
 
-    /// Sends the next message of the session; `number` is its number in the reply stream. What precedes the
-    /// answer to the Logon is not sent: the client asks for it, having seen the gap.
+    /// Sends the next message of the session; `number` is its number in the reply stream. Messages before the
+    /// answer to the Logon are not sent: the client sees the gap and requests them.
     pub fn send(&mut self, message: &[u8], number: u64, now_ns: u64) {
         self.now_ns = now_ns;
         let Some((msg_type, msg_seq_num)) = head(message) else { return };
@@ -653,7 +653,7 @@ impl Acceptor {
         self.put_ns = now_ns;
     }
 
-    /// Removes what was written, once it is most.
+    /// Removes the written bytes, once they are the larger part.
     fn make_room(&mut self) {
         if self.written > 4096 && self.written * 2 > self.outgoing.len() {
             self.outgoing.drain(..self.written);
@@ -699,7 +699,7 @@ impl Acceptor {
         !self.notes.is_empty() || (self.state == State::LoggedOut && self.outgoing().is_empty())
     }
 
-    /// Lets time pass: asks for a Heartbeat or a TestRequest where one is due.
+    /// Lets time pass: requests a note for a Heartbeat or a TestRequest that is due.
     ///
     /// # Errors
     /// The client let a time limit pass.
@@ -730,7 +730,7 @@ impl Acceptor {
     }
 }
 
-/// MsgType and MsgSeqNum of a message that the venue wrote; `None` if it is no FIX message.
+/// MsgType and MsgSeqNum of a message that the venue wrote; `None` if it is not a FIX message.
 fn head(message: &[u8]) -> Option<(&[u8], u64)> {
     let mut fields = message.split(|byte| *byte == SOH);
     if !fields.next()?.starts_with(b"8=FIX") {

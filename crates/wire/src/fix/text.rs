@@ -1,6 +1,6 @@
-//! The fields of messages of the session, as they are noted.
+//! The fields of session messages in notes.
 //!
-//! Invariant: what is written here fits into a note.
+//! Invariant: these fields fit into a note.
 
 use super::{SOH, message::decimal, note::FIELDS_LEN_MAX};
 

@@ -1,6 +1,6 @@
 //! UTCTimestamp and UTCDate in text.
 //!
-//! Invariant: what is written with milliseconds reads back as the same moment, cut to milliseconds.
+//! Invariant: a time written with milliseconds reads back as the same time, truncated to milliseconds.
 
 use market::{NANOS_PER_DAY, Timestamp};
 

@@ -42,9 +42,9 @@ impl Encoder {
 
     /// Emits the messages that an output causes, in order; none where the book did not change.
     ///
-    /// An instrument gives its directory entry and, since it can be traded whenever the market is
-    /// open, the state `T`; when the market is open the system events say. The bytes are on the
-    /// stack, so they must be copied to be kept.
+    /// A new instrument gives its directory entry and the state `T`, since it can be traded whenever the
+    /// market is open; system events give the market hours. The bytes are on the stack, so they must be
+    /// copied to be kept.
     ///
     /// # Panics
     /// If the output is not one that an engine emits: it names an instrument that was not added,
@@ -453,7 +453,7 @@ fn broken_trade(timestamp: Nanos48, instrument_id: InstrumentId, trade_id: Trade
     }
 }
 
-/// Of an order that traded in an auction, whose print counts the lots.
+/// The execution of an order in an auction, whose cross trade message counts the lots.
 fn order_executed_in_auction(
     timestamp: Nanos48,
     traded: &Traded,
@@ -513,8 +513,8 @@ fn nanos(timestamp: Timestamp) -> Nanos48 {
     Nanos48::new(timestamp.since_midnight())
 }
 
-/// The lots that the feed shows of an order with so many to show: at most what 32 bits say. The rest of
-/// a larger order appears as those before it trade or are canceled, and keeps its priority meanwhile.
+/// The lots that the feed shows of an order, at most 2³² − 1. The rest of a larger order appears as the shown lots
+/// trade or are canceled, and keeps its priority meanwhile.
 fn shown_lots(quantity: Quantity) -> u32 {
     u32::try_from(quantity.0).unwrap_or(u32::MAX)
 }

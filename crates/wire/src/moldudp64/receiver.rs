@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::{MESSAGE_COUNT_MAX, Malformed, Packet, PacketKind, Request, Session, parse};
 
-/// Delivers the messages of one session exactly once and in order, whatever the network does.
+/// Delivers the messages of one session exactly once and in order, over a network that may lose packets.
 ///
 /// Packets may be lost, duplicated and reordered, and come from several sources. Messages that come too
 /// early are kept, within [`ReceiverLimits`]; missing ones are requested with
@@ -48,8 +48,8 @@ struct Asked {
 /// Bounds of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverLimits {
-    /// A hole is requested this long after it appeared, in nanoseconds: patience with networks
-    /// that reorder packets, and with a second line that may have what the first lost.
+    /// A gap is requested this long after it appeared, in nanoseconds. The delay is for networks that reorder
+    /// packets, and for a second line that may bring the packets that the first one lost.
     pub request_delay_ns: u64,
     /// An unanswered request is repeated after this time, in nanoseconds.
     pub request_timeout_ns: u64,

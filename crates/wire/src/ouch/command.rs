@@ -152,8 +152,8 @@ fn enter_terms(
     })
 }
 
-/// `None` if any value cannot be accepted: the original is canceled then, and the answer
-/// does not say why.
+/// The terms of a replacement; `None` if a value cannot be accepted. The original is then canceled, and
+/// the reply has no reason.
 fn replace_terms(request: &ReplaceOrderRequest, options: &Options) -> Option<ReplaceTerms> {
     if options.refusal.is_some() || request.inter_market_sweep_eligibility != b'N' {
         return None;
@@ -216,8 +216,8 @@ fn price(ticks: Price64) -> (OrderType, Price) {
     }
 }
 
-/// The second at which an order expires whose time to live counts from a moment, the second that has begun
-/// then not counted: so it never lives shorter than requested.
+/// The second at which an order expires that is to live for a number of seconds. The present second does not count,
+/// so the order never lives shorter than requested.
 fn expires_s(received: Timestamp, seconds_to_live: u32) -> u32 {
     let from_s = u32::try_from(received.0.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
     from_s.saturating_add(seconds_to_live)
@@ -310,8 +310,8 @@ impl Options {
         self.instructions.get_or_insert_default()
     }
 
-    /// Stores a value of the right length. A tag for an unsupported feature must ask for
-    /// nothing.
+    /// Stores a value of the right length. A tag for an unsupported feature must have the value that does
+    /// not request it.
     fn take(&mut self, tag: Tag, value: &[u8]) -> Result<(), RejectReason> {
         let asks_nothing = |nothing: &[&[u8]], reason| {
             if nothing.contains(&value) { Ok(()) } else { Err(reason) }

@@ -17,10 +17,9 @@ use crate::{
 
 /// The message for `command`; [`command`](super::command) reads it back.
 ///
-/// `None` for commands that OUCH does not have: system, instrument and session commands,
-/// refused orders, a replace without terms, and orders of a type or time in force that it does not have; and
-/// for a good-till-time order, whose time counts from a moment: see [`request_at`]. And for quantities beyond
-/// 32 bits.
+/// `None` for commands that OUCH does not have: system, instrument and session commands, refused orders, a replace
+/// without terms, orders with a type or time in force that OUCH does not have, and quantities beyond 32 bits. Also
+/// `None` for a good-till-time order, which needs the present time: see [`request_at`].
 #[must_use]
 pub fn request(command: &Command) -> Option<MessageBuffer> {
     request_with(command, None)
@@ -142,7 +141,7 @@ fn request_with(command: &Command, received: Option<Timestamp>) -> Option<Messag
     })
 }
 
-/// `None` if a quantity is beyond what 32 bits say.
+/// `None` if a quantity exceeds 32 bits.
 fn fit<const N: usize>(quantities: [Quantity; N]) -> Option<()> {
     quantities.iter().all(|it| u32::try_from(it.0).is_ok()).then_some(())
 }
@@ -329,8 +328,8 @@ fn locate_tags(message: &mut MessageBuffer, shares_located: bool, locate_broker:
     }
 }
 
-/// Lots in 32 bits. Orders that are entered by OUCH have no more, and no message about another order
-/// reaches a session that speaks OUCH; the largest number stands for more.
+/// Lots in 32 bits; the largest number stands for more. Orders that are entered by OUCH never have more, and a
+/// session that speaks OUCH gets no message about other orders.
 pub(super) fn quantity(lots: Quantity) -> U32 {
     U32::new(u32::try_from(lots.0).unwrap_or(u32::MAX))
 }

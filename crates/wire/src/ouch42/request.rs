@@ -41,7 +41,7 @@ pub struct Requests {
 pub enum TokenFault {
     /// No message has this type and length.
     Unknown,
-    /// The token is blank, or has a character that is no letter, digit or space.
+    /// The token is blank, or has a character other than letters, digits and spaces.
     Token,
     /// The venue does not offer Trade Now.
     TradeNow,
@@ -61,11 +61,11 @@ impl fmt::Display for TokenFault {
 }
 
 impl Requests {
-    /// Adds the commands of a message: none for an order whose token was used, and for a request about an order
-    /// that there is not. The first message of a session is preceded by a note.
+    /// Adds the commands of a message: none for an order with a used token, and none for a request about an order that
+    /// does not exist. A note precedes the first message of a session.
     ///
     /// # Errors
-    /// The message is none, or cannot be carried out; it is ignored and reported.
+    /// The bytes are not a message, or it cannot be carried out; it is ignored and reported.
     pub fn commands(
         &mut self,
         message: &[u8],
@@ -159,7 +159,7 @@ fn token(bytes: &[u8; 14]) -> Result<Token, TokenFault> {
     token.filter(|_| bytes.iter().all(is_plain)).ok_or(TokenFault::Token)
 }
 
-/// Displays that OUCH 5.0 says by tags: the display, the price type if it is not a limit, post-only, trade now.
+/// A display of OUCH 4.2 in OUCH 5.0: the display, and the tags price type (if not a limit), post-only and trade now.
 const fn display(code: u8) -> (u8, Option<u8>, bool, bool) {
     match code {
         b'P' => (b'Y', None, true, false),
@@ -173,7 +173,7 @@ const fn display(code: u8) -> (u8, Option<u8>, bool, bool) {
     }
 }
 
-/// The tags of what both Enter Order and Replace Order say. A replacement says all of it again.
+/// The tags of the terms that Enter Order and Replace Order share. A replacement has all of them.
 fn put_terms(message: &mut MessageBuffer, code: u8, minimum: u32, seconds: u32, all: bool) {
     let (_, price_type, post_only, trade_now) = display(code);
     if minimum > 0 || all {
@@ -193,7 +193,7 @@ fn put_terms(message: &mut MessageBuffer, code: u8, minimum: u32, seconds: u32, 
     }
 }
 
-/// The code of a time in force in OUCH 5.0. An order for a cross waits for it, however long it says to live.
+/// The code of a time in force in OUCH 5.0. An order for a cross waits for the cross, whatever its TimeInForce.
 const fn time_in_force(seconds: u32, cross_type: u8) -> u8 {
     match seconds {
         _ if cross_type != b'N' => b'0',

@@ -1,6 +1,6 @@
 //! The tokens of a session, and its replies in OUCH 4.2.
 //!
-//! Invariant: what it knows follows from the OUCH 5.0 replies to the session, so every replay gives the same bytes.
+//! Invariant: the state follows from the OUCH 5.0 replies to the session, so every replay gives the same bytes.
 
 use alloc::collections::VecDeque;
 
@@ -47,7 +47,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The UserRefNum that a token stands for; `None` if it was not used, or is forgotten.
+    /// The UserRefNum of a token; `None` if the token was never used, or is no longer kept.
     #[must_use]
     pub fn number(&self, token: &Token) -> Option<u32> {
         self.numbers.get(token).copied()
@@ -59,7 +59,7 @@ impl Tokens {
         self.number_last
     }
 
-    /// Takes a reply in OUCH 5.0, and sends it in OUCH 4.2 if that has it.
+    /// Takes a reply in OUCH 5.0, and sends it in OUCH 4.2 if OUCH 4.2 has such a message.
     ///
     /// # Panics
     /// The bytes are not a reply of the venue to this session.
@@ -308,7 +308,7 @@ impl Tokens {
     /// Takes a piece of a saved state: the first makes the session, the others are added to it.
     ///
     /// # Errors
-    /// The bytes are not such a piece, or come in another order.
+    /// The bytes are not such a piece, or the pieces are in a wrong order.
     pub fn restore(session: &mut Option<Self>, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut from = ByteReader::new(bytes);
         while !from.is_empty() {
@@ -360,7 +360,7 @@ fn seconds(time_in_force: u8, tags: &Appendage<'_>) -> U32 {
     }
 }
 
-/// The code of a display in OUCH 4.2, which has some for what OUCH 5.0 says by tags.
+/// The code of a display in OUCH 4.2; some of its codes are tags in OUCH 5.0.
 fn display(code: u8, tags: &Appendage<'_>) -> u8 {
     let is_post_only = tags.get(Tag::PostOnly) == Some(b"P");
     let is_midpoint = tags.get(Tag::PriceType) == Some(b"M");

@@ -21,9 +21,9 @@ const RETRY_NS: u64 = 250_000_000;
 
 /// A client's side of one session.
 ///
-/// Give [`receive`](Self::receive) what comes from the venue, call [`tick`](Self::tick) now and then, and send what
-/// [`take_outgoing`](Self::take_outgoing) has. It asks for replies that are missing. A request of OUCH that has no
-/// answer is the caller's to send again: one whose number was used has no effect.
+/// Give the venue's datagrams to [`receive`](Self::receive), call [`tick`](Self::tick) regularly, and send the datagrams
+/// of [`take_outgoing`](Self::take_outgoing). The client requests missing replies. The caller must repeat an OUCH request
+/// that gets no answer; this is safe, because a request with a used number has no effect.
 #[derive(Debug)]
 pub struct Client {
     timers: Timers,
@@ -37,14 +37,14 @@ pub struct Client {
     resend_end: u64,
     resend_ns: u64,
     outgoing: VecDeque<Vec<u8>>,
-    /// What the venue said for people, last.
+    /// The last text of the venue for people.
     text: Option<Vec<u8>>,
     begun_ns: u64,
     heard_ns: u64,
     sent_ns: u64,
 }
 
-/// Where a client is in its session.
+/// The state of a client in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
     /// It asks for a token.
@@ -113,7 +113,7 @@ impl Client {
     /// Takes a datagram of the venue, and delivers the replies that are next in order, each with its number.
     ///
     /// # Errors
-    /// It is no datagram of this session; nothing has changed.
+    /// It is not a datagram of this session; nothing has changed.
     pub fn receive(
         &mut self,
         datagram: &[u8],
@@ -168,7 +168,7 @@ impl Client {
         Ok(())
     }
 
-    /// Lets time pass: asks again for what has no answer, and sends a heartbeat where one is due.
+    /// Lets time pass: repeats unanswered requests, and sends a heartbeat if one is due.
     ///
     /// # Errors
     /// The venue was silent for too long.
@@ -255,7 +255,7 @@ impl Client {
         self.outgoing.pop_front()
     }
 
-    /// What the venue said last for people.
+    /// Takes the last text of the venue for people.
     pub fn take_text(&mut self) -> Option<Vec<u8>> {
         self.text.take()
     }

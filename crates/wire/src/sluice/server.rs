@@ -76,7 +76,7 @@ struct OpenPacket {
     count: u16,
 }
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHappening<'a> {
     /// A login: answer with [`Server::accept`] or [`Server::reject`]. Nothing else is given until then.
@@ -141,7 +141,7 @@ impl Server {
         Ok(())
     }
 
-    /// What the client asks for next; `None` until more arrives.
+    /// The next request of the client; `None` until more datagrams arrive.
     ///
     /// # Errors
     /// The client broke the protocol.
@@ -366,7 +366,7 @@ impl Server {
         }
     }
 
-    /// Bytes held in memory: of incoming ones 128 KiB at most, of outgoing ones up to twice what waits and 4 KiB.
+    /// Bytes in memory: at most 128 KiB of incoming ones, and of outgoing ones twice the waiting bytes plus 4 KiB.
     #[must_use]
     pub const fn held(&self) -> usize {
         self.incoming.len() + self.outgoing.len()

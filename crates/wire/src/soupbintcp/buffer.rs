@@ -5,8 +5,7 @@ use core::ops::Range;
 
 use super::{HEADER_LEN, LENGTH_MAX, Violation};
 
-/// The maximum of received bytes: what one read of a socket may add to a packet
-/// without its end.
+/// The maximum of received bytes: an incomplete packet, and the bytes of one more read of the socket.
 const UNREAD_MAX: usize = 128 * 1024;
 
 /// Received bytes. Packets are taken from the front; an incomplete one waits for its end.

@@ -191,8 +191,8 @@ impl Server {
         self.state = State::Ended;
     }
 
-    /// Bytes held in memory: of incoming ones 128 KiB at most, of outgoing ones up to twice what waits
-    /// and 4 KiB.
+    /// Bytes in memory: at most 128 KiB of incoming ones, and of outgoing ones twice the waiting bytes plus
+    /// 4 KiB.
     #[must_use]
     pub const fn held(&self) -> usize {
         self.line.held()

@@ -1,6 +1,6 @@
-//! A message compared with the tables of the dictionary, each of which is turned here into one that finds by number.
+//! Compares a message with the tables of the dictionary, through tables that are indexed by tag.
 //!
-//! Invariant: what a lookup finds is a row of the tables, and every row is found.
+//! Invariant: each lookup returns a row of the dictionary, and every row is found.
 
 use super::{
     FIELDS, FieldRow, GROUPS, HEADER, Kind, MESSAGES, MessageRow, TAG_50_MIN, USER_DEFINED,
@@ -151,7 +151,7 @@ fn place(msg_type: &[u8]) -> Option<usize> {
     MESSAGE_OF_TYPE.get(usize::from(code)).map(|index| usize::from(*index))
 }
 
-/// The field of data whose length this field is.
+/// The data field whose length this field has.
 #[inline]
 pub(in crate::fix) fn data_tag(tag: u32) -> Option<u32> {
     Some(match tag {

@@ -1,7 +1,7 @@
 //! A drop copy session: the execution reports of other sessions under its own numbers.
 //!
-//! Invariant: a report of an order is made by the same code as for the order's own session, from a state of its own
-//! for each session that is copied; only its number, its names and its ExecID are those of the drop copy.
+//! Invariant: a report is made by the same code as for the order's own session, from a separate state for each copied
+//! session; only its number, its names and its ExecID are those of the drop copy.
 
 use alloc::vec::Vec;
 
@@ -83,7 +83,7 @@ impl Reports {
         Some(own.unwrap_or_else(|| numbered_id(number)))
     }
 
-    /// Takes up an order that trades and was live before its session was copied, with what its trade says of it.
+    /// Adds an order that trades and was live before its session was copied, with the fields of its trade.
     pub(super) fn know_order(&mut self, traded: &Traded, fill: &Fill, directory: &Directory) {
         let number = fill.key.user_ref_num;
         if self.copied.is_none() || self.orders.contains(&number) {

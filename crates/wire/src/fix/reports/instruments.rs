@@ -1,8 +1,8 @@
 //! Answers about instruments and the trading day: Security List, Security Definition, Security Status, Trading
 //! Session Status.
 //!
-//! Invariant: a request makes one page of answers at most. The next page of a list is a note in the log of its
-//! own, so a list costs its session an allowance that grows with it, and nobody else a long turn.
+//! Invariant: a request makes at most one page of answers. Each further page of a list is a note of its own in the
+//! log, so a longer list uses more of its session's allowance, and never makes a long turn for others.
 
 use market::{Phase, SystemEvent, Timestamp};
 

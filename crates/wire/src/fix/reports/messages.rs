@@ -11,7 +11,7 @@ use crate::fix::{
     time::write_time,
 };
 
-/// What an execution report says beside the state of its order.
+/// The fields of an execution report beside the state of its order.
 pub(super) struct Report<'a> {
     /// ExecType (150) in FIX 4.4.
     pub(super) kind: u8,

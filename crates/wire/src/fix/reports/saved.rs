@@ -71,7 +71,7 @@ impl Reports {
     /// Takes a piece of a saved state: the first makes the session, the others are added to it.
     ///
     /// # Errors
-    /// The bytes are not such a piece, or come in another order.
+    /// The bytes are not such a piece, or the pieces are in a wrong order.
     pub fn restore(session: &mut Option<Self>, bytes: &[u8]) -> Result<(), DecodeError> {
         let mut from = ByteReader::new(bytes);
         while !from.is_empty() {

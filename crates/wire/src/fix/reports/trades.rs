@@ -1,6 +1,6 @@
-//! Trades of a session's orders: their reports, and the newest of them, of which a correction can be reported.
+//! Trades of a session's orders: their reports, and the newest trades, which can still be corrected.
 //!
-//! Invariant: what is kept is sorted by TradeId, each once, and at most 65,536.
+//! Invariant: kept trades are sorted by TradeId, each once, and at most 65,536.
 
 use alloc::collections::VecDeque;
 

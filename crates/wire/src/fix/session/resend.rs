@@ -1,6 +1,6 @@
-//! Resends: which numbers are to be sent again, of what messages, and gaps in place of the others.
+//! Resends: requested messages are sent again, and gaps fill the numbers of the others.
 //!
-//! Invariant: each number that was asked for goes out once, in order: as its message, or within a gap.
+//! Invariant: each requested number is sent once, in order: as its message, or within a gap.
 
 use core::ops::Range;
 
