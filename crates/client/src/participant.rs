@@ -43,7 +43,7 @@ pub enum ClientError {
     Connect {
         /// The venue's address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The local address cannot be used.
@@ -51,7 +51,7 @@ pub enum ClientError {
     Bind {
         /// The local address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The kernel does not split and gather datagrams.

@@ -138,7 +138,7 @@ pub enum RecordingError {
         /// What is wrong.
         source: ReceiveError,
     },
-    /// A row of a CSV file is no message.
+    /// A row of a CSV file is not a message.
     #[error("line {line}: {what}")]
     Row {
         /// Its line, from 1.
@@ -163,9 +163,9 @@ pub struct ReadReport {
     pub missing: u64,
 }
 
-/// How many messages may come early before those that are missing are given up: far more than a network reorders.
+/// Maximum number of messages after a gap before the missing ones are given up: far more than a network reorders.
 const EARLY_MAX: usize = 1 << 13;
-/// A packet has less than 64 Ki messages, so nothing that comes early is dropped before it is given up.
+/// A packet has less than 64 Ki messages, so no early message is dropped before the missing ones are given up.
 const LIMITS: ReceiverLimits = ReceiverLimits {
     request_delay_ns: 0,
     request_timeout_ns: 0,

@@ -1,13 +1,13 @@
 //! Money: accounts, payment terms and balances. The steps follow an order's life: check, reserve,
 //! settle with each trade, release the rest.
 //!
-//! What an order holds is a function of its side, limit and open lots, so it is not stored. Each
-//! change of the open lots releases the difference. A market order has no limit: a walk over the
-//! book finds its cost before it trades.
+//! The reservation of an order is a function of its side, limit and open lots, so it is not stored. Each
+//! change of the open lots releases the difference. A market order has no limit: a walk over the book
+//! finds its cost before it trades.
 //!
-//! Invariant: reserved is the sum of what the live orders hold; the cost of a trade never exceeds
-//! what the buyer's order held for its lots; the sum of an asset changes only by deposits and
-//! withdrawals.
+//! Invariant: the reserved amount is the sum of the reservations of live orders; the cost of a trade
+//! never exceeds the reservation of the buyer's order for its lots; the sum of an asset changes only by
+//! deposits and withdrawals.
 
 mod order;
 mod check;
@@ -114,7 +114,7 @@ impl Money {
         self.limits.iter().flatten().any(|limits| *limits != AssetLimits::default())
     }
 
-    /// Copies what most orders read of an account, after a change.
+    /// Copies the fields of an account that most orders read, after a change.
     pub(crate) fn note_account(&mut self, account_id: AccountId) {
         let account = &mut self.accounts[account_id.0 as usize];
         let hot = &mut self.hot[account_id.0 as usize];

@@ -402,7 +402,7 @@ impl Order {
         self.price = price.0 as u32;
     }
 
-    /// Quantity in lots, with what its originals executed and lost to self-match prevention.
+    /// Quantity in lots, with the lots that its originals executed and lost to self-match prevention.
     #[inline]
     pub(crate) fn quantity(&self) -> Quantity {
         Quantity(self.quantity >> LOTS_SHIFT)

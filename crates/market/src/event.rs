@@ -10,7 +10,7 @@ use crate::{
     Side, Symbol, Text, Ticks, TimeInForce, Timestamp, TradeId, VenueEvent, order::code_enum,
 };
 
-/// An event with the input that caused it: what the output ring carries.
+/// An event with the input that caused it: an element of the output ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct Output {
     /// Sequence of the input that caused the event.
@@ -209,7 +209,7 @@ pub struct Replaced {
     pub in_place: bool,
     /// True if the original was on the feed.
     pub original_displayed: bool,
-    /// Open lots of the replacement: the quantity of the chain less what it executed before.
+    /// Open lots of the replacement: the quantity of the chain less its executed lots.
     pub leaves: Lots,
     /// Limit in ticks; 0 for a market order.
     pub price: Ticks,
@@ -430,7 +430,7 @@ pub struct Released {
     pub instrument_id: InstrumentId,
     /// Number of the parent, on the same session and channel.
     pub parent: u32,
-    /// Open lots: at most what the parent executed.
+    /// Open lots: at most the lots that the parent executed.
     pub leaves: Quantity,
 }
 

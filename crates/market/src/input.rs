@@ -4,7 +4,7 @@
 
 use crate::{Command, Sequence, Timestamp};
 
-/// A sequenced command: what the input ring carries and the journal keeps.
+/// A sequenced command: an element of the input ring, and a record of the journal.
 ///
 /// The sequencer gives each input its sequence and time, once. All later state is a function of the
 /// inputs.

@@ -212,7 +212,7 @@ impl MoneyTerms {
     }
 }
 
-/// See [`MoneyCommand::SetFees`]. Fees are in parts per million of what the party receives.
+/// See [`MoneyCommand::SetFees`]. Fees are in parts per million of the amount that the party receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct SetFees {
     /// The tier, 0 to 15.

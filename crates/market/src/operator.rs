@@ -1,4 +1,4 @@
-//! Commands of operators: who gave one, under which number, and with which result.
+//! Commands of operators: the operator's name and number, and the result.
 //!
 //! Invariant: each command number of an operator is carried out at most once. A repetition gets the
 //! result of the first.
@@ -54,7 +54,7 @@ pub enum OperatorOutcome {
     Declined(OperatorDecline),
 }
 
-/// Counts of what a command changed. Indirect effects, such as a partner canceled with its linked
+/// Counts of the changes by a command. Indirect effects, such as a partner canceled with its linked
 /// order, are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct OperatorEffect {

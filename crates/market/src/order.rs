@@ -95,7 +95,7 @@ code_enum! {
         GoodTillCancel = b'1',
         /// On open: for the opening auction only.
         AtTheOpen = b'2',
-        /// IOC: trades what it can at once; the rest is canceled.
+        /// IOC: trades as much as it can at once; the rest is canceled.
         ImmediateOrCancel = b'3',
         /// FOK: trades all at once, or nothing.
         FillOrKill = b'4',

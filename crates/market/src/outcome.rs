@@ -46,9 +46,9 @@ impl OutputLine {
 pub enum Outcome {
     /// One event.
     Event(Event),
-    /// A plain order was accepted, reserved what it may cost, and rests if it does not trade first.
+    /// A plain order was accepted, its cost was reserved, and it rests if it does not trade first.
     Entered(OrderEntered),
-    /// A plain order was canceled in full, and released what it reserved.
+    /// A plain order was canceled in full, and its reservation was released.
     Withdrawn(OrderWithdrawn),
     /// A trade was settled.
     Settled(TradeSettled),
@@ -246,7 +246,7 @@ impl OrderEntered {
         ]
     }
 
-    /// The entry of what it reserves.
+    /// The ledger entry of its reservation.
     #[inline(always)]
     fn entry(&self) -> Option<LedgerEntry> {
         self.reserved.entry(LedgerKind::Reserve, self.order_id)
@@ -331,7 +331,7 @@ impl OrderWithdrawn {
         ]
     }
 
-    /// The entry of what it releases.
+    /// The ledger entry of its release.
     #[inline(always)]
     fn entry(&self) -> Option<LedgerEntry> {
         self.released.entry(LedgerKind::Release, self.order_id)

@@ -17,7 +17,7 @@ code_enum! {
         InvalidSide = 3,
         /// Unknown instrument.
         InvalidSymbol = 4,
-        /// Quantity outside 1 to 999,999, or to what the terms of the instrument allow.
+        /// Quantity outside 1 to 999,999, or to the maximum in the terms of the instrument.
         InvalidQuantity = 5,
         /// Price 0, or not a multiple of the instrument's price increment.
         InvalidPrice = 6,

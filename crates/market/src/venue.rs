@@ -103,7 +103,7 @@ code_enum! {
     Allocation {
         /// Price-time: the oldest order first.
         PriceTime = b'T',
-        /// Pro rata: in proportion to what each displayed order offers.
+        /// Pro rata: in proportion to the lots that each displayed order offers.
         ProRata = b'P',
     }
 }
@@ -203,7 +203,7 @@ pub struct CorrectTrade {
 pub enum VenueEvent {
     /// An instrument changed its phase.
     PhaseChanged(PhaseChanged),
-    /// The indication: what an auction would trade if it ended now.
+    /// The indication: price and lots of an auction if it ended now.
     Indicated(Indicated),
     /// The price range in which a volatility auction may end.
     CollarSet(CollarSet),

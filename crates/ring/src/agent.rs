@@ -21,15 +21,15 @@ pub type AgentError = Box<dyn Error + Send + Sync>;
 
 /// A stage of the exchange: does one turn of work when asked, and never waits.
 ///
-/// Where it cannot go on (a full ring, a socket that takes no more) it keeps what it has and
-/// returns. Agents can thus share a thread in any number and order.
+/// If it cannot proceed (a full ring, a socket that takes no more) it keeps its data and returns. So
+/// agents can share a thread in any number and order.
 pub trait Agent: Any + Send {
     /// The agent's name in thread lists, figures and failures.
     fn name(&self) -> &str;
 
-    /// One turn at `now_ns` (Unix time in nanoseconds): a bounded batch of whatever is there to
-    /// do. Returns how much was done, 0 for nothing; anything another agent may wait for (a value
-    /// published, a slot given back, a cursor moved) counts as done.
+    /// One turn at `now_ns` (Unix time in nanoseconds): a bounded batch of the available work. Returns
+    /// the amount of work done, 0 for none; anything that another agent may wait for (a published value,
+    /// a freed slot, a moved cursor) counts as work.
     ///
     /// # Errors
     /// The agent cannot continue. All groups stop.

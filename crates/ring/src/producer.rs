@@ -11,7 +11,7 @@ use crate::{
     slots::Writer,
 };
 
-/// The one end that writes a ring. Dropping it lets the readers finish what is published.
+/// The one end that writes a ring. After it is dropped, readers can still read the published values.
 pub struct Producer<T> {
     writer: Writer<T>,
     mirror: Option<MirrorWriter<T>>,

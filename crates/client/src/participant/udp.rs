@@ -20,9 +20,9 @@ use crate::subscriber::RECEIVE_BUFFER_BYTES;
 
 /// Datagrams read in one turn, so that one busy session does not starve its neighbours.
 const READS_PER_POLL: usize = 64;
-/// A client in batches sends and receives so many datagrams with one system call,
+/// Datagrams that a client in batches sends or receives with one system call.
 const SENDS_PER_CALL: usize = 64;
-/// so many if the kernel gathers what it receives: each may be many then.
+/// The same for receiving if the kernel joins datagrams: each may then contain many.
 const RECEIVES_PER_CALL: usize = 16;
 /// A reply that is missing is asked for again after this long.
 const REQUEST_TIMEOUT_NS: u64 = 200_000_000;
@@ -181,7 +181,7 @@ impl UdpClient {
     /// The local address in use.
     ///
     /// # Errors
-    /// As the system says.
+    /// The error of the system.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

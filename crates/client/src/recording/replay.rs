@@ -91,7 +91,7 @@ pub struct FeedReplay<R> {
 }
 
 impl<R: Read> FeedReplay<R> {
-    /// Sends what the reader reads.
+    /// Sends the recording of this reader.
     pub fn new(reader: RecordingReader<R>, options: ReplayOptions) -> Self {
         let packets = Packetizer::new(options.session, 1, options.packet_len_max);
         Self {

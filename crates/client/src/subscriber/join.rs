@@ -38,7 +38,7 @@ pub struct Begin {
 }
 
 impl Begin {
-    /// The login with what is asked for here. Without a session it keeps its own.
+    /// The login with this session and message. Without a session the login keeps its own.
     #[must_use]
     pub fn login(self, login: LoginRequest) -> LoginRequest {
         let heard = self.session.and_then(|it| Text::new(str::from_utf8(&it).ok()?.trim()));
@@ -454,7 +454,7 @@ impl<T: Read + Write> TcpFeed<T> {
         Self { connect, client: None, next: None, was_connected: false, retry_ns: 0 }
     }
 
-    /// Takes what is there; connects, and connects again where the connection broke.
+    /// Takes available messages; connects, and connects again after the connection broke.
     fn poll(
         &mut self,
         now_ns: u64,

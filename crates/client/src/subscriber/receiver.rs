@@ -91,7 +91,7 @@ pub enum FeedReceiverError {
     Open {
         /// The address of the feed.
         feed: FeedSource,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The socket for requests cannot be opened.
@@ -99,7 +99,7 @@ pub enum FeedReceiverError {
     OpenRequests {
         /// The address of the re-request server.
         requests_to: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Reading the feed or sending a request failed.

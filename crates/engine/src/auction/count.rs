@@ -190,8 +190,8 @@ impl Count {
         Some((Place { rank, class, order_id: pool[slot].order.order_id() }, slot))
     }
 
-    /// Counts at most so many orders of a level, from the next one on, up to the first that is not
-    /// meant.
+    /// Counts at most `orders` orders of a level, from the next one on, up to the first that the condition
+    /// excludes.
     fn count_level(
         &mut self,
         pool: &Pool,

@@ -209,8 +209,8 @@ impl LotsByPrice {
         sum
     }
 
-    /// The lowest price where less would buy *above* it than sells at it or below, if so many lots
-    /// buy and sell at any price.
+    /// The lowest price at which the lots to buy *above* it are fewer than the lots to sell at it or below;
+    /// `any_price` has the lots that buy and sell at any price.
     pub(super) fn turn(&self, any_price: BothSides) -> Option<Price> {
         let BothSides { buy: mut buys_above, sell: mut sells_below } = any_price;
         let mut at = self.root;

@@ -51,7 +51,7 @@ pub(crate) struct Uncrossing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cross {
     pub(crate) price: Price,
-    /// Lots in all; all orders may have more than 64 bits say.
+    /// Lots in total; the sum of all orders may exceed 64 bits.
     pub(crate) paired: u128,
     /// Lots that are still to trade.
     pub(crate) missing: u128,

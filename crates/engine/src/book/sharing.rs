@@ -71,7 +71,7 @@ encoded! {
 }
 
 impl Shares {
-    /// True if an order with so many open lots can have them.
+    /// True if these can be the shares of an order with `leaves` open lots.
     pub(crate) fn may_be_of(&self, leaves: Quantity) -> bool {
         let Self { time, pro_rata, offered_behind, left } = *self;
         offered_behind != 0 && time.max(left) <= leaves.0 && pro_rata <= offered_behind

@@ -181,7 +181,7 @@ impl Engine {
         id
     }
 
-    /// A contingent order without a slot waits or enters the book, as its instructions say.
+    /// Lets a contingent order without a slot wait or enter the book, by its instructions.
     pub(crate) fn begin(&mut self, order: Order, id: ContingentId, emit: &mut dyn FnMut(Event)) {
         let contingent = &self.contingents[id];
         if !contingent.parent_id.is_none() {

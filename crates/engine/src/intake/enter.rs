@@ -1,6 +1,6 @@
 //! New orders and replacements: from the command to an order that trades and rests.
 //!
-//! Invariant: an accepted order has passed every check, and holds what it may cost.
+//! Invariant: an accepted order has passed every check, and its cost is reserved.
 
 use market::{
     Accepted, AccountId, CancelReason, ClientOrderId, Display, EnterOrder, Event, InstrumentId,
@@ -109,7 +109,7 @@ impl Engine {
         self.sessions.owner_mut(order.key).note_accepted();
     }
 
-    /// Accepts a plain order that has reserved what it may cost; it rests, or trades first.
+    /// Accepts a plain order whose cost is reserved; it rests, or trades first.
     #[inline(always)]
     fn accept_plain(
         &mut self,

@@ -143,7 +143,7 @@ impl<N: Width> Balance<N> {
         }
     }
 
-    /// All of it. Its own numbers are checked; their sum wraps, so that the compiler leaves out what it can prove.
+    /// Available plus reserved. Both are checked; their sum wraps, so that the compiler can leave out checks.
     #[inline(always)]
     fn sum(&self) -> N {
         self.available.wrapping_add(self.reserved)

@@ -6,7 +6,7 @@ use super::amounts::AmountWidth;
 /// Millionths in one.
 const MILLION: u32 = 1_000_000;
 
-/// The fees of a tier, in ppm of what the party receives.
+/// The fees of a tier, in ppm of the amount that the party receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fees {
     /// Fee of makers; below 0 it is a rebate.
@@ -26,19 +26,19 @@ impl Fees {
         if self.maker_ppm < 0 { self.maker_ppm.unsigned_abs() } else { 0 }
     }
 
-    /// The taker's fee on what it receives, rounded up.
+    /// The taker's fee on the amount it receives, rounded up.
     #[inline(always)]
     pub(super) fn of_taker<N: AmountWidth>(&self, received: N) -> N {
         received.part_up(self.taker_ppm)
     }
 
-    /// The maker's fee on what it receives, rounded up.
+    /// The maker's fee on the amount it receives, rounded up.
     #[inline(always)]
     pub(super) fn of_maker<N: AmountWidth>(&self, received: N) -> N {
         received.part_up(self.maker_ppm.max(0).unsigned_abs())
     }
 
-    /// The maker's rebate on what the taker receives, rounded down.
+    /// The maker's rebate on the amount the taker receives, rounded down.
     #[inline(always)]
     pub(super) fn rebate_of_maker<N: AmountWidth>(&self, received: N) -> N {
         received.part_down(self.rebate_ppm())

@@ -8,8 +8,9 @@ use super::{Money, hash};
 use crate::{order::Order, state::hash::StateHash};
 
 impl Money {
-    /// Checks that reservations, possible receipts and counts equal those of the live orders given,
-    /// each with what it holds without a limit, and that asset sums equal those of the balances.
+    /// Checks that reservations, possible purchases and counts equal those of the given live orders, and
+    /// that asset sums equal those of the balances. Each order comes with its reservation as an order
+    /// without a limit.
     pub(crate) fn check_orders<'a>(&self, orders: impl Iterator<Item = (&'a Order, u128)>) {
         let mut live = vec![0; self.accounts.len()];
         let mut held: BTreeMap<(AssetId, AccountId), (u128, u128)> = BTreeMap::new();

@@ -132,7 +132,7 @@ impl Engine {
         })
     }
 
-    /// The maker and the taker fee of each tier, in ppm of what the party receives.
+    /// The maker and the taker fee of each tier, in ppm of the amount that the party receives.
     #[must_use]
     pub fn fees(&self) -> [(i32, u32); 16] {
         self.money.fees.map(|fees| (fees.maker_ppm, fees.taker_ppm))

@@ -137,8 +137,8 @@ impl Engine {
         }
     }
 
-    /// Checks that the orders that wait to be canceled are those in line, each once, and that what
-    /// is left over goes on.
+    /// Checks that the orders that wait to be canceled are those in line, each once, and that remaining
+    /// work has a time at which it continues.
     fn check_pending_cancels(&self) {
         let in_line = self.pending_cancels.orders().chain(self.auction_line.held.orders());
         let in_line = in_line.filter_map(|pending| self.find(pending.key));

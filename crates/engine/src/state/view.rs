@@ -46,7 +46,7 @@ pub struct RestingOrder {
     pub price: Price,
     /// The limit of a pegged order, if it has one.
     pub limit: Option<Price>,
-    /// Quantity in lots, with what its originals executed and lost to self-match prevention.
+    /// Quantity in lots, with the lots that its originals executed and lost to self-match prevention.
     pub quantity: Quantity,
     /// Open lots; at least 1.
     pub leaves: Quantity,

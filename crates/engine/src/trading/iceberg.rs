@@ -105,7 +105,7 @@ impl Rounds {
         self.taker < maker.order_id() && self.price != maker.price() || self.are_open()
     }
 
-    /// An iceberg at this price shows its next part, and has so many lots behind it.
+    /// Adds an iceberg at this price that shows its next part, with `reserve` lots behind it, to the tally.
     pub(crate) fn count_in(&mut self, price: Price, reserve: Quantity, part: Quantity) {
         if self.tally_price != price {
             self.tally_price = price;

@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Reduces a resting order in place, or changes its kind of sell; removes it if no lots are
-    /// open. Returns what the feed shows of it.
+    /// open. Returns the lots that the feed shows of it.
     #[inline]
     pub(crate) fn change(&mut self, slot: Slot, after: Order) -> Shown {
         let before = &self.pool[slot].order;

@@ -154,7 +154,7 @@ impl<E: Emit + ?Sized> MatchEffects<'_, E> {
         }
     }
 
-    /// Records a trade of two orders, of which the feed showed so many lots of the resting one.
+    /// Records a trade of two orders; the feed showed `maker_shown` lots of the resting one before it.
     #[inline(always)]
     fn report_traded(&mut self, met: &Match<'_>, maker_shown: Quantity) {
         let Match { maker, taker, quantity, .. } = met;

@@ -23,7 +23,7 @@ pub enum Framed {
     Partial,
     /// A message of this length, with the right BodyLength and CheckSum.
     Whole(usize),
-    /// No message. The next one may begin after so many bytes; at least 1.
+    /// No message. The next one may begin after this number of bytes; at least 1.
     Garbled(usize),
 }
 

@@ -519,7 +519,7 @@ fn shown_lots(quantity: Quantity) -> u32 {
     u32::try_from(quantity.0).unwrap_or(u32::MAX)
 }
 
-/// What the feed's lots of an order lose by a trade of so many of its shown lots.
+/// The lots that the feed removes from an order when `traded` of its shown lots trade.
 fn lots_lost(shown: Quantity, traded: Quantity) -> u32 {
     shown_lots(shown) - shown_lots(shown.saturating_sub(traded))
 }

@@ -275,7 +275,7 @@ impl Tokens {
         }
     }
 
-    /// The order is done: it is forgotten once so many others are.
+    /// Notes that an order is done; its token is forgotten once a fixed number of later orders are done.
     fn forget_after(&mut self, number: u32) {
         self.done.push_back(number);
         if self.done.len() > DONE_MAX

@@ -28,7 +28,7 @@ impl Resting {
     }
 }
 
-/// The rank of a price: the price of an ask, what the price of a bid lacks to the highest.
+/// The rank of a price: the price itself for an ask, the highest price less the price for a bid.
 pub(super) fn rank_of(is_bid: bool, price: u32) -> u32 {
     if is_bid { u32::MAX - price } else { price }
 }
