@@ -202,8 +202,10 @@ fn highest_rate(
         search.tried(passes);
     }
     search.best().ok_or_else(|| {
-        Failure::runtime("the first layout dropped messages at every rate of the search")
-            .hint("check that the machine is idle, or give a rate with --rate")
+        Failure::runtime(
+            "the first layout dropped messages or fell behind at every rate of the search",
+        )
+        .hint("check that the machine is idle, or give a rate with --rate")
     })
 }
 

@@ -29,7 +29,7 @@ use venue::{
 /// Kills per journal, before a new one begins: every check replays the journal from its first record.
 const KILLS_PER_JOURNAL: u64 = 20;
 
-/// The bounds of the time from the start of the load to the kill, which is random.
+/// The longest time from the start of the load to the kill; the time is random.
 const KILL_AFTER_MAX: Duration = Duration::from_millis(400);
 
 const PARTICIPANTS: Participants = Participants {

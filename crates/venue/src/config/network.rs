@@ -16,7 +16,8 @@ pub struct NetworkConfig {
     /// datagrams pass the kernel as one (UDP_GRO, UDP_SEGMENT). `mmsg`: recvmmsg and sendmmsg, each datagram by itself.
     /// `io_uring`: the kernel receives order entry through io_uring, and replies leave by sendmmsg (UDP_SEGMENT). `xdp`: the
     /// venue takes frames of order entry from a queue of the network card, before the network stack (AF_XDP), and replies
-    /// leave by sendmmsg (UDP_SEGMENT). If the system refuses `io_uring` or `xdp`, `gro` is used.
+    /// leave by sendmmsg (UDP_SEGMENT); it needs a program built with `--features af-xdp`. If the system refuses `io_uring`
+    /// or `xdp`, `gro` is used.
     pub udp: UdpBackendName,
     /// With `udp = "io_uring"`: the core of a kernel thread that receives for `order_entry_udp` (SQPOLL). The thread takes
     /// the whole core as long as datagrams arrive. Default none: the thread of the agent receives.
