@@ -17,10 +17,16 @@ const TWINS: &[(&str, &str, &str)] = &[
     ("early", "damrak-proof", "simulation::seeds_with_faults_hold"),
 ];
 
+/// Packages that are built once more for the faults alone. The tests take seconds, and the compiler minutes.
+const HARDLY_OPTIMIZED: [&str; 3] = ["damrak-journal", "damrak-venue", "damrak-proof"];
+
 /// All faults are in one build, and the environment says which is planted.
 pub(super) fn twins() -> Result<Outcome, String> {
     for (fault, package, test) in TWINS {
         let mut command = release_cargo();
+        for package in HARDLY_OPTIMIZED {
+            command.args(["--config", &format!("profile.release.package.{package}.opt-level=1")]);
+        }
         command
             .args(["test", "--release", "--locked", "-p", package, "--features", "failpoints"])
             .args(["--test", "it", "--", "--exact", test])
