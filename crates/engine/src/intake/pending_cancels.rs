@@ -13,7 +13,7 @@
 //! whose tables of numbers can be longer; so a step passes a bounded number of places, empty ones too.
 //!
 //! Invariant: an order waits at most once, except one that waited already when it expired, and those
-//! that are found at their turn. An order that is entered later, or replaced, does not wait.
+//! that are found at their turn. An order that is entered later, also as a replacement, does not wait.
 
 use alloc::vec::Vec;
 use core::mem;

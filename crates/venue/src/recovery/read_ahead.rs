@@ -61,11 +61,11 @@ pub(super) fn replay_ahead<T: Send>(
         let thread = thread.spawn_scoped(scope, move || read(&mut |record| reader.take(record)))?;
         let mut patience = Patience::default();
         while !steps_read.is_finished() {
-            let done = steps_read.poll_batch(BATCH_MAX, |steps| {
+            let done = steps_read.poll_batch(BATCH_MAX, |mut steps| {
                 let inputs = steps.clone().map_while(Step::input);
                 let count = inputs.clone().count();
                 replica.apply(inputs, after, each);
-                let Some(Step::Checkpoint(checkpoint)) = steps.skip(count).next() else {
+                let Some(Step::Checkpoint(checkpoint)) = steps.nth(count) else {
                     return count;
                 };
                 let verdict = verdicts.try_publish(replica.compare(checkpoint));
