@@ -184,36 +184,33 @@ impl ClientOrderIndex {
         self.latest_live += 1;
     }
 
-    /// Announces an order that [`restore`](Self::restore) will add. All of them are announced before the first is added.
-    #[inline]
-    pub(crate) fn announce(&mut self) {
-        assert!(self.latest.is_empty(), "orders are announced before the first is added");
-        self.latest_live += 1;
-    }
-
-    /// Adds an announced order, whatever its number; false, with no effect, if an order with its number was added.
-    pub(crate) fn restore(&mut self, number: u32, slot: Slot) -> bool {
-        if self.latest.is_empty() {
-            let len = (2 * self.latest_live as usize + 1).next_power_of_two();
-            let len = len.clamp(LATEST_LEN_MIN, LATEST_LEN_MAX);
-            self.latest = vec![Place::EMPTY.to_bits(); len].into_boxed_slice();
-            self.latest_live = 0;
+    /// Adds live orders to an index that has none, in any order of their numbers; false if two of them have one number.
+    pub(crate) fn restore(&mut self, orders: impl ExactSizeIterator<Item = (u32, Slot)>) -> bool {
+        assert!(self.latest.is_empty(), "an index is restored before it is used");
+        let len = (2 * orders.len() + 1).next_power_of_two();
+        let len = len.clamp(LATEST_LEN_MIN, LATEST_LEN_MAX);
+        self.latest = vec![Place::EMPTY.to_bits(); len].into_boxed_slice();
+        let mut moved = Vec::new();
+        for (number, slot) in orders {
+            let index = self.place(number);
+            let order = Place { number, slot };
+            let other = Place::from_bits(self.latest[index]);
+            // The youngest order of a place is the one that stays.
+            let (stays, goes) =
+                if other.number <= number { (order, other) } else { (other, order) };
+            self.latest[index] = stays.to_bits();
+            match goes.live() {
+                None => self.latest_live += 1,
+                Some(_) if goes.number == stays.number => return false,
+                Some((number, slot)) => moved.push((turn_of(number), slot)),
+            }
         }
-        let index = self.place(number);
-        let taken = Place::from_bits(self.latest[index]).live();
-        if taken.is_none_or(|(other, _)| other < number) {
-            self.latest[index] = Place { number, slot }.to_bits();
+        moved.sort_unstable_by_key(|(turn, _)| *turn);
+        let mut is_new = true;
+        for (turn, slot) in moved {
+            is_new &= self.elder.get_or_insert_default().moved.insert_new(turn, slot);
         }
-        let moved = |elder: &mut Option<Box<Elder>>, number, slot| {
-            elder.get_or_insert_default().moved.insert_new(turn_of(number), slot)
-        };
-        match taken {
-            None => self.latest_live += 1,
-            Some((other, _)) if other == number => return false,
-            Some((other, slot)) if other < number => assert!(moved(&mut self.elder, other, slot)),
-            Some(_) => return moved(&mut self.elder, number, slot),
-        }
-        true
+        is_new
     }
 
     /// Removes a live order.
@@ -490,14 +487,16 @@ mod tests {
             for last in (1..numbers.len()).rev() {
                 numbers.swap(last, random.below(last as u64 + 1) as usize);
             }
+            let slots = |numbers: &[u32]| -> Vec<(u32, Slot)> {
+                numbers.iter().map(|number| (*number, Slot::from_bits(*number))).collect()
+            };
             let mut index = ClientOrderIndex::default();
-            numbers.iter().for_each(|_| index.announce());
-            for number in &numbers {
-                assert!(index.restore(*number, Slot::from_bits(*number)), "{number}");
-            }
-            for number in numbers.iter().take(1_000) {
-                assert!(!index.restore(*number, Slot::from_bits(0)), "{number}");
-            }
+            assert!(index.restore(slots(&numbers).into_iter()));
+            let mut twice = numbers.clone();
+            let number = twice[random.below(live) as usize];
+            twice.insert(random.below(live) as usize, number);
+            let is_new = ClientOrderIndex::default().restore(slots(&twice).into_iter());
+            assert!(!is_new, "{number} is there twice");
             let last = live as u32 * step;
             for number in last + 1..last + 1_000 {
                 index.append(number, Slot::from_bits(number));

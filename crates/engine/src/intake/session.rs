@@ -309,15 +309,11 @@ impl Session {
         self.room -= 1;
     }
 
-    /// As [`ClientOrderIndex::announce`], of a channel.
-    pub(crate) fn announce_live(&mut self, channel: u8) {
-        self.channel_mut(channel).announce();
-    }
-
-    /// As [`ClientOrderIndex::restore`], of an order of this session.
-    pub(crate) fn restore_live(&mut self, key: OrderKey, slot: Slot) -> bool {
-        self.room -= 1;
-        self.channel_mut(key.channel).restore(key.user_ref_num, slot)
+    /// As [`ClientOrderIndex::restore`], of all orders of a channel.
+    pub(crate) fn restore_live(&mut self, channel: u8, orders: &[(OrderKey, Slot)]) -> bool {
+        self.room -= orders.len() as i32;
+        let orders = orders.iter().map(|(key, slot)| (key.user_ref_num, *slot));
+        self.channel_mut(channel).restore(orders)
     }
 
     /// Removes an order of this session that is done.

@@ -139,14 +139,12 @@ impl Restoration {
         if last != Some(Section::End) {
             return Err(StateError::Unfinished);
         }
-        // One session after the other, so that its table stays in the cache.
-        for orders in live {
-            for (key, _) in &orders {
-                engine.sessions.owner_mut(*key).announce_live(key.channel);
-            }
-            for (key, slot) in orders {
-                // More than its maximum, if that was lowered.
-                if !engine.sessions.owner_mut(key).restore_live(key, slot) {
+        for mut orders in live {
+            orders.sort_by_key(|(key, _)| key.channel);
+            for orders in orders.chunk_by(|(one, _), (next, _)| one.channel == next.channel) {
+                let key = orders[0].0;
+                // They are more than the session's maximum if that was lowered.
+                if !engine.sessions.owner_mut(key).restore_live(key.channel, orders) {
                     return Err(Section::Orders.field("key"));
                 }
             }
