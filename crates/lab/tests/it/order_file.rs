@@ -149,7 +149,7 @@ fn every_instruction_can_be_said() {
     );
     for (row, expected) in [
         ("stop,1.234,", "column `trigger_price`: found `1.234`, expected a decimal number"),
-        ("stop,42949672.96,", "column `trigger_price`: found `42949672.96`, expected no more"),
+        ("stop,42949672.96,", "column `trigger_price`: found `42949672.96`, expected at most"),
         ("halt,,", "column `pricing`: found `halt`, expected one of limit, stop, take-profit"),
         ("primary-peg,,--1", "column `offset`: found `--1`, expected a decimal number, below 0"),
     ] {
