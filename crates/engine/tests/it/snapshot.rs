@@ -56,6 +56,21 @@ fn busy() -> World {
     world
 }
 
+/// A market with two resting orders to buy, one at 100 and the younger one at `price`.
+fn two_buys(price: u32) -> World {
+    let mut world = World::default();
+    world.play(&format!(
+        "
+        instrument AAPL increment 1 lot 100     => instrument 1
+        session A firm ACME max 1000            => session 1
+        day start-of-system-hours               => day start-of-system-hours
+        buy A1 4 @ 100                          => accepted, booked 4 @ 100
+        buy A2 4 @ {price}                      => accepted, booked 4 @ {price}
+        "
+    ));
+    world
+}
+
 /// The snapshot of what was restored has the same bytes.
 #[test]
 fn restored_engine_has_the_same_snapshot() {
@@ -104,16 +119,7 @@ fn damaged_snapshot_is_refused() {
 /// Two orders of one level that change places are noticed, though the hash does not see it.
 #[test]
 fn orders_out_of_priority_are_refused() {
-    let mut world = World::default();
-    world.play(
-        "
-        instrument AAPL increment 1 lot 100     => instrument 1
-        session A firm ACME max 1000            => session 1
-        day start-of-system-hours               => day start-of-system-hours
-        buy A1 4 @ 100                          => accepted, booked 4 @ 100
-        buy A2 4 @ 100                          => accepted, booked 4 @ 100
-        ",
-    );
+    let world = two_buys(100);
     let mut swapped = sections(world.engine());
     let orders = swapped.iter_mut().find(|(section, _)| *section == Section::Orders).unwrap();
     let half = orders.1.len() / 2;
@@ -128,16 +134,7 @@ fn orders_out_of_priority_are_refused() {
 /// Two orders with one key are refused, also where the hash would be right.
 #[test]
 fn orders_of_one_key_are_refused() {
-    let mut world = World::default();
-    world.play(
-        "
-        instrument AAPL increment 1 lot 100     => instrument 1
-        session A firm ACME max 1000            => session 1
-        day start-of-system-hours               => day start-of-system-hours
-        buy A1 4 @ 100                          => accepted, booked 4 @ 100
-        buy A2 4 @ 99                           => accepted, booked 4 @ 99
-        ",
-    );
+    let world = two_buys(99);
     let mut sections = sections(world.engine());
     let orders = &mut sections.iter_mut().find(|it| it.0 == Section::Orders).unwrap().1;
     let half = orders.len() / 2;
