@@ -3,8 +3,10 @@
 //! Invariant: the effects of a met condition happen after the command that met it, and before the
 //! next.
 
+pub(crate) mod effects;
 pub(crate) mod expiry;
 pub(crate) mod instructions;
+pub(crate) mod lifecycle;
 pub(crate) mod linked;
 pub(crate) mod minimum_quantity;
 pub(crate) mod pegs;

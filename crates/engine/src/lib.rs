@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+mod by_instrument;
 mod order;
 mod intake;
 mod book;
@@ -55,6 +56,7 @@ use book::{
     Book,
     pool::{Pool, Slot},
 };
+use by_instrument::ByInstrument;
 use contingent::{instructions::Contingents, stop_book::Triggers};
 use intake::{
     batch::Found, cancel_line::PendingCancels, name_index::NameIndex, session::Sessions,
@@ -79,10 +81,9 @@ pub struct Engine {
     settings: u64,
     day: TradingDay,
     sessions: Sessions,
-    /// Books, by instrument id less 1.
-    books: Vec<Book>,
-    /// Stop books, by instrument id, less 1.
-    triggers: Vec<Triggers>,
+    books: ByInstrument<Book>,
+    /// Stop books.
+    triggers: ByInstrument<Triggers>,
     symbols: NameIndex,
     /// The resting orders of all books.
     pool: Pool,
@@ -151,8 +152,8 @@ impl Engine {
             settings: 0,
             day: TradingDay::default(),
             sessions: Sessions::default(),
-            books: Vec::new(),
-            triggers: Vec::new(),
+            books: ByInstrument::new(),
+            triggers: ByInstrument::new(),
             symbols: NameIndex::default(),
             pool: Pool::new(),
             icebergs: Icebergs::default(),

@@ -201,6 +201,12 @@ impl Instructions {
         self.pricing.is_triggered() || self.pricing.is_pegged() || self.parent != 0
     }
 
+    /// True if the order names a parent or a partner.
+    #[must_use]
+    pub const fn has_links(&self) -> bool {
+        self.parent != 0 || self.partner != 0
+    }
+
     /// True unless they are [`NONE`](Self::NONE).
     #[must_use]
     #[inline]

@@ -11,7 +11,7 @@ impl Engine {
     /// outside them.
     #[cold]
     pub(crate) fn within_band(&self, order: &Order, limit: Option<Price>) -> Option<Option<Price>> {
-        let book = self.book_of(order);
+        let book = &self.books[order.instrument_id];
         let Some((low, high)) = book.trading.band() else { return Some(limit) };
         let low = book.price_at_or_above(low);
         if order.side().is_buy() {
@@ -27,7 +27,7 @@ impl Engine {
     #[cold]
     pub(crate) fn keep_price_last(&mut self, order: &Order, price_last: Option<Price>) {
         let Some(price) = price_last else { return };
-        if self.book_of(order).trading.dynamic_band != 0 {
+        if self.books[order.instrument_id].trading.dynamic_band != 0 {
             self.change_trading(order.instrument_id, |trading| trading.price_last = price);
         }
     }

@@ -175,7 +175,7 @@ impl Engine {
 
     /// The phase that an instrument gets next, while it uncrosses.
     pub(crate) fn phase_to_come(&self, instrument_id: InstrumentId) -> Option<Phase> {
-        if !self.trading(instrument_id).is_uncrossing {
+        if !self.books[instrument_id].trading.is_uncrossing {
             return None;
         }
         let uncrossing = self.auction_line.line.find(instrument_id);
@@ -207,7 +207,7 @@ impl Engine {
             && let Some(&uncrossing) = self.auction_line.line.front()
         {
             let instrument_id = uncrossing.instrument_id;
-            let phase = self.trading(instrument_id).phase;
+            let phase = self.books[instrument_id].trading.phase;
             let counted = match uncrossing.cross {
                 Some(cross) => Some(cross),
                 None => {
@@ -241,7 +241,7 @@ impl Engine {
     /// else may change it.
     pub(crate) fn is_in_auction(&self, slot: Slot) -> bool {
         let instrument_id = self.pool[slot].order.instrument_id;
-        self.trading(instrument_id).is_uncrossing
+        self.books[instrument_id].trading.is_uncrossing
             && (self.is_booked(slot)
                 || self.contingents[self.contingents.of(slot)].state == State::HalfMatched)
     }
@@ -296,7 +296,7 @@ impl Engine {
     /// orders.
     pub(crate) fn come_in_after_auction(&mut self, id: ContingentId, emit: &mut dyn FnMut(Event)) {
         let slot = self.contingents[id].slot;
-        let phase = self.trading(self.contingents[id].instrument_id).phase;
+        let phase = self.books[self.contingents[id].instrument_id].trading.phase;
         if !self.day.is_open() || phases::is_open(phase).is_err() {
             return self.cancel_all(slot, CancelReason::ImmediateOrCancel, emit);
         }
@@ -314,8 +314,7 @@ impl Engine {
         uncrossing: Uncrossing,
     ) -> Result<(), &'static str> {
         let Uncrossing { instrument_id, step, cross, reserved, .. } = uncrossing;
-        let number = usize::from(instrument_id.0).checked_sub(1);
-        let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
+        let book = self.books.get(instrument_id).ok_or("instrument")?;
         let trading = &book.trading;
         if trading.is_uncrossing || trading.due_ns() != u64::MAX {
             return Err("instrument");
@@ -348,12 +347,12 @@ impl Engine {
         assert_eq!(uncrossing, self.auction_line.line.len() + self.half_matched.len());
         self.auction_line.line.check();
         for (index, (_, it)) in self.auction_line.line.iter().enumerate() {
-            assert!(self.trading(it.instrument_id).is_uncrossing, "{it:?}");
+            assert!(self.books[it.instrument_id].trading.is_uncrossing, "{it:?}");
             assert!(it.cross.is_none_or(|cross| index == 0 && cross.missing != 0), "{it:?}");
         }
         let mut ready_count = 0;
         for (instrument_id, orders) in &self.auction_line.waiting {
-            let trading = self.trading(*instrument_id);
+            let trading = &self.books[*instrument_id].trading;
             assert_eq!(orders.by_id.len(), trading.waiting as usize);
             let first = orders.by_id.first_key_value().filter(|_| !trading.is_uncrossing);
             assert_eq!(orders.ready, first.map(|(order_id, _)| *order_id));

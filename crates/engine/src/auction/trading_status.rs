@@ -111,6 +111,12 @@ impl TradingStatus {
         Some(self.due_ns()).filter(|due_ns| self.phase.is_auction() && *due_ns != NEVER_NS)
     }
 
+    /// True if a new order waits outside the book: for an order that is half matched, or behind others
+    /// that waited for one.
+    pub(crate) fn holds_new_orders(&self) -> bool {
+        self.phase == Phase::Continuous && (self.is_uncrossing || self.waiting != 0)
+    }
+
     /// Restores the invariant after a change.
     pub(crate) fn settle(&mut self) {
         self.is_unrestricted = self.phase == Phase::Continuous

@@ -221,7 +221,7 @@ impl Engine {
         instrument_id: InstrumentId,
         change: impl FnOnce(&mut Count, &Book, &Pool) -> R,
     ) -> R {
-        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        let book = &mut self.books[instrument_id];
         let mut count = book.count.take().unwrap_or_default();
         let result = change(&mut count, book, &self.pool);
         book.is_counted = !count.counted.is_begin();
@@ -231,14 +231,14 @@ impl Engine {
 
     /// Nothing is counted of an instrument any more.
     pub(crate) fn clear_count(&mut self, instrument_id: InstrumentId) {
-        if self.book_at(instrument_id).count.is_some() {
+        if self.books[instrument_id].count.is_some() {
             self.with_count(instrument_id, |count, _, _| count.clear());
         }
     }
 
     /// Starts the count of an instrument's auction anew, from its first order.
     pub(crate) fn count_anew(&mut self, instrument_id: InstrumentId) {
-        if self.book_at(instrument_id).count.is_some() {
+        if self.books[instrument_id].count.is_some() {
             self.with_count(instrument_id, |count, _, _| {
                 let is_first = count.counted.is_first;
                 count.clear();
@@ -249,7 +249,7 @@ impl Engine {
 
     /// The first indication is not published any more, if it still waits.
     pub(super) fn forget_first_indication(&mut self, instrument_id: InstrumentId) {
-        if self.book_at(instrument_id).count.is_some() {
+        if self.books[instrument_id].count.is_some() {
             self.with_count(instrument_id, |count, _, _| count.counted.is_first = false);
         }
     }
@@ -261,8 +261,7 @@ impl Engine {
         instrument_id: InstrumentId,
         counted: &Counted,
     ) -> Result<(), &'static str> {
-        let number = usize::from(instrument_id.0).checked_sub(1);
-        let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
+        let book = self.books.get(instrument_id).ok_or("instrument")?;
         let TradingStatus { phase, is_uncrossing, .. } = book.trading;
         let may_count = match is_uncrossing {
             true => !counted.is_first && self.is_counting(instrument_id),
@@ -286,7 +285,7 @@ impl Engine {
         price: Price,
     ) -> u128 {
         let (mut count, mut orders) = (Count::default(), usize::MAX);
-        count.count(self.book_at(instrument_id), &self.pool, &mut orders);
+        count.count(&self.books[instrument_id], &self.pool, &mut orders);
         count.lots(side, price)
     }
 
@@ -325,7 +324,7 @@ impl Engine {
         phase: Phase,
         emit: &mut dyn FnMut(Event),
     ) {
-        let book = self.book_at(instrument_id);
+        let book = &self.books[instrument_id];
         let slots = [Side::Buy, Side::Sell].map(|side| {
             let first = book.first_in_auction(&self.pool, side, phase);
             first.expect("what can trade has orders")
@@ -418,7 +417,7 @@ impl Engine {
         after.set_order_id(self.next_order_id());
         let shown = self.icebergs.refresh(slot, &after);
         self.pool[slot].order = after;
-        let book = &mut self.books[usize::from(after.instrument_id.0) - 1];
+        let book = &mut self.books[after.instrument_id];
         book.move_last(&mut self.pool, slot);
         emit(Event::Restated(Restated {
             key: after.key,
@@ -451,7 +450,8 @@ impl Engine {
             (is_counted.then(|| count.indication(book)), is_first)
         });
         self.looks = looks.less();
-        let TradingStatus { phase, reference_price, indicated, .. } = *self.trading(instrument_id);
+        let TradingStatus { phase, reference_price, indicated, .. } =
+            self.books[instrument_id].trading;
         let now_ns = self.timestamp.0;
         let Some(indication) = indication else {
             return self.change_trading(instrument_id, |trading| {
@@ -476,7 +476,7 @@ impl Engine {
     /// extended instead if its price would be outside the collar, once all orders that could trade
     /// are counted.
     fn end_or_extend(&mut self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
-        let trading = *self.trading(instrument_id);
+        let trading = self.books[instrument_id].trading;
         let mut looks = self.looks.take();
         let is_inside = match trading.collar().filter(|_| !trading.is_scheduled) {
             Some((low, high)) => self.with_count(instrument_id, |count, book, pool| {
@@ -505,7 +505,7 @@ impl Engine {
 
     /// Publishes the collar of a volatility auction, if it has one.
     pub(crate) fn report_collar(&self, instrument_id: InstrumentId, emit: &mut dyn FnMut(Event)) {
-        let trading = self.trading(instrument_id);
+        let trading = &self.books[instrument_id].trading;
         if let Some((low, high)) = trading.collar() {
             emit(Event::Venue(VenueEvent::CollarSet(CollarSet {
                 instrument_id,
@@ -531,7 +531,7 @@ impl Engine {
             && let Some((at_ns, instrument_id)) = self.auctions.first().copied()
             && at_ns <= due_ns
         {
-            if self.trading(instrument_id).ends_ns <= due_ns {
+            if self.books[instrument_id].trading.ends_ns <= due_ns {
                 self.end_or_extend(instrument_id, emit);
             } else {
                 self.indicate(instrument_id, false, emit);

@@ -186,7 +186,7 @@ impl Engine {
     /// Marks an instrument where an order was booked, or the trading status changed.
     #[inline(always)]
     pub(crate) fn note_minimum_quantity(&mut self, instrument_id: InstrumentId) {
-        if self.book_at(instrument_id).has_waiting_for_quantity {
+        if self.books[instrument_id].has_waiting_for_quantity {
             self.contingents.minimum_quantity_orders.note(instrument_id);
         }
     }
@@ -209,7 +209,7 @@ impl Engine {
     /// Indexes a waiting order, so that changes of its instrument find it.
     fn add_waiting_for_quantity(&mut self, instrument_id: InstrumentId, id: ContingentId) {
         self.contingents.minimum_quantity_orders.add(instrument_id, id);
-        self.books[usize::from(instrument_id.0) - 1].has_waiting_for_quantity = true;
+        self.books[instrument_id].has_waiting_for_quantity = true;
     }
 
     /// As [`add_waiting_for_quantity`](Self::add_waiting_for_quantity), for a restored order; false
@@ -237,13 +237,13 @@ impl Engine {
         id: ContingentId,
     ) {
         if self.contingents.minimum_quantity_orders.remove(instrument_id, id) {
-            self.books[usize::from(instrument_id.0) - 1].has_waiting_for_quantity = false;
+            self.books[instrument_id].has_waiting_for_quantity = false;
         }
     }
 
     /// True if a minimum-quantity order, which is in no book, can trade its minimum now.
     pub(crate) fn has_enough(&self, order: &Order, id: ContingentId) -> bool {
-        let book = self.book_of(order);
+        let book = &self.books[order.instrument_id];
         let limit = Some(order.price());
         if book.trading.phase != Phase::Continuous
             || !self.day.is_open()

@@ -304,20 +304,20 @@ impl Engine {
     /// Marks a book whose reference may have changed.
     #[inline(always)]
     pub(crate) fn touch(&mut self, instrument_id: InstrumentId) {
-        if self.books[usize::from(instrument_id.0) - 1].is_pegged {
+        if self.books[instrument_id].is_pegged {
             self.contingents.pegs.touch(instrument_id);
         }
     }
 
     /// Marks all books.
     pub(crate) fn touch_all(&mut self) {
-        for number in 1..=self.books.len() {
-            self.touch(InstrumentId(number as u16));
+        for instrument_id in self.books.ids() {
+            self.touch(instrument_id);
         }
     }
 
     fn reference(&self, instrument_id: InstrumentId) -> Reference {
-        let book = self.book_at(instrument_id);
+        let book = &self.books[instrument_id];
         if book.trading.phase != Phase::Continuous || !self.day.is_open() {
             return Reference::NONE;
         }
@@ -333,12 +333,11 @@ impl Engine {
         self.reference(contingent.instrument_id).price(&peg)
     }
 
-    /// Checks that there may be one more pegged order. A replacement of one takes its place.
+    /// Checks that there may be one more pegged order, this one. A replacement of one takes its place.
     pub(crate) fn check_peg_count(&self, asked: &Proposal) -> Result<(), RejectReason> {
         let replaced = asked.original.and_then(|slot| self.contingents.find(slot));
         let is_one = |id: ContingentId| self.contingents[id].instructions.pricing.is_pegged();
-        if !asked.instructions.pricing.is_pegged()
-            || replaced.is_some_and(is_one)
+        if replaced.is_some_and(is_one)
             || self.has_room_for_peg(asked.instrument_id, asked.key.session_id)
         {
             return Ok(());
@@ -352,7 +351,7 @@ impl Engine {
         instrument_id: InstrumentId,
         session_id: SessionId,
     ) -> bool {
-        let trading = self.trading(instrument_id);
+        let trading = &self.books[instrument_id].trading;
         let pegs = &self.contingents.pegs.book(instrument_id).pegs;
         let own = || pegs.iter().filter(|peg| peg.session_id == session_id).count();
         pegs.len() < trading.pegs_max as usize && own() < trading.session_pegs_max as usize
@@ -366,7 +365,7 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         // Where others wait for an order that is half matched, it gets its price after them.
-        let price = match self.comes_in_later(order.instrument_id) {
+        let price = match self.books[order.instrument_id].trading.holds_new_orders() {
             true => None,
             false => self.price_by_reference(order.side(), id),
         };
@@ -412,7 +411,7 @@ impl Engine {
     pub(crate) fn waits_for_reference(&self, order: &Order, id: ContingentId) -> bool {
         self.contingents[id].instructions.pricing.is_pegged()
             && !order.is_done()
-            && self.trading(order.instrument_id).phase != Phase::Continuous
+            && self.books[order.instrument_id].trading.phase != Phase::Continuous
     }
 
     /// A pegged order without a slot waits outside the book for a price.
@@ -433,7 +432,7 @@ impl Engine {
         instrument_id: InstrumentId,
         emit: &mut dyn FnMut(Event),
     ) {
-        if !self.book_at(instrument_id).is_pegged {
+        if !self.books[instrument_id].is_pegged {
             return;
         }
         let mut leaving = core::mem::take(&mut self.contingents.pegs.leaving);
@@ -451,7 +450,7 @@ impl Engine {
     pub(crate) fn compare_references(&mut self) -> bool {
         while let Some(instrument_id) = self.contingents.pegs.touched.pop() {
             let reference = self.reference(instrument_id);
-            let book = &mut self.books[usize::from(instrument_id.0) - 1];
+            let book = &mut self.books[instrument_id];
             let pegs = self.contingents.pegs.book_mut(instrument_id);
             book.is_pegged = !pegs.pegs.is_empty();
             pegs.is_touched = false;

@@ -202,7 +202,7 @@ impl Engine {
         let Some(terms) = self.limit_terms(order) else { return (Found::Unusual, Lead::Nowhere) };
         let found = if terms.is_plain { Found::Plain(terms) } else { Found::Unusual };
         let LimitTerms { instrument_id, ranks, .. } = terms;
-        let book = self.book_at(instrument_id);
+        let book = &self.books[instrument_id];
         let opposite = &book.opposite(side).displayed;
         let lead = if opposite.best_rank() <= ranks.worst {
             opposite.level_in_block(opposite.best_rank()).map(Lead::Trades)

@@ -26,7 +26,7 @@ impl Engine {
         if quantity.is_zero() {
             return;
         }
-        if self.trading(order.instrument_id).is_uncrossing && self.is_in_auction(slot) {
+        if self.books[order.instrument_id].trading.is_uncrossing && self.is_in_auction(slot) {
             let emit = &mut |event| emit.emit(event);
             self.answer_in_auction(slot, quantity == leaves, emit);
         } else if quantity == leaves {

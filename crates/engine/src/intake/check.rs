@@ -5,8 +5,8 @@
 //! [`Engine::check_terms`].
 
 use market::{
-    Firm, Instructions, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing, RejectReason,
-    Side, Symbol, Ticks, TimeInForce, Timestamp,
+    AccountId, Firm, Instructions, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing,
+    RejectReason, Scope, SessionId, Side, Symbol, Ticks, TimeInForce, Timestamp,
 };
 
 use super::classify::{OrderClass, Proposal};
@@ -30,7 +30,7 @@ impl Engine {
         self.check_firm(key, firm)?;
         let number = self.symbols.find(symbol).ok_or(RejectReason::InvalidSymbol)?;
         self.check_blocks(key, firm, *symbol, side, group_id)?;
-        let trading = self.trading(InstrumentId(number));
+        let trading = &self.books[InstrumentId(number)].trading;
         phases::is_open(trading.phase)?;
         // In continuous trading a new order waits.
         if trading.is_uncrossing && trading.phase != Phase::Continuous {
@@ -50,6 +50,33 @@ impl Engine {
         Ok(())
     }
 
+    /// True if no block covers an order with these fields.
+    fn check_blocks(
+        &self,
+        key: OrderKey,
+        firm: Firm,
+        symbol: Symbol,
+        side: Side,
+        group_id: u16,
+    ) -> Result<(), RejectReason> {
+        if self.blocks.is_empty() {
+            return Ok(());
+        }
+        let firm = self.sessions.owner(key).resolve(firm);
+        let asked = Scope {
+            session_id: key.session_id,
+            firm,
+            symbol,
+            side: Some(side),
+            group_id: Some(group_id),
+            account_id: self.money.account_id(key.session_id),
+        };
+        if self.blocks.iter().any(|block| covers(block, &asked)) {
+            return Err(RejectReason::EntryBlocked);
+        }
+        Ok(())
+    }
+
     /// Checks that this order may be replaced now. Its instrument may be removed, and its symbol that of
     /// another one.
     pub(crate) fn check_entry_again(
@@ -58,7 +85,7 @@ impl Engine {
         original: &Order,
     ) -> Result<(), RejectReason> {
         self.check_firm(key, original.firm)?;
-        let book = self.book_of(original);
+        let book = &self.books[original.instrument_id];
         let symbol = book.instrument().symbol;
         self.check_blocks(key, original.firm, symbol, original.side(), original.group_id)?;
         phases::is_open(book.trading.phase)?;
@@ -74,7 +101,7 @@ impl Engine {
         asked: &Proposal,
         class: &OrderClass,
     ) -> Result<(), RejectReason> {
-        let book = self.book_at(asked.instrument_id);
+        let book = &self.books[asked.instrument_id];
         quantity_and_price(book, asked)?;
         display(asked)?;
         minimum_quantity(asked)?;
@@ -83,11 +110,16 @@ impl Engine {
         combination(asked, class)?;
         expiry(asked, self.timestamp)?;
         trigger(book, asked)?;
-        self.check_links(asked)?;
+        if asked.original.is_some() || asked.instructions.has_links() {
+            self.check_links(asked)?;
+        }
         phases::takes(book.trading.phase, asked.time_in_force, class)?;
         self.check_bounded(asked.instrument_id, asked.side, class)?;
         book.trading.limits(asked.side, asked.order_type, asked.quantity, asked.price)?;
-        self.check_peg_count(asked)
+        if asked.instructions.pricing.is_pegged() {
+            self.check_peg_count(asked)?;
+        }
+        Ok(())
     }
 
     /// Rejects a buy order without a limit that would be collected, where orders are paid for: its
@@ -106,6 +138,16 @@ impl Engine {
         }
         Err(RejectReason::NotInPhase)
     }
+}
+
+/// True if a scope covers orders with these fields.
+fn covers(scope: &Scope, asked: &Scope) -> bool {
+    (scope.session_id == SessionId(0) || scope.session_id == asked.session_id)
+        && (scope.firm.is_blank() || scope.firm == asked.firm)
+        && (scope.symbol.is_blank() || scope.symbol == asked.symbol)
+        && (scope.side.is_none() || scope.side == asked.side)
+        && (scope.group_id.is_none() || scope.group_id == asked.group_id)
+        && (scope.account_id == AccountId::VENUE || scope.account_id == asked.account_id)
 }
 
 fn quantity_and_price(book: &Book, asked: &Proposal) -> Result<(), RejectReason> {

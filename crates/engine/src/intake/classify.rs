@@ -201,10 +201,9 @@ impl Proposal {
 impl Engine {
     /// The class of an order that comes in now.
     pub(crate) fn class_of(&self, asked: &Proposal) -> OrderClass {
-        let instrument_id = asked.instrument_id;
-        let phase = self.trading(instrument_id).phase;
-        let mut class = asked.terms().class(phase, asked.time_in_force);
-        class.is_contingent |= self.comes_in_later(instrument_id);
+        let trading = &self.books[asked.instrument_id].trading;
+        let mut class = asked.terms().class(trading.phase, asked.time_in_force);
+        class.is_contingent |= trading.holds_new_orders();
         class
     }
 

@@ -122,7 +122,7 @@ impl Engine {
         let EnterOrder { key, side, time_in_force, .. } = *order;
         let order_id = self.next_order_id();
         self.orders_accepted += 1;
-        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        let book = &mut self.books[instrument_id];
         let rests = time_in_force.may_rest() && ranks.worst < book.opposite(side).best_rank();
         let is_followed = book.is_followed();
         let entered = entered(order, order_id, instrument_id, reserved, rests);
@@ -245,7 +245,7 @@ impl Engine {
 
     /// True if a replacement would rest at once, without a trade or a condition to wait for.
     fn rests_at_once(&self, asked: &Proposal, class: &OrderClass) -> bool {
-        let book = self.book_at(asked.instrument_id);
+        let book = &self.books[asked.instrument_id];
         asked.order_type == OrderType::Limit
             && asked.time_in_force.may_rest()
             && (book.trading.phase.collects() || !book.would_cross(asked.side, Some(asked.price)))
@@ -270,6 +270,13 @@ impl Engine {
     pub(crate) fn consume(&mut self, key: OrderKey) -> bool {
         let session = self.sessions.get_mut(key.session_id);
         session.is_some_and(|session| session.consume(key))
+    }
+
+    /// The id of the next order; an order that loses its time priority gets a new one, too.
+    #[inline]
+    pub(crate) fn next_order_id(&mut self) -> OrderId {
+        self.order_id_last.0 += 1;
+        self.order_id_last
     }
 
     /// Rejects an order or another request.

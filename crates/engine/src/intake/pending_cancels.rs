@@ -25,9 +25,9 @@ use crate::{
     auction::{phases, steps::AuctionLine, uncross::QUEUES},
     book::pool::Slot,
     contingent::{
+        effects::TRIGGERED_MAX,
         expiry::Expiries,
         instructions::{Contingent, ContingentId, Contingents},
-        linked::TRIGGERED_MAX,
         minimum_quantity::CHECKS_MAX,
         pegs::MOVES_MAX,
     },
@@ -279,7 +279,7 @@ impl Engine {
         left: &mut Budget,
         emit: &mut dyn FnMut(Event),
     ) {
-        if self.trading(end.instrument_id).is_uncrossing {
+        if self.books[end.instrument_id].trading.is_uncrossing {
             self.pop_pending(is_held);
             self.auction_line.held.push(0, Pending::AuctionEnd(end));
             left.cancels -= 1;
@@ -302,7 +302,7 @@ impl Engine {
 
     /// The first price of the queues of an end that it has not looked at, and the oldest order there.
     fn first_ended(&self, end: &mut AuctionEnd) -> Option<(u32, Slot)> {
-        let book = self.book_at(end.instrument_id);
+        let book = &self.books[end.instrument_id];
         while let Some(queue) = QUEUES.get(usize::from(end.queue)) {
             if phases::is_over(queue.1, end.phase)
                 && let Some(found) = book.auction_level(*queue, end.rank)
@@ -450,8 +450,7 @@ impl Engine {
                     u32::try_from(*from).map_err(|_| "from")?;
                 }
                 Pending::AuctionEnd(AuctionEnd { instrument_id, queue, .. }) => {
-                    let number = usize::from(instrument_id.0).checked_sub(1);
-                    number.and_then(|it| books.get(it)).ok_or("instrument")?;
+                    books.get(*instrument_id).ok_or("instrument")?;
                     QUEUES.get(usize::from(*queue)).ok_or("queue")?;
                 }
             }

@@ -48,7 +48,7 @@ impl Engine {
     pub(crate) fn limit_terms(&self, order: &EnterOrder) -> Option<LimitTerms> {
         let is_plain = !asks_for_more(order) && self.day.is_open() && self.blocks.is_empty();
         let instrument_id = InstrumentId(self.symbols.find(&order.symbol)?);
-        let ranks = self.book_at(instrument_id).ranks(order.side, order.quantity, order.price);
+        let ranks = self.books[instrument_id].ranks(order.side, order.quantity, order.price);
         Some(LimitTerms { instrument_id, is_plain, ranks: ranks.ok()? })
     }
 
@@ -61,7 +61,7 @@ impl Engine {
             Found::Nothing => self.limit_terms(order).filter(|terms| terms.is_plain)?,
         };
         let takes_plain = self.sessions.get(order.key.session_id)?.takes_plain()
-            && self.book_at(terms.instrument_id).takes_plain();
+            && self.books[terms.instrument_id].takes_plain();
         takes_plain.then_some(terms)
     }
 }

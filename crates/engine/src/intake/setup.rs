@@ -3,8 +3,7 @@
 //! Invariant: instruments and sessions are numbered from 1 in the order of addition.
 
 use market::{
-    AddInstrument, AddSession, Event, Instrument, InstrumentId, Price, Quantity, SessionAdded,
-    SystemEvent,
+    AddInstrument, AddSession, Event, Instrument, Price, Quantity, SessionAdded, SystemEvent,
 };
 
 use crate::{
@@ -29,7 +28,7 @@ impl Engine {
 
     #[inline(never)]
     pub(crate) fn add_instrument(&mut self, add: &AddInstrument, emit: &mut dyn FnMut(Event)) {
-        let Ok(instrument_id) = u16::try_from(self.books.len() + 1) else { return };
+        let Some(instrument_id) = self.books.next_id() else { return };
         let increment_allowed =
             Price::ZERO < add.price_increment && add.price_increment <= PRICE_MAX;
         let lot_allowed = Quantity::ZERO < add.round_lot && add.round_lot <= QUANTITY_MAX;
@@ -38,14 +37,14 @@ impl Engine {
             return;
         }
         let instrument = Instrument {
-            instrument_id: InstrumentId(instrument_id),
+            instrument_id,
             symbol: add.symbol,
             price_increment: add.price_increment,
             round_lot: add.round_lot,
         };
-        self.symbols.add(&add.symbol, instrument_id);
+        self.symbols.add(&add.symbol, instrument_id.0);
         self.books.push(Book::new(instrument));
-        self.triggers.push(Triggers::new(instrument.instrument_id));
+        self.triggers.push(Triggers::new(instrument_id));
         emit(Event::InstrumentAdded(instrument));
     }
 

@@ -139,10 +139,10 @@ impl Engine {
     ) -> Result<(), DeclineReason> {
         self.money.check_terms(&terms)?;
         let index = usize::from(instrument_id.0) - 1;
-        if !self.books[index].is_empty() || self.has_waiting(instrument_id) {
+        if !self.books[instrument_id].is_empty() || self.has_waiting(instrument_id) {
             return Err(DeclineReason::OrdersLive);
         }
-        self.books[index].set_quantity_max(terms.quantity_max);
+        self.books[instrument_id].set_quantity_max(terms.quantity_max);
         let all = &mut self.money.terms;
         if all.len() <= index {
             all.resize(index + 1, Terms(NO_TERMS));

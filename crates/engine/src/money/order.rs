@@ -23,7 +23,7 @@ impl Engine {
         asked: &Proposal,
         class: &OrderClass,
     ) -> Result<u128, RejectReason> {
-        let book = self.book_at(asked.instrument_id);
+        let book = &self.books[asked.instrument_id];
         let order = Asked {
             session_id: asked.key.session_id,
             instrument_id: asked.instrument_id,
@@ -34,8 +34,7 @@ impl Engine {
         };
         let mut walked = 0;
         let walk = |terms: &Terms| {
-            let waits = self.comes_in_later(asked.instrument_id);
-            if !asked.instructions.waits_outside() && !waits {
+            if !asked.instructions.waits_outside() && !book.trading.holds_new_orders() {
                 let incoming = asked.order(OrderId(0), class);
                 walked = self.walk(&incoming, rests(asked.order_type, asked.time_in_force), terms);
             }
@@ -105,7 +104,7 @@ impl Engine {
             return 0;
         }
         let Some(limit) = self.within_band(order, None) else { return 0 };
-        let book = self.book_of(order);
+        let book = &self.books[order.instrument_id];
         let reach = Reach { limit, orders_max: COUNTED_MAX };
         let walked = book.walk(&self.pool, order, reach, prevention, shown, |price, quantity| {
             if price != at.0 {

@@ -149,8 +149,7 @@ impl Engine {
     /// The largest quantity of an order of an instrument, paid for or not.
     #[must_use]
     pub fn order_quantity_max(&self, instrument_id: InstrumentId) -> Option<Quantity> {
-        let index = usize::from(instrument_id.0).checked_sub(1)?;
-        Some(self.books.get(index)?.quantity_max())
+        Some(self.books.get(instrument_id)?.quantity_max())
     }
 }
 

@@ -2,17 +2,16 @@
 //! changes nothing.
 
 use market::{
-    AccountId, BlockEntry, BustTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event, Firm,
-    InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, LiveOrdersMax, OrderKey,
-    PastTrade, Phase, PhaseCause, PhaseChanged, Price, RejectReason, RemoveInstrument, Scope,
-    SessionId, SetPhase, Side, Symbol, Text, TradeBusted, TradeCorrected, TradeId, VenueCommand,
-    VenueDecline, VenueDeclineReason, VenueEvent,
+    AccountId, BlockEntry, BustTrade, CancelReason, ConfigureInstrument, CorrectTrade, Event,
+    InstrumentChange, InstrumentChanged, InstrumentId, LedgerKind, LiveOrdersMax, PastTrade, Phase,
+    PhaseCause, PhaseChanged, Price, RemoveInstrument, Scope, SessionId, SetPhase, Side, Symbol,
+    Text, TradeBusted, TradeCorrected, TradeId, VenueCommand, VenueDecline, VenueDeclineReason,
+    VenueEvent,
 };
 
 use crate::{
     Engine, HeldSetting,
     auction::{phases, trading_status::TradingStatus},
-    book::Book,
     intake::{cancel_line::Selection, pending_cancels::Whose},
     order::{PRICE_MAX, QUANTITY_MAX},
     state::hash,
@@ -76,9 +75,8 @@ impl Engine {
         };
         let was_empty = self.auction_line.line.is_empty();
         if set.symbol.is_blank() {
-            for number in 1..=self.books.len() {
-                let instrument_id = InstrumentId(number as u16);
-                if !self.trading(instrument_id).is_removed {
+            for instrument_id in self.books.ids() {
+                if !self.books[instrument_id].trading.is_removed {
                     self.change_phase_if_next(instrument_id, &step, emit);
                 }
             }
@@ -103,7 +101,7 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) -> bool {
         let to_come = self.phase_to_come(instrument_id);
-        let phase = to_come.unwrap_or(self.trading(instrument_id).phase);
+        let phase = to_come.unwrap_or(self.books[instrument_id].trading.phase);
         if !phases::may_follow(phase, step.to) {
             return false;
         }
@@ -121,7 +119,7 @@ impl Engine {
         step: &PhaseStep,
         emit: &mut dyn FnMut(Event),
     ) {
-        if phases::uncrosses(self.trading(instrument_id).phase, step.to) {
+        if phases::uncrosses(self.books[instrument_id].trading.phase, step.to) {
             return self.begin_auction(instrument_id, step);
         }
         self.complete_phase_change(instrument_id, step, emit);
@@ -150,11 +148,11 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) {
         let PhaseStep { to, cause, reason, release_s } = *step;
-        let from = self.trading(instrument_id).phase;
+        let from = self.books[instrument_id].trading.phase;
         let is_scheduled = release_s != 0;
         let pause_s = match to {
             _ if is_scheduled => release_s,
-            Phase::VolatilityAuction => self.trading(instrument_id).pause_s,
+            Phase::VolatilityAuction => self.books[instrument_id].trading.pause_s,
             _ => 0,
         };
         let pause_ends_ns = self.after_seconds(pause_s);
@@ -169,7 +167,7 @@ impl Engine {
             trading.indicated = TradingStatus::NEW.indicated;
         });
         if to == Phase::Continuous {
-            self.book_at(instrument_id).check_not_crossed();
+            self.books[instrument_id].check_not_crossed();
         }
         let changed = PhaseChanged { instrument_id, from, to, cause, reason };
         emit(Event::Venue(VenueEvent::PhaseChanged(changed)));
@@ -190,14 +188,14 @@ impl Engine {
     ) -> Result<(), VenueDeclineReason> {
         let instrument_id = self.known(&configure.symbol)?;
         let change = configure.change;
-        let mut instrument = *self.book_at(instrument_id).instrument();
-        let mut trading = *self.trading(instrument_id);
+        let mut instrument = *self.books[instrument_id].instrument();
+        let mut trading = self.books[instrument_id].trading;
         match change {
             InstrumentChange::PriceIncrement(increment) => {
                 if increment == Price::ZERO || PRICE_MAX < increment {
                     return Err(VenueDeclineReason::InvalidValue);
                 }
-                if !self.book_at(instrument_id).is_empty() || self.has_waiting(instrument_id) {
+                if !self.books[instrument_id].is_empty() || self.has_waiting(instrument_id) {
                     return Err(VenueDeclineReason::OrdersLive);
                 }
                 instrument.price_increment = increment;
@@ -216,7 +214,7 @@ impl Engine {
                 self.change_trading(instrument_id, |it| *it = trading);
             }
         }
-        let book = &mut self.books[usize::from(instrument_id.0) - 1];
+        let book = &mut self.books[instrument_id];
         book.set_instrument(instrument);
         book.sharing = trading.sharing();
         self.touch(instrument_id);
@@ -232,13 +230,13 @@ impl Engine {
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), VenueDeclineReason> {
         let instrument_id = self.known(&remove.symbol)?;
-        if self.trading(instrument_id).is_uncrossing {
+        if self.books[instrument_id].trading.is_uncrossing {
             return Err(VenueDeclineReason::PhaseNotNext);
         }
         let selection = Selection { instrument_id: Some(instrument_id), ..Selection::ALL };
         self.cancel_selected(Whose::ANY, selection, CancelReason::Supervisory, emit);
         self.symbols.remove(&remove.symbol);
-        let TradingStatus { phase: from, waiting, .. } = *self.trading(instrument_id);
+        let TradingStatus { phase: from, waiting, .. } = self.books[instrument_id].trading;
         self.clear_count(instrument_id);
         self.change_trading(instrument_id, |trading| {
             *trading = TradingStatus {
@@ -321,7 +319,7 @@ impl Engine {
     ) -> Result<(), VenueDeclineReason> {
         let CorrectTrade { trade_id, price, quantity, reason } = *correct;
         let before = self.find_past(trade_id)?;
-        let price_allowed = self.book_at(before.instrument_id).is_price(price);
+        let price_allowed = self.books[before.instrument_id].is_price(price);
         if !price_allowed || quantity.is_zero() || before.quantity < quantity {
             return Err(VenueDeclineReason::InvalidValue);
         }
@@ -382,33 +380,6 @@ impl Engine {
         Ok(())
     }
 
-    /// True if no block covers an order with these fields.
-    pub(crate) fn check_blocks(
-        &self,
-        key: OrderKey,
-        firm: Firm,
-        symbol: Symbol,
-        side: Side,
-        group_id: u16,
-    ) -> Result<(), RejectReason> {
-        if self.blocks.is_empty() {
-            return Ok(());
-        }
-        let firm = self.sessions.owner(key).resolve(firm);
-        let asked = Scope {
-            session_id: key.session_id,
-            firm,
-            symbol,
-            side: Some(side),
-            group_id: Some(group_id),
-            account_id: self.money.account_id(key.session_id),
-        };
-        if self.blocks.iter().any(|block| covers(block, &asked)) {
-            return Err(RejectReason::EntryBlocked);
-        }
-        Ok(())
-    }
-
     fn check_scope(&self, scope: &Scope) -> Result<(), VenueDeclineReason> {
         if scope.session_id != SessionId(0) && self.sessions.get(scope.session_id).is_none() {
             return Err(VenueDeclineReason::UnknownSession);
@@ -427,21 +398,13 @@ impl Engine {
         Ok(InstrumentId(number))
     }
 
-    pub(crate) fn book_at(&self, instrument_id: InstrumentId) -> &Book {
-        &self.books[usize::from(instrument_id.0) - 1]
-    }
-
-    pub(crate) fn trading(&self, instrument_id: InstrumentId) -> &TradingStatus {
-        &self.book_at(instrument_id).trading
-    }
-
     /// Changes the trading status of an instrument.
     pub(crate) fn change_trading(
         &mut self,
         instrument_id: InstrumentId,
         change: impl FnOnce(&mut TradingStatus),
     ) {
-        let trading = &mut self.books[usize::from(instrument_id.0) - 1].trading;
+        let trading = &mut self.books[instrument_id].trading;
         let due_before = trading.auction_due_ns();
         change(trading);
         trading.settle();
@@ -463,16 +426,6 @@ impl Engine {
         self.auctions_held += 1;
         self.trade_id_last
     }
-}
-
-/// True if a scope covers orders with these fields.
-fn covers(scope: &Scope, asked: &Scope) -> bool {
-    (scope.session_id == SessionId(0) || scope.session_id == asked.session_id)
-        && (scope.firm.is_blank() || scope.firm == asked.firm)
-        && (scope.symbol.is_blank() || scope.symbol == asked.symbol)
-        && (scope.side.is_none() || scope.side == asked.side)
-        && (scope.group_id.is_none() || scope.group_id == asked.group_id)
-        && (scope.account_id == AccountId::VENUE || scope.account_id == asked.account_id)
 }
 
 pub(crate) fn block_hash(scope: &Scope) -> u64 {

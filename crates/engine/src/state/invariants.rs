@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use market::{InstrumentId, OrderId, Phase, Price, SessionId, Side};
+use market::{OrderId, Phase, Price, SessionId, Side};
 
 use crate::{
     BookView, Engine,
@@ -124,8 +124,8 @@ impl Engine {
         let Operators { last, held } = &self.operators;
         assert!(last.is_sorted_by(|one, other| one.operator < other.operator), "{last:?}");
         assert!(held.is_sorted_by(|one, other| one < other), "{held:?}");
-        let ids = (1..=self.books.len()).map(|number| InstrumentId(number as u16));
-        let due = ids.filter_map(|id| Some((self.trading(id).auction_due_ns()?, id)));
+        let due =
+            self.books.ids().filter_map(|id| Some((self.books[id].trading.auction_due_ns()?, id)));
         let mut due: Vec<_> = due.collect();
         due.sort_unstable();
         assert!(due.iter().eq(&self.auctions), "{due:?}");
@@ -221,7 +221,7 @@ impl Engine {
             assert_eq!(contingent.instrument_id, order.instrument_id);
             if contingent.instructions.pricing.is_pegged() {
                 let is_apart = matches!(contingent.state, State::ForParent | State::HalfMatched);
-                assert!(self.book_of(order).is_pegged || is_apart);
+                assert!(self.books[order.instrument_id].is_pegged || is_apart);
                 assert!(
                     !order.display().is_displayed() && order.for_auction() == ForAuction::No,
                     "{order:?}"

@@ -313,7 +313,7 @@ impl Engine {
                 let contingent = &self.contingents[id];
                 let mark = match contingent.state {
                     State::ForTrigger => {
-                        let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
+                        let triggers = &self.triggers[order.instrument_id];
                         triggers.trigger_of(&self.contingents, order.side(), id).1
                     }
                     State::ForAuction => AFTER_AUCTION,

@@ -160,7 +160,7 @@ impl Engine {
     #[must_use]
     pub fn instrument(&self, symbol: &Symbol) -> Option<&Instrument> {
         let number = self.symbols.find(symbol)?;
-        Some(self.books[usize::from(number) - 1].instrument())
+        Some(self.books[InstrumentId(number)].instrument())
     }
 
     /// All sessions, by number.
@@ -171,14 +171,14 @@ impl Engine {
     /// The phase of an instrument; `None` if there is none with this id, or it was removed.
     #[must_use]
     pub fn phase(&self, instrument_id: InstrumentId) -> Option<Phase> {
-        let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
+        let book = self.books.get(instrument_id)?;
         (!book.trading.is_removed).then_some(book.trading.phase)
     }
 
     /// The reference price of static band, price collar and auctions; [`Price::ZERO`] is none.
     #[must_use]
     pub fn reference_price(&self, instrument_id: InstrumentId) -> Option<Price> {
-        let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
+        let book = self.books.get(instrument_id)?;
         Some(book.trading.reference_price)
     }
 
@@ -191,7 +191,7 @@ impl Engine {
     /// The book of an instrument.
     #[must_use]
     pub fn book(&self, instrument_id: InstrumentId) -> Option<BookView<'_>> {
-        let book = self.books.get(usize::from(instrument_id.0).checked_sub(1)?)?;
+        let book = self.books.get(instrument_id)?;
         Some(BookView { engine: self, book })
     }
 
@@ -240,7 +240,7 @@ impl Engine {
         if let Some((id, contingent)) = contingent_id.zip(contingent)
             && contingent.state == State::ForTrigger
         {
-            let triggers = &self.triggers[usize::from(order.instrument_id.0) - 1];
+            let triggers = &self.triggers[order.instrument_id];
             let (trigger, _) = triggers.trigger_of(&self.contingents, order.side(), id);
             instructions.trigger = Ticks(trigger);
         }
@@ -331,7 +331,7 @@ impl<'a> BookView<'a> {
     pub fn waiting(&self) -> impl Iterator<Item = RestingOrder> + use<'a> {
         let engine = self.engine;
         let instrument_id = self.instrument().instrument_id;
-        let triggers = &engine.triggers[usize::from(instrument_id.0) - 1];
+        let triggers = &engine.triggers[instrument_id];
         let ids = triggers.iter(&engine.contingents).into_iter();
         ids.map(|id| engine.resting(engine.contingents[id].slot))
     }
@@ -354,7 +354,7 @@ impl<'a> BookView<'a> {
     #[must_use]
     pub fn last_price(&self) -> Option<Price> {
         let instrument_id = self.instrument().instrument_id;
-        let last = self.engine.triggers[usize::from(instrument_id.0) - 1].last();
+        let last = self.engine.triggers[instrument_id].last();
         (last != 0).then_some(Price(last.into()))
     }
 

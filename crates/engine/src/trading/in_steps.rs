@@ -3,7 +3,7 @@
 //!
 //! Until then it is half matched: live, but outside the book, and nothing else changes the orders that
 //! rest in its instrument. So it has the same trades as in one step. Other orders for that book wait
-//! outside it ([`Engine::comes_in_later`]), and cancels of resting orders wait, as in an auction in steps
+//! outside it ([`TradingStatus::holds_new_orders`]), and cancels of resting orders wait, as in an auction in steps
 //! ([`steps`](mod@crate::auction::steps)). Half-matched orders of several instruments take turns. While
 //! there is one, no pegged order moves and no minimum-quantity order is tested.
 //!
@@ -14,11 +14,7 @@ use alloc::vec::Vec;
 
 use market::{Event, InstrumentId, Lots, OrderKey, OrderType, Phase, Price, Side, encoded};
 
-use super::{
-    iceberg::Rounds,
-    incoming::{CameIn, Cut},
-    instrument_queue::Queued,
-};
+use super::{iceberg::Rounds, incoming::Cut, instrument_queue::Queued};
 use crate::{
     Engine,
     auction::phases,
@@ -184,37 +180,10 @@ impl Engine {
             self.rest_or_cancel(&mut order, &terms, Some(half.limit), half.price_last, emit);
         self.keep_record(order, id, came_in, emit);
         if let Some(next) = half.next
-            && phases::may_follow(self.trading(instrument_id).phase, next.to)
+            && phases::may_follow(self.books[instrument_id].trading.phase, next.to)
         {
             self.change_phase(instrument_id, &next, emit);
         }
-    }
-
-    /// Updates the record of an incoming order to its outcome.
-    pub(crate) fn keep_record(
-        &mut self,
-        order: Order,
-        id: ContingentId,
-        came_in: CameIn,
-        emit: &mut dyn FnMut(Event),
-    ) {
-        match came_in {
-            CameIn::Rests(slot) => {
-                self.contingents.place(id, slot, State::Resting, &order);
-            }
-            CameIn::TradesOn(cut) => self.trade_on_later(order, id, &cut),
-            CameIn::IsOver if self.waits_for_reference(&order, id) => {
-                self.wait_for_reference(order, id, emit);
-            }
-            CameIn::IsOver => self.contingents.finish(id, order.executed()),
-        }
-    }
-
-    /// True if a new order of this instrument waits outside the book: for an order that is half
-    /// matched, or behind others that waited for one.
-    pub(crate) fn comes_in_later(&self, instrument_id: InstrumentId) -> bool {
-        let trading = self.trading(instrument_id);
-        trading.phase == Phase::Continuous && (trading.is_uncrossing || trading.waiting != 0)
     }
 
     /// Restores a half-matched order; the error is the field that is invalid.
@@ -223,8 +192,7 @@ impl Engine {
         first: u64,
         half: HalfMatched,
     ) -> Result<(), &'static str> {
-        let number = usize::from(half.instrument_id.0).checked_sub(1);
-        let book = number.and_then(|it| self.books.get(it)).ok_or("instrument")?;
+        let book = self.books.get(half.instrument_id).ok_or("instrument")?;
         if book.trading.is_uncrossing || book.trading.phase != Phase::Continuous {
             return Err("instrument");
         }
@@ -260,7 +228,7 @@ impl Engine {
             (rounds.price, rounds.count, rounds.shares) = (taken.price, taken.count, taken.shares);
             let other = if order.side().is_buy() { Side::Sell } else { Side::Buy };
             let (_, price, oldest) =
-                self.book_at(instrument_id).level_at_or_after(other, 0).ok_or("limit")?;
+                self.books[instrument_id].level_at_or_after(other, 0).ok_or("limit")?;
             if let Some(next) = taken.next {
                 let next = self.find(next).ok_or("next")?;
                 rounds.next = queue(self, oldest).find(|slot| *slot == next).ok_or("next")?;
@@ -291,8 +259,8 @@ impl Engine {
             let order = &self.pool[slot].order;
             let state = self.contingents[self.contingents.of(slot)].state;
             assert_eq!((state, order.instrument_id), (State::HalfMatched, half.instrument_id));
-            assert!(self.trading(half.instrument_id).is_uncrossing, "{half:?}");
-            assert_eq!(self.trading(half.instrument_id).phase, Phase::Continuous);
+            assert!(self.books[half.instrument_id].trading.is_uncrossing, "{half:?}");
+            assert_eq!(self.books[half.instrument_id].trading.phase, Phase::Continuous);
             assert!(self.trades_on(order, half.limit), "{half:?}");
         }
         let is_half = |id: &ContingentId| self.contingents[*id].state == State::HalfMatched;

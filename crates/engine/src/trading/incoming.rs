@@ -62,12 +62,12 @@ impl Engine {
         terms: &EntryTerms,
         emit: &mut (impl Emit + ?Sized),
     ) -> CameIn {
-        let TradingStatus { is_unrestricted, phase, .. } = self.book_of(order).trading;
+        let TradingStatus { is_unrestricted, phase, .. } = self.books[order.instrument_id].trading;
         if !is_unrestricted && phase.collects() || order.for_auction() != ForAuction::No {
             return CameIn::Rests(self.rest_and_tell(order, &terms.instructions, emit));
         }
         let limit = terms.limit_of(order);
-        let crosses = self.book_of(order).would_cross(order.side(), limit);
+        let crosses = self.books[order.instrument_id].would_cross(order.side(), limit);
         if crosses && order.post_only() {
             self.cancel_at_once(order, CancelReason::PostOnly, emit);
             return CameIn::IsOver;
@@ -113,9 +113,9 @@ impl Engine {
             return CameIn::IsOver;
         }
         let limit = terms.limit_of(order);
-        let is_stopped =
-            within != Some(limit) && self.book_of(order).would_cross(order.side(), limit);
-        if is_stopped && self.book_of(order).trading.pause_s == 0 {
+        let is_stopped = within != Some(limit)
+            && self.books[order.instrument_id].would_cross(order.side(), limit);
+        if is_stopped && self.books[order.instrument_id].trading.pause_s == 0 {
             self.cancel_at_once(order, CancelReason::Collar, emit);
             return CameIn::IsOver;
         }
@@ -181,7 +181,7 @@ impl Engine {
         minimum: Quantity,
     ) -> bool {
         let prevention = self_match::meant(&self.sessions, order);
-        self.book_of(order).would_trade(
+        self.books[order.instrument_id].would_trade(
             &self.pool,
             order,
             Reach { limit, orders_max: COUNTED_MAX },
@@ -214,7 +214,7 @@ impl Engine {
             trades,
             ..
         } = self;
-        let book = &mut books[usize::from(order.instrument_id.0) - 1];
+        let book = &mut books[order.instrument_id];
         let prevention = self_match::meant(sessions, order);
         let trade_id_before = *trade_id_last;
         let mut effects = MatchEffects {
@@ -245,6 +245,6 @@ impl Engine {
     /// True if an order that a step's trades left open would trade on within this limit.
     #[inline]
     pub(crate) fn trades_on(&self, order: &Order, limit: Option<Price>) -> bool {
-        !order.is_done() && self.book_of(order).would_cross(order.side(), limit)
+        !order.is_done() && self.books[order.instrument_id].would_cross(order.side(), limit)
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Invariant: book, session, money and iceberg agree on which orders are live.
 
-use market::{Display, Firm, Instructions, OrderId, Phase, Quantity, Shown};
+use market::{Display, Firm, Instructions, Phase, Quantity, Shown};
 
 use crate::{
     Engine,
-    book::{Book, pool::Slot},
+    book::pool::Slot,
     intake::session::Sessions,
     order::{ForAuction, Order},
 };
@@ -33,7 +33,7 @@ impl Engine {
     /// Adds a resting order.
     #[inline(never)]
     pub(crate) fn rest(&mut self, order: &Order) -> Slot {
-        let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
+        let book = &mut self.books[order.instrument_id];
         let slot = book.add(&mut self.pool, order);
         if book.is_counted {
             book.count_added(&self.pool, slot);
@@ -67,7 +67,7 @@ impl Engine {
     #[inline(always)]
     fn take_out(&mut self, slot: Slot, order: &Order) {
         if !order.is_contingent() || self.lift(slot) {
-            let book = &mut self.books[usize::from(order.instrument_id.0) - 1];
+            let book = &mut self.books[order.instrument_id];
             if book.is_counted {
                 book.count_removed(&self.pool, slot);
             }
@@ -98,9 +98,9 @@ impl Engine {
             self.remove(slot, &before);
             return shown;
         }
-        if self.book_of(&after).is_counted && self.is_booked(slot) {
+        if self.books[after.instrument_id].is_counted && self.is_booked(slot) {
             let lots = Quantity(self.pool[slot].order.leaves().0 - after.leaves().0);
-            self.books[usize::from(after.instrument_id.0) - 1].count_reduced(&after, lots);
+            self.books[after.instrument_id].count_reduced(&after, lots);
         }
         let order = &mut self.pool[slot].order;
         *order = after;
@@ -138,17 +138,6 @@ impl Engine {
         let Instructions { shown_quantity, shown_range, .. } =
             self.icebergs.get(slot).instructions();
         Instructions { shown_quantity, shown_range, ..instructions }
-    }
-
-    #[inline]
-    pub(crate) fn next_order_id(&mut self) -> OrderId {
-        self.order_id_last.0 += 1;
-        self.order_id_last
-    }
-
-    #[inline]
-    pub(crate) fn book_of(&self, order: &Order) -> &Book {
-        &self.books[usize::from(order.instrument_id.0) - 1]
     }
 
     /// The firm that the feed shows for an order; blank if unattributed.

@@ -222,7 +222,7 @@ impl Model {
             kept.expires_s = 0;
         }
         let mut next = terms.instructions.unwrap_or(kept);
-        if terms.instructions.is_some() && (next.parent != 0 || next.partner != 0) {
+        if terms.instructions.is_some() && next.has_links() {
             return None;
         }
         next.parent = original.instructions.parent;

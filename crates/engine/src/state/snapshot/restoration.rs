@@ -6,9 +6,9 @@
 use alloc::vec::Vec;
 
 use market::{
-    AddInstrument, AddSession, Conditions, DecodeError, InstrumentId, Lots, OperatorDecline,
-    OperatorOutcome, OrderId, OrderKey, OrderType, PastTrade, Phase, Price, Pricing, TimeInForce,
-    bytes::ByteReader,
+    AddInstrument, AddSession, Conditions, DecodeError, Event, Instrument, InstrumentId, Lots,
+    OperatorDecline, OperatorOutcome, OrderId, OrderKey, OrderType, PastTrade, Phase, Price,
+    Pricing, TimeInForce, bytes::ByteReader,
 };
 
 use super::{AFTER_AUCTION, ContingentRecord, OrderRecord, Section, StateError};
@@ -112,7 +112,7 @@ impl Restoration {
                 }
                 Section::NotedForQuantity => {
                     let instrument_id: InstrumentId = reader.read("instrument")?;
-                    let is_known = (1..=self.engine.books.len()).contains(&instrument_id.0.into());
+                    let is_known = self.engine.books.get(instrument_id).is_some();
                     let quantity = &mut self.engine.contingents.minimum_quantity_orders;
                     if !is_known || !quantity.restore_noted(instrument_id) {
                         return Err(DecodeError::Field("instrument"));
@@ -190,18 +190,17 @@ impl Restoration {
 
     fn instrument(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let add: AddInstrument = from.read("instrument")?;
-        let count = self.engine.books.len();
-        self.engine.add_instrument(&add, &mut |_| ());
-        if self.engine.books.len() == count {
+        let mut added = None;
+        self.engine.add_instrument(&add, &mut |event| added = Some(event));
+        let Some(Event::InstrumentAdded(Instrument { instrument_id, .. })) = added else {
             return Err(DecodeError::Field("instrument"));
-        }
+        };
         let trading = read_trading(from)?;
         if trading.is_removed {
             self.engine.symbols.remove(&add.symbol);
         }
-        let instrument_id = InstrumentId(self.engine.books.len() as u16);
         self.engine.change_trading(instrument_id, |it| *it = trading);
-        self.engine.books[usize::from(instrument_id.0) - 1].sharing = trading.sharing();
+        self.engine.books[instrument_id].sharing = trading.sharing();
         Ok(())
     }
 
@@ -213,8 +212,7 @@ impl Restoration {
         if !is_later || engine.trade_id_last < trade.trade_id {
             return Err(DecodeError::Field("trade id"));
         }
-        let instrument = usize::from(trade.instrument_id.0);
-        if instrument == 0 || engine.books.len() < instrument {
+        if engine.books.get(trade.instrument_id).is_none() {
             return Err(DecodeError::Field("instrument"));
         }
         if PRICE_MAX < trade.price || QUANTITY_LIMIT < trade.quantity {
@@ -306,7 +304,7 @@ impl Restoration {
             return Err(DecodeError::Field("place"));
         }
         let Contingent { slot, instrument_id, .. } = contingents[id];
-        let triggers = &mut triggers[usize::from(instrument_id.0) - 1];
+        let triggers = &mut triggers[instrument_id];
         triggers.remove(contingents, pool[slot].order.side(), id);
         contingents.next_place = turn.place;
         contingents.line_up(id, turn.trigger);
@@ -318,8 +316,7 @@ impl Restoration {
     fn last_trade(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let (instrument_id, last): (InstrumentId, _) =
             (from.read("instrument")?, from.read("last")?);
-        let index = usize::from(instrument_id.0).checked_sub(1);
-        let triggers = index.and_then(|index| self.engine.triggers.get_mut(index));
+        let triggers = self.engine.triggers.get_mut(instrument_id);
         let triggers = triggers.ok_or(DecodeError::Field("instrument"))?;
         if last == 0 || triggers.last() != 0 {
             return Err(DecodeError::Field("last trade"));
@@ -352,8 +349,7 @@ impl Restoration {
         if !used || key.user_ref_num == 0 {
             return Err(DecodeError::Field("key"));
         }
-        let book = usize::from(instrument_id.0).checked_sub(1).and_then(|it| engine.books.get(it));
-        let book = book.ok_or(DecodeError::Field("instrument"))?;
+        let book = engine.books.get(instrument_id).ok_or(DecodeError::Field("instrument"))?;
         let priced = match is_resting {
             true => price != Price::ZERO || waits == ForAuction::No,
             false => contingent.is_some_and(|it| {
@@ -480,7 +476,7 @@ impl Restoration {
         };
         let limit = Price(if is_pegged { mark.into() } else { 0 });
         let limit_fits = match order_type {
-            OrderType::Limit => engine.book_of(&order).is_price(limit),
+            OrderType::Limit => engine.books[order.instrument_id].is_price(limit),
             _ => limit == Price::ZERO,
         };
         if is_pegged
@@ -502,7 +498,7 @@ impl Restoration {
         let Engine { contingents, triggers, .. } = engine;
         let id = contingents.add(contingent);
         if state == State::ForTrigger {
-            let triggers = &mut triggers[usize::from(order.instrument_id.0) - 1];
+            let triggers = &mut triggers[order.instrument_id];
             triggers.restore(contingents, order.side(), id, mark);
         }
         contingents.place(id, slot, state, &order);
