@@ -1,9 +1,9 @@
-//! Networks in memory, for tests and the simulator: the gateway holds one end, the caller the
-//! other, and nothing happens between them but what the caller does.
+//! Networks in memory, for tests and the simulator: the gateway holds one end, the caller the other, and only the
+//! caller moves data between them.
 //!
-//! So the caller decides what the network does: it delays by handing bytes on later, loses by not
-//! handing them on, repeats and reorders by handing them on twice or out of turn, and cuts a
-//! stream at any byte. [`Transit`] keeps what is under way until its time.
+//! So the caller decides how the network behaves: it delays by handing bytes on later, loses by not handing them on,
+//! repeats and reorders by handing them on twice or out of turn, and cuts a stream at any byte. [`Transit`] keeps
+//! messages under way until their time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -23,7 +23,7 @@ struct Streams {
     events: VecDeque<NetworkEvent>,
     generations: Vec<u32>,
     open: BTreeMap<u32, Pipe>,
-    /// What the gateway wrote on connections it has closed since, not yet taken.
+    /// Bytes that the gateway wrote on connections it has closed since, not yet taken.
     closed: BTreeMap<ConnectionId, VecDeque<u8>>,
 }
 
@@ -32,13 +32,13 @@ struct Pipe {
     id: ConnectionId,
     to_gateway: VecDeque<u8>,
     from_gateway: VecDeque<u8>,
-    /// Bytes the gateway may write before they are taken; then it would block.
+    /// The number of bytes the gateway may write before they are taken; then it would block.
     room: usize,
-    /// Bytes the gateway may still write before the connection is cut.
+    /// The number of bytes the gateway may still write before the connection is cut.
     cut_after: Option<usize>,
-    /// Reads and writes of the gateway, those that did nothing included.
+    /// The number of reads and writes of the gateway, those without an effect included.
     calls: u64,
-    /// A write would have blocked, so a `Writable` is owed.
+    /// True if a write would have blocked, so a `Writable` must follow.
     blocked: bool,
     ended: Option<End>,
     finished_by_gateway: bool,
@@ -46,14 +46,14 @@ struct Pipe {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The client has finished sending: what is under way arrives, then 0 is read.
+    /// The client has finished sending: bytes under way arrive, then 0 is read.
     Finished,
-    /// The connection is broken for both.
+    /// The connection is broken for both ends.
     Cut,
 }
 
 impl FakeStream {
-    /// No connections, room for 64 KiB in each.
+    /// Makes a network without connections; each new one has room for 64 KiB.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -84,12 +84,12 @@ impl FakeStream {
         id
     }
 
-    /// The system has no descriptor for a connection from there, and it was closed.
+    /// Reports that the system had no descriptor for a connection from `from`, which was closed.
     pub fn refuse(&self, from: SocketAddr) {
         self.lock().events.push_back(NetworkEvent::Refused(from));
     }
 
-    /// Bytes of a client arrive at the gateway; lost if the connection has ended.
+    /// Delivers bytes of a client to the gateway; they are lost if the connection has ended.
     pub fn deliver(&self, connection: ConnectionId, bytes: &[u8]) {
         let mut streams = self.lock();
         let Some(pipe) = streams.pipe(connection) else { return };
@@ -99,8 +99,8 @@ impl FakeStream {
         }
     }
 
-    /// Takes what the gateway has written, at most `bytes_max` bytes of it. What it wrote before
-    /// it closed the connection can be taken after.
+    /// Takes bytes that the gateway has written, at most `bytes_max`. Bytes written before it closed the connection
+    /// can still be taken after.
     #[must_use]
     pub fn take(&self, connection: ConnectionId, bytes_max: usize) -> Vec<u8> {
         let mut streams = self.lock();
@@ -119,7 +119,7 @@ impl FakeStream {
         taken
     }
 
-    /// How many bytes the gateway has written that were not taken.
+    /// The number of bytes the gateway has written that were not taken.
     #[must_use]
     pub fn waiting(&self, connection: ConnectionId) -> usize {
         let mut streams = self.lock();
@@ -129,13 +129,13 @@ impl FakeStream {
         }
     }
 
-    /// How often the gateway has read from the connection or written to it: system calls, on a real machine.
+    /// The number of times the gateway has read from the connection or written to it: system calls, on a real machine.
     #[must_use]
     pub fn calls(&self, connection: ConnectionId) -> u64 {
         self.lock().pipe(connection).map_or(0, |pipe| pipe.calls)
     }
 
-    /// From now on the gateway may write so many bytes before they are taken.
+    /// Sets how many bytes the gateway may write before they are taken, from now on.
     pub fn set_room(&self, connection: ConnectionId, bytes: usize) {
         let mut streams = self.lock();
         if let Some(pipe) = streams.pipe(connection) {
@@ -144,18 +144,17 @@ impl FakeStream {
         }
     }
 
-    /// The client has finished sending; it can still receive.
+    /// Ends the client's sending; the client can still receive.
     pub fn finish(&self, connection: ConnectionId) {
         self.end(connection, End::Finished);
     }
 
-    /// The connection breaks for both ends now. What had arrived is lost.
+    /// Breaks the connection for both ends now. Bytes that had arrived are lost.
     pub fn cut(&self, connection: ConnectionId) {
         self.end(connection, End::Cut);
     }
 
-    /// The connection breaks once the gateway has written so many more bytes; the client can
-    /// still take those.
+    /// Breaks the connection once the gateway has written `bytes` more bytes; the client can still take those.
     pub fn cut_after(&self, connection: ConnectionId, bytes: usize) {
         if let Some(pipe) = self.lock().pipe(connection) {
             pipe.cut_after = Some(bytes);
@@ -168,7 +167,7 @@ impl FakeStream {
         self.lock().pipe(connection).is_some()
     }
 
-    /// True if the gateway has closed the connection, or has said that it writes nothing more.
+    /// True if the gateway has closed the connection, or has finished writing.
     #[must_use]
     pub fn is_finished(&self, connection: ConnectionId) -> bool {
         self.lock().pipe(connection).is_none_or(|pipe| pipe.finished_by_gateway)
@@ -296,7 +295,7 @@ struct Datagrams {
     room: usize,
 }
 
-/// Datagrams the gateway is given in one call of `receive`.
+/// The most datagrams given to the gateway in one call of `receive`.
 pub const FAKE_BATCH: usize = 64;
 
 impl Default for FakeDatagram {
@@ -306,7 +305,7 @@ impl Default for FakeDatagram {
 }
 
 impl FakeDatagram {
-    /// Nothing under way, room for any number of datagrams.
+    /// Makes a network without datagrams, with room for any number.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Datagrams {
@@ -321,13 +320,13 @@ impl FakeDatagram {
         self.lock().to_gateway.push_back((from, datagram.to_vec()));
     }
 
-    /// Datagrams that have arrived and that the gateway has not received.
+    /// The number of datagrams that have arrived and that the gateway has not received.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.lock().to_gateway.len()
     }
 
-    /// Takes the oldest datagram that the gateway has sent, with where it goes.
+    /// Takes the oldest datagram that the gateway has sent, with its destination.
     #[must_use]
     pub fn take(&self) -> Option<(SocketAddr, Vec<u8>)> {
         self.lock().from_gateway.pop_front()
@@ -341,7 +340,7 @@ impl FakeDatagram {
         datagrams.from_gateway.remove(index).map(|(_, datagram)| datagram)
     }
 
-    /// From now on the gateway may send so many datagrams before they are taken.
+    /// Sets how many datagrams the gateway may send before they are taken, from now on.
     pub fn set_room(&self, datagrams: usize) {
         self.lock().room = datagrams;
     }
@@ -385,8 +384,7 @@ impl DatagramNetwork for FakeDatagram {
     }
 }
 
-/// What is under way, each with the moment it arrives; of those with one moment, the first to be
-/// sent arrives first.
+/// Things under way, each with the time of its arrival; of those with the same time, the one sent first arrives first.
 #[derive(Clone, Debug)]
 pub struct Transit<T> {
     under_way: BTreeMap<(u64, u64), T>,
@@ -400,25 +398,25 @@ impl<T> Default for Transit<T> {
 }
 
 impl<T> Transit<T> {
-    /// Nothing under way.
+    /// Makes an empty transit.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sends something that arrives at `due_ns`.
+    /// Sends a thing that arrives at `due_ns`.
     pub fn send(&mut self, due_ns: u64, thing: T) {
         self.under_way.insert((due_ns, self.sent), thing);
         self.sent += 1;
     }
 
-    /// The next to have arrived by `now_ns`.
+    /// Takes the next thing that has arrived by `now_ns`.
     pub fn arrived(&mut self, now_ns: u64) -> Option<T> {
         let first = self.under_way.first_entry()?;
         if first.key().0 <= now_ns { Some(first.remove()) } else { None }
     }
 
-    /// When the next arrives.
+    /// The time of the next arrival, in nanoseconds.
     #[must_use]
     pub fn next_due_ns(&self) -> Option<u64> {
         self.under_way.first_key_value().map(|((due_ns, _), _)| *due_ns)

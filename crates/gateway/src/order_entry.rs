@@ -1,8 +1,8 @@
-//! Order entry over TCP: sessions in, submissions out; replies back. The session protocol is OUCH in
-//! SoupBinTCP packets, or another [`ClientSession`].
+//! Order entry over TCP: sessions in, submissions out; replies back. The session protocol is OUCH in SoupBinTCP
+//! packets, or another [`ClientSession`].
 //!
-//! Invariant: a reply leaves only when its cause is durable; a client that is slow, silent or broken
-//! costs no other client anything; no connection is read while the submissions ring is full.
+//! Invariant: a reply leaves only when its cause is durable; a client that is slow, silent or broken costs no other
+//! client anything; no connection is read while the submissions ring is full.
 
 pub(crate) mod admission;
 mod client_session;
@@ -58,48 +58,48 @@ use crate::{
     streams::{ReplyStreams, each_for_gateways, pull_durable},
 };
 
-/// Lines taken from the ring of outputs in one turn.
+/// The most lines taken from the ring of outputs in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
 
-/// How long a session may take to begin before it is asked again.
+/// The time a session may take to begin before the request is repeated.
 const BEGIN_RETRY_NS: u64 = 1_000_000_000;
 
-/// What [`OrderEntry`] needs to know.
+/// The options of [`OrderEntry`].
 #[derive(Clone, Debug)]
 pub struct OrderEntryOptions<P> {
-    /// Of the session protocol.
+    /// The options of the session protocol.
     pub protocol: P,
-    /// Who may log in; each name once.
+    /// The users that may log in; each name once.
     pub users: Vec<Credentials>,
-    /// How much of everything.
+    /// The limits on connections, logins and memory.
     pub limits: OrderEntryLimits,
-    /// How much each session may send.
+    /// The amount that each session may send.
     pub throttle: Throttle,
 }
 
-/// How much of everything [`OrderEntry`] allows.
+/// The limits of [`OrderEntry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderEntryLimits {
-    /// Connections at a time. Each user has a place of its own among them, and the rest, at least
-    /// one, is for connections without a session.
+    /// The most connections at a time. Each user has a reserved place among them, and the rest, at least one, is for
+    /// connections without a session.
     pub connections_max: usize,
-    /// Connections without a session at a time, if there are as many places for them.
+    /// The most connections without a session at a time, if there are as many places for them.
     pub strangers_max: usize,
-    /// Of these, from one address.
+    /// The most of these from one address.
     pub strangers_per_address_max: usize,
-    /// Malformed messages a connection may send; one more closes it.
+    /// The most malformed messages a connection may send; one more closes it.
     pub malformed_max: u32,
-    /// Wrong passwords for one user from one address within the window that make its logins from
-    /// there pause.
+    /// The number of wrong passwords for one user from one address within the window that pauses this user's logins
+    /// from there.
     pub failed_logins_max: usize,
-    /// That window.
+    /// The window for wrong passwords, in nanoseconds.
     pub failed_login_window_ns: u64,
-    /// How long they pause.
+    /// The pause of logins, in nanoseconds.
     pub login_pause_ns: u64,
-    /// How long a client may take nothing while there is something for it.
+    /// The longest time, in nanoseconds, that a client may take no bytes while some wait for it.
     pub slow_client_timeout_ns: u64,
-    /// Memory for replies of all users, index included; at most 2 GiB. Some 160 KiB of its
-    /// newest are kept for each user in any case.
+    /// Memory for replies of all users, index included; at most 2 GiB. About 160 KiB of the newest replies are kept
+    /// for each user in any case.
     pub store_bytes_max: usize,
 }
 
@@ -122,11 +122,11 @@ impl Default for OrderEntryLimits {
 
 /// The agent behind an order entry port. `S` is the session protocol.
 ///
-/// What logged-in clients ask goes to the sequencer by way of the submissions ring, and only while
-/// that has a free slot: else connections are not read, and TCP holds the clients back. What the
-/// exchange answers is stored per user, numbered from 1, and every connection sends from its own
-/// place in that store. So a client that stops reading costs others nothing; it is cut off in time
-/// and may log in again and go on from any number that is still kept.
+/// Requests of logged-in clients go to the sequencer by way of the submissions ring, and only while the ring has a
+/// free slot: else connections are not read, and TCP holds the clients back. Replies of the exchange are stored per
+/// user, numbered from 1, and every connection sends from its own place in that store. So a client that stops reading
+/// costs others nothing; it is cut off after a time limit, and may log in again and continue from any number that is
+/// still kept.
 pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     network: N,
     protocol: S::Options,
@@ -138,44 +138,44 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     outputs: Consumer<OutputLine>,
     durable: Arc<Cursor>,
     replies: ReplyStreams<ReplayStore>,
-    /// By the place in the network's table.
+    /// By place in the network's table.
     connections: Vec<Option<Box<Connection<S>>>>,
-    /// Where older messages are read, if they are.
+    /// The reader of older messages, if there is one.
     past: Option<PastReplies>,
-    /// Whose turn it is to be sent messages again.
+    /// The turns of users to be resent messages.
     resend_turns: ResendTurns,
-    /// All sessions have begun that do so then by their schedule.
+    /// The last scheduled time whose sessions have all begun.
     begun_ns: u64,
-    /// When the others were asked to.
+    /// The time at which the remaining sessions were last asked to begin.
     begin_asked_ns: u64,
-    /// What each user may send.
+    /// The gate of each user, which limits its messages.
     gates: Vec<Gate>,
-    /// What an operator wants to be wrong with each user.
+    /// The faults that an operator injects for each user.
     injectors: Vec<Injector>,
     /// The connection of each user that has one.
     live: Vec<Option<ConnectionId>>,
-    /// What each session keeps between its connections.
+    /// The state of each session between its connections.
     memories: Vec<S::Memory>,
-    /// Those of one message; reused.
+    /// The commands of one message; reused.
     commands: Vec<Command>,
-    /// Accounts whose orders are to be canceled because they were cut off, each once: submitted
-    /// before anything else, as soon as the ring has a slot. Mostly empty.
+    /// Accounts whose orders must be canceled because they were cut off, each once: submitted before anything else, as
+    /// soon as the ring has a slot. Mostly empty.
     cut_off: VecDeque<usize>,
-    /// Places of connections with a session and something to do, each once, longest waiting first.
+    /// Places of connections with a session and work to do, each once, longest waiting first.
     queue: VecDeque<u32>,
-    /// As above, of connections without a session.
+    /// As above, for connections without a session.
     queue_of_strangers: VecDeque<u32>,
     pending: usize,
     open: usize,
     /// True if the last turn found the submissions ring full.
     held_up: bool,
-    /// Slots of the submissions ring that are free for certain: looked up anew only at 0, because
-    /// that reads what another core writes.
+    /// Slots of the submissions ring known to be free: looked up again only at 0, because the lookup reads memory that
+    /// another core writes.
     free: usize,
-    /// At the network as a whole.
+    /// The checks of the network as a whole.
     looks: Looks,
     hot: HotConnection,
-    /// With the sessions of all ports.
+    /// Shared with the sessions of all ports.
     contention: Contention,
     strangers: Strangers,
     logins: Logins<LoginTerms>,
@@ -185,16 +185,16 @@ pub struct OrderEntry<N, S: ClientSession = SoupBinTcp> {
     buffer: Box<[u8]>,
     counters: Arc<OrderEntryCounters>,
     operator_events: OperatorEvents,
-    /// How far the venue is in stopping; see [`DRAIN_REFUSES`].
+    /// The stage of the venue's stop; see [`DRAIN_REFUSES`].
     drain: Arc<AtomicGauge>,
     has_ended: bool,
 }
 
 impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
-    /// Over a network that listens. `durable` is the sequence up to which outputs may leave.
+    /// Runs over a network that listens. `durable` is the sequence up to which outputs may leave.
     ///
     /// # Panics
-    /// Two users share a name, or a limit is out of its range: there is no place for strangers, say.
+    /// Two users share a name, or a limit is out of its range: no place for strangers, for example.
     pub fn new(
         network: N,
         config: OrderEntryOptions<S::Options>,
@@ -258,30 +258,29 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
     }
 
-    /// Has messages that the store no longer keeps read from the journal, by the other ends of
-    /// [`past_reply_rings`].
+    /// Has messages that the store no longer keeps read from the journal, by the other ends of [`past_reply_rings`].
     pub fn set_past(&mut self, past: PastReplies) {
         self.past = Some(past);
     }
 
-    /// Has passwords compared with hashes by the other end, before the first turn.
+    /// Has passwords compared with hashes by the other end. Call it before the first turn.
     pub fn check_passwords_by(&mut self, asker: PasswordAsker) {
         self.logins.check_by(asker);
     }
 
-    /// Where users are announced that it is to take up while it runs.
+    /// The handle by which users are announced that the agent adds while it runs.
     #[must_use]
     pub fn newcomers(&self) -> Newcomers {
         self.newcomers.clone()
     }
 
-    /// What it counts; may be read from any thread.
+    /// The counters; may be read from any thread.
     #[must_use]
     pub fn counters(&self) -> Arc<OrderEntryCounters> {
         Arc::clone(&self.counters)
     }
 
-    /// Stores the replies that are durable by now and wakes the connections they are for.
+    /// Stores the replies that are now durable, and wakes the connections they are for.
     fn take_outputs(&mut self, now_ns: u64) -> usize {
         let Self {
             contention,
@@ -299,13 +298,13 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             throttle,
             ..
         } = self;
-        // Rare, and none takes no memory.
+        // Mostly empty, and then it takes no memory.
         let mut logged_out = Vec::new();
         let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
             if let Event::SessionAdded(added) = &output.event
                 && let Some(user) = newcomers.take(added.username)
             {
-                // It is a user before its session is added.
+                // The user exists before its session is added.
                 replies.add_user(user.username());
                 gates.push(Gate::new(*throttle, user.firms.clone()));
                 injectors.push(Injector::default());
@@ -338,7 +337,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         count
     }
 
-    /// Takes older messages that were read, and wakes the connection they are for.
+    /// Takes older messages that were read, and wakes the connections they are for.
     fn take_past(&mut self) -> usize {
         let Self { past, live, connections, replies, .. } = self;
         let Some(past) = past else { return 0 };
@@ -415,14 +414,14 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         self.enqueue(id.index);
     }
 
-    /// Gives a connection without a session its place; another may lose its own for it.
+    /// Gives a connection without a session its place; another connection may lose its place for it.
     fn add_stranger(&mut self, id: ConnectionId, address: SocketAddr, now_ns: u64) {
         let Some(leaves) = self.strangers.add(id, address.ip()) else { return };
         let place = self.connections.get_mut(leaves.index as usize).and_then(Option::take);
         let mut connection = place.expect("a stranger has a connection, and is not being served");
         self.counters.pushed_out.add(1);
         if connection.stage == Stage::Pending {
-            // As far as the socket takes it at once.
+            // As much as the socket takes at once.
             connection.session.send_text("closed: too many connections without login", now_ns);
             let _ = connection.write(&mut self.network, now_ns);
         }
@@ -449,8 +448,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
     }
 
-    /// Has the orders of users canceled that were cut off and want it so. Their commands before
-    /// are submitted already, and those of their next connection come after.
+    /// Cancels the orders of users that were cut off and want this. Their earlier commands are submitted already, and
+    /// those of their next connection come later.
     fn cancel_for_cut_off(&mut self, now_ns: u64) -> usize {
         let mut work = 0;
         while let Some(user) = self.cut_off.front().copied() {
@@ -470,7 +469,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work
     }
 
-    /// Says to the log that sessions begin, where their schedule has it so. One that is connected still ends first.
+    /// Records in the log that sessions begin, where their schedule says so. A session that is connected still ends
+    /// first.
     fn begin_sessions(&mut self, now_ns: u64) {
         let begin = S::begin_ns(&self.protocol, now_ns).filter(|it| *it != self.begun_ns);
         let Some(start_ns) = begin else { return };
@@ -591,8 +591,8 @@ where
         self.held_up
     }
 
-    /// Sends what is durable as far as sockets take it at once, and closes those that were not
-    /// closed with an end of session before.
+    /// Sends the durable replies as far as sockets take them at once, and closes the connections not yet closed with
+    /// an end of session.
     fn close(&mut self) {
         self.take_outputs(self.ticked_ns);
         for index in 0..self.connections.len() {

@@ -1,6 +1,6 @@
-//! A port of order entry as the venue sees it that wires it, whatever protocol it speaks.
+//! An order entry port as the venue sees it for wiring, whatever protocol it speaks.
 //!
-//! Invariant: what was before the start is given before the first turn, in the order of the methods here.
+//! Invariant: all state from before the start is given before the first turn, in the order of the methods here.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::{FaultTable, MessageArchive, OperatorEventSink};
 
 /// An agent that takes orders.
 pub trait OrderEntryPort: Agent {
-    /// The name of the agent, and of where its operator events come from.
+    /// The name of the agent, and of the source of its operator events.
     fn component(&self) -> &'static str;
 
-    /// Sends operator events there from now on.
+    /// Sends operator events to `sink` from now on.
     fn set_operator_events(&mut self, sink: Box<dyn OperatorEventSink>);
 
-    /// Stops as that says; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
+    /// Follows the stages of `drain` when the venue stops; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
     fn set_drain(&mut self, drain: Arc<AtomicGauge>);
 
-    /// Injects the faults that operators switch on there. Sessions without a login have none.
+    /// Injects the faults that operators switch on in the table. Sessions without a login have none.
     fn set_faults(&mut self, _faults: &FaultTable) {}
 
-    /// Takes up what was said before a snapshot, before the first output.
+    /// Restores the messages sent before a snapshot. Call it before the first output.
     fn restore(&mut self, archive: &MessageArchive);
 
-    /// Takes a line of a replayed journal: replies are stored as they were, nothing is sent. Which numbers were used
-    /// comes from [`know_used`](Self::know_used).
+    /// Takes a line of a replayed journal: replies are stored as they were, and none is sent. The numbers used come
+    /// from [`know_used`](Self::know_used).
     fn replay(&mut self, line: &OutputLine);
 
     /// Takes the last number that a session has used on a channel, as the engine has it at the start.

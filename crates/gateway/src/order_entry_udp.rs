@@ -1,7 +1,7 @@
 //! Order entry over UDP: OUCH in datagrams in, submissions out; replies back in MoldUDP64 packets.
 //!
-//! Invariant: a reply leaves only when its cause is durable; sessions are served by turns, and nothing is
-//! taken while the submissions ring is full.
+//! Invariant: a reply leaves only when its cause is durable; sessions are served by turns, and no datagram is taken
+//! while the submissions ring is full.
 
 mod intake;
 mod waiting;
@@ -34,43 +34,43 @@ use crate::{
     streams::{Dialect, ReplyStreams, each_for_gateways, pull_durable},
 };
 
-/// Datagrams received in one turn, one batch more at most: as many as the kernel's buffer holds, so that a flood
+/// Datagrams received in one turn; one batch more at most. As many as the kernel's buffer holds, so that a flood
 /// leaves room there for others.
 const DATAGRAMS_RECEIVED_PER_TURN: usize = 16_384;
-/// Packets of replies one user is sent in one turn.
+/// The most packets of replies sent to one user in one turn.
 const PACKETS_PER_USER: usize = 8;
-/// Lines taken from the ring of outputs in one turn.
+/// The most lines taken from the ring of outputs in one turn.
 const OUTPUTS_PER_TURN: usize = 1024;
-/// Requests of one session for earlier replies that are answered in one turn; more are not answered, and
-/// come again.
+/// The most requests of one session for earlier replies answered in one turn; further requests are not answered, and
+/// are sent again.
 const ANSWERS_PER_SESSION: usize = 16;
 
-/// Messages that may wait for a slot in the submissions ring: one batch of 64 datagrams of 2,048 bytes,
-/// each full of messages of one byte after their length.
+/// The most messages that may wait for a slot in the submissions ring: one batch of 64 datagrams of 2,048 bytes, each
+/// full of messages of one byte after their length.
 pub const BACKLOG_MAX: usize = 64 * 2_048 / 3;
 
-/// How often it is looked for heartbeats due.
+/// The interval between checks for heartbeats due.
 const TICK_NS: u64 = 10_000_000;
 
-/// What [`OrderEntryUdp`] needs to know.
+/// The options of [`OrderEntryUdp`].
 #[derive(Clone, Debug)]
 pub struct OrderEntryUdpOptions {
-    /// Name of the session in the packets of replies: 10 decimal digits.
+    /// The name of the session in the packets of replies: 10 decimal digits.
     pub session: [u8; 10],
-    /// Who may send. Each address and each name once.
+    /// The participants that may send. Each address and each name once.
     pub users: Vec<UdpParticipant>,
     /// Memory for replies of all users, index included; at most 2 GiB.
     pub store_bytes_max: usize,
-    /// How much each session may send.
+    /// The amount that each session may send.
     pub throttle: Throttle,
 }
 
 /// A participant that sends datagrams.
 #[derive(Clone, Debug)]
 pub struct UdpParticipant {
-    /// Where datagrams come from, and replies go to.
+    /// The source of its datagrams and the destination of its replies.
     pub address: SocketAddr,
-    /// The user name that the address means.
+    /// The user name that the address stands for.
     pub username: Text<6>,
     /// The firms of its orders. An order without a firm is always allowed.
     pub firms: Vec<Firm>,
@@ -78,15 +78,14 @@ pub struct UdpParticipant {
 
 /// The agent behind the order entry port for datagrams: OUCH 5.0 over UDP.
 ///
-/// The address a datagram comes from says whose it is. A datagram is one OUCH message (its first
-/// byte is a letter), several of them, each after its length in two bytes (its first byte is below
-/// `A`), or a MoldUDP64 request for earlier replies (20 bytes, the first a digit). ReplyStreams go to
-/// the address in MoldUDP64 packets, numbered from 1 for each user, so that what is lost is
-/// noticed and asked for again; a heartbeat each second tells the next number.
+/// The source address of a datagram identifies its user. A datagram is one OUCH message (its first byte is a letter),
+/// several of them, each after its length in two bytes (its first byte is below `A`), or a MoldUDP64 request for
+/// earlier replies (20 bytes, the first a digit). Replies go to the address in MoldUDP64 packets, numbered from 1 for
+/// each user, so that lost replies are noticed and requested again; a heartbeat each second gives the next number.
 ///
-/// Sessions are served by turns. What a session sends beyond its turn, or while the submissions ring is full,
-/// waits in 512 KiB of its own; beyond that it is dropped and counted. Orders that are lost on the way are the
-/// client's to send again; OUCH makes that safe.
+/// Sessions are served by turns. Datagrams that a session sends beyond its turn, or while the submissions ring is
+/// full, wait in 512 KiB of its own; beyond that they are dropped and counted. The client itself must send orders
+/// again that are lost on the way; OUCH makes that safe.
 pub struct OrderEntryUdp<N> {
     network: N,
     intake: Intake,
@@ -98,29 +97,29 @@ pub struct OrderEntryUdp<N> {
     queue: VecDeque<usize>,
     packets: Packets,
     contention: Contention,
-    /// At the socket.
+    /// The checks of the socket.
     looks: Looks,
     ticked_ns: u64,
     /// True if the last turn found the submissions ring full.
     held_up: bool,
     counters: Arc<OrderEntryUdpCounters>,
-    /// How far the venue is in stopping; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
+    /// The stage of the venue's stop; see [`DRAIN_REFUSES`](crate::DRAIN_REFUSES).
     drain: Arc<AtomicGauge>,
-    /// Packets that say that the sessions end, sent so far.
+    /// The number of packets sent so far that announce the end of the sessions.
     ends_sent: u32,
 }
 
 struct UdpUser {
     address: SocketAddr,
-    /// Number of the next reply to send.
+    /// The number of the next reply to send.
     next_reply: u64,
     sent_ns: u64,
-    /// It stands in the queue.
+    /// True if it is in the queue.
     queued: bool,
 }
 
 impl<N: DatagramNetwork> OrderEntryUdp<N> {
-    /// Over a bound socket. `durable` is the sequence up to which outputs may leave.
+    /// Runs over a bound socket. `durable` is the sequence up to which outputs may leave.
     ///
     /// # Panics
     /// Two users share an address or a name, or a name is blank.
@@ -187,13 +186,13 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
     }
 
-    /// What it counts; may be read from any thread.
+    /// The counters; may be read from any thread.
     #[must_use]
     pub fn counters(&self) -> Arc<OrderEntryUdpCounters> {
         Arc::clone(&self.counters)
     }
 
-    /// Stores the replies that are durable by now.
+    /// Stores the replies that are now durable.
     fn take_outputs(&mut self, now_ns: u64) -> usize {
         let Self { replies, outputs, durable, intake, contention, .. } = self;
         let count = pull_durable(outputs, durable, OUTPUTS_PER_TURN, |output| {
@@ -202,7 +201,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
             gate::learn(&mut intake.gates, output, |session_id| replies.stream(session_id));
         });
         while let Some(user) = self.replies.next_touched() {
-            // Replies in another protocol are not for datagrams.
+            // Replies in another protocol are not sent in datagrams.
             if self.speaks_ouch(user) {
                 self.enqueue(user);
             }
@@ -230,7 +229,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         }
     }
 
-    /// Empties the socket, and takes what its session has a turn for. What waits comes first.
+    /// Empties the socket, and takes the datagrams for which their sessions have a turn. Waiting datagrams come first.
     fn take_datagrams(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let is_due = self.looks.is_due(now_ns);
         let is_shared = self.contention.is_shared(now_ns);
@@ -292,7 +291,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         Ok(count)
     }
 
-    /// Sends new replies, each user its share, until the network is full.
+    /// Sends new replies, to each user its share, until the network is full.
     fn send_replies(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let mut work = 0;
         for _ in 0..self.queue.len() {
@@ -325,7 +324,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         Ok(work)
     }
 
-    /// Goes on where the store begins. The client learns of the gap from the numbers.
+    /// Continues where the store begins. The client sees the gap from the numbers.
     fn skip(&mut self, user: usize, first: u64) {
         let skipped = first - self.users[user].next_reply;
         self.users[user].next_reply = first;
@@ -334,7 +333,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         self.intake.notify(OperatorEvent::RepliesDropped { username, first });
     }
 
-    /// Tells the next number to those who have been sent nothing for a second.
+    /// Sends the next number to users that have been sent nothing for a second.
     fn send_heartbeats(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         if now_ns.saturating_sub(self.ticked_ns) < TICK_NS {
             return Ok(0);
@@ -363,7 +362,7 @@ impl<N: DatagramNetwork> OrderEntryUdp<N> {
         flushed.map_err(|error| format!("the order entry UDP socket failed: {error}").into())
     }
 
-    /// Tells every user that the session ends, some times, since a packet may be lost.
+    /// Announces the end of the session to every user, several times, since a packet may be lost.
     fn send_ends(&mut self) -> Result<usize, AgentError> {
         let is_time = self.drain.get() >= DRAIN_ENDS && self.queue.is_empty();
         if !is_time || self.ends_sent == END_PACKETS {
@@ -463,10 +462,10 @@ impl<N: DatagramNetwork + Send + 'static> Agent for OrderEntryUdp<N> {
         self.held_up
     }
 
-    /// Sends what is durable as far as the network takes it at once.
+    /// Sends the durable replies as far as the network takes them at once.
     fn close(&mut self) {
         self.take_outputs(self.ticked_ns);
-        // The venue is closing, perhaps because of this very socket: what fails now is not reported.
+        // The venue is closing, perhaps because of this very socket: failures now are not reported.
         let _ = self.send_replies(self.ticked_ns);
         let _ = self.network.flush();
     }

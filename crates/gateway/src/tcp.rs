@@ -1,7 +1,7 @@
 //! TCP on a real machine: one listener and its connections, by epoll, by io_uring or by a thread each.
 //!
-//! Invariant: the id of a connection that was closed never means another one; what a connection that is not read holds of
-//! the memory for all is bounded.
+//! Invariant: the id of a connection that was closed never means another one; the shared memory held by a connection
+//! that is not read is bounded.
 
 mod threads;
 mod uring;
@@ -26,75 +26,77 @@ use crate::{
     socket_options::no_arrivals,
 };
 
-/// Token of the listener; no connection has it, because places are counted from 0 and bounded.
+/// Token of the listener. No connection has this token, because places are counted from 0 and bounded.
 const LISTENER: u64 = u64::MAX;
 /// Token of the threads' bell.
 const BELL: u64 = u64::MAX - 1;
-/// Readiness taken from the kernel in one call.
+/// The most readiness events taken from the kernel in one call.
 const EVENTS_MAX: usize = 256;
-/// Connections accepted in one call of `poll`.
+/// The most connections accepted in one call of `poll`.
 pub const ACCEPTED_MAX: usize = 32;
-/// Calls of `poll` to let pass before accepting again, after nothing could be accepted or refused.
+/// The number of calls of `poll` before accepting again, after a connection could be neither accepted nor refused.
 const PAUSE_POLLS: u32 = 1_000;
-/// How long what was sent may stay unacknowledged by the peer's system.
+/// The longest time that sent bytes may stay unacknowledged by the peer's system.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 
-/// How a [`Tcp`] learns what happens.
+/// The way a [`Tcp`] receives events and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TcpBackend {
-    /// The kernel says which connections have something, and each is asked for it: epoll(7).
+    /// The kernel reports the connections that are ready, and each is read: epoll(7).
     #[default]
     Epoll,
-    /// The kernel accepts and receives by itself: io_uring(7).
+    /// The kernel accepts and receives without further calls: io_uring(7).
     IoUring,
     /// A thread for each connection sleeps in recv(2).
     Threads {
-        /// Threads, from 1. While none waits for a connection, nothing is accepted: the backlog of the system holds who comes.
+        /// The number of threads, at least 1. While no thread is free, no connection is accepted: new ones wait in the
+        /// backlog of the system.
         count: usize,
     },
 }
 
-/// How a [`Tcp`] is made.
+/// The options of a [`Tcp`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpOptions {
-    /// How it learns what happens, if the system lets it: see [`refused_backend`](Tcp::refused_backend).
+    /// The backend to use, if the system allows it: see [`refused_backend`](Tcp::refused_backend).
     pub backend: TcpBackend,
-    /// Other listeners of the same user may have the same port (SO_REUSEPORT): the system gives each connection to one.
+    /// Whether other listeners of the same user may have the same port (SO_REUSEPORT): the system gives each
+    /// connection to one.
     pub reuse_port: bool,
 }
 
-/// What tells a [`Tcp`] what happens.
+/// The source of a [`Tcp`]'s events.
 #[derive(Debug)]
 enum Watch {
     Epoll(Epoll),
     Uring(Box<Uring>),
-    /// It watches the listener, the bell of the threads, and connections whose sockets were full.
+    /// The epoll watches the listener, the bell of the threads, and connections whose sockets were full.
     Threads(Epoll, Box<Threads>),
 }
 
 /// A TCP listener and the connections it has accepted.
 ///
-/// How many connections there may be is the caller's to decide: it closes those it does not want.
-/// Where the system has no descriptor left, a connection is accepted with the spare one and closed
-/// at once, so that its client learns it. Where the spare one is gone as well, accepting pauses:
-/// until a connection is closed here, or for 1,000 calls of `poll`.
+/// The caller decides how many connections there may be: it closes those it does not want. Where the system has no
+/// descriptor left, a connection is accepted with the spare one and closed at once, so that its client sees the end.
+/// Where the spare one is gone as well, accepting pauses until a connection is closed here, or for 1,000 calls of
+/// `poll`.
 #[derive(Debug)]
 pub struct Tcp {
     listener: TcpListener,
     address: SocketAddr,
     watch: Watch,
-    /// Why it is not watched as was asked.
+    /// The error with which the system refused the requested backend.
     refused_backend: Option<io::Error>,
     places: Vec<Place>,
-    /// Closed places, the last one free to be taken first.
+    /// Closed places; the one freed last is taken first.
     free: Vec<u32>,
     /// Kept so that a connection can be refused when there is no other descriptor.
     spare: Option<OwnedFd>,
-    /// The listener may hold more connections: it reports readiness only once (edge-triggered).
+    /// True if the listener may hold more connections: it reports readiness only once (edge-triggered).
     acceptable: bool,
     pause_polls: u32,
     counters: Arc<TcpCounters>,
-    /// How long what arrived waited, where that is counted.
+    /// The times that received bytes waited, if they are counted.
     arrivals: Option<Arc<TimeCounts>>,
 }
 
@@ -105,7 +107,7 @@ struct Place {
 }
 
 impl Tcp {
-    /// Listens on `address`; port 0 takes a free one.
+    /// Listens on `address`; port 0 takes a free port.
     ///
     /// # Errors
     /// The address is taken or not ours, or the system has no descriptor left.
@@ -120,7 +122,7 @@ impl Tcp {
     pub fn bind_with(address: SocketAddr, options: TcpOptions) -> io::Result<Self> {
         let TcpOptions { backend, reuse_port } = options;
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        // So that a restarted venue gets its port back while old connections fade.
+        // A restarted venue gets its port back while old connections fade.
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(reuse_port)?;
         socket.set_nonblocking(true)?;
@@ -160,8 +162,10 @@ impl Tcp {
         })
     }
 
-    /// Counts how long what arrives waits until it is read, if the options say so: for connections that are accepted from now on, by
-    /// epoll only. Where one read takes several packets, the wait is that of the last.
+    /// Counts the time from arrival to read, if the options say so.
+    ///
+    /// Applies to connections accepted from now on, and to epoll only. Where one read takes several packets, the wait
+    /// is that of the last.
     ///
     /// # Errors
     /// The system, the card or the backend has no such times; nothing is counted.
@@ -170,19 +174,19 @@ impl Tcp {
         if !matches!(self.watch, Watch::Epoll(_)) {
             return Err(no_arrivals("epoll"));
         }
-        // Connections have it of their listener.
+        // Connections inherit it from their listener.
         os::stamp_arrivals(self.listener.as_fd(), times)?;
         self.arrivals = Some(Arc::default());
         Ok(())
     }
 
-    /// How long what arrived waited until it was read, if that is counted; may be read from any thread.
+    /// The times from arrival to read, if they are counted; may be read from any thread.
     #[must_use]
     pub fn arrivals(&self) -> Option<Arc<TimeCounts>> {
         self.arrivals.clone()
     }
 
-    /// Binds it to the one interface that the options name, if they do.
+    /// Binds the listener to the one interface that the options name, if they name one.
     ///
     /// # Errors
     /// There is no such interface, or only a privileged process may name it.
@@ -190,33 +194,33 @@ impl Tcp {
         options.bind_device(self.listener.as_fd())
     }
 
-    /// Has the system look at the network card for as long as the options say.
+    /// Makes the system poll the network card for as long as the options say.
     ///
     /// # Errors
-    /// The system cannot, or lets only a privileged process ask for it.
+    /// The system cannot do this, or allows it only to a privileged process.
     pub fn poll_busily(&self, options: &SocketOptions) -> io::Result<()> {
         options.poll_busily(self.listener.as_fd())
     }
 
-    /// Where it listens, with the port it really has.
+    /// The address it listens on, with its actual port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Why the system does not let it be watched as was asked; it is watched by epoll then.
+    /// The error with which the system refused the requested backend; epoll is used then.
     #[must_use]
     pub const fn refused_backend(&self) -> Option<&io::Error> {
         self.refused_backend.as_ref()
     }
 
-    /// What it counts; may be read from any thread.
+    /// The counters; may be read from any thread.
     #[must_use]
     pub fn counters(&self) -> Arc<TcpCounters> {
         Arc::clone(&self.counters)
     }
 
-    /// A descriptor that is readable when `poll` has something to tell.
+    /// A descriptor that is readable when `poll` has events.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -232,7 +236,7 @@ impl Tcp {
             if let Watch::Threads(_, threads) = &self.watch
                 && !threads.has_free()
             {
-                // It goes on once the bell has said that a thread is done.
+                // Accepting continues once the bell has announced that a thread is done.
                 return Ok(());
             }
             let (stream, address) = match self.listener.accept() {
@@ -263,7 +267,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Accepts a connection with the spare descriptor and closes it, if that can be done.
+    /// Accepts a connection with the spare descriptor and closes it, if possible.
     fn refuse(&mut self) -> Option<SocketAddr> {
         self.spare.take()?;
         let accepted = self.listener.accept().ok().map(|(_, address)| address);
@@ -281,7 +285,7 @@ impl Tcp {
     }
 
     fn take_place(&mut self, stream: TcpStream) -> io::Result<ConnectionId> {
-        // A thread sleeps in its reads, and writes say that they do not.
+        // A thread sleeps in its reads; each write requests not to block.
         stream.set_nonblocking(!matches!(self.watch, Watch::Threads(..)))?;
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
@@ -324,7 +328,7 @@ impl Tcp {
         epoll.poll(|ready| {
             match ready.token {
                 LISTENER => return *acceptable = true,
-                // What it is rung for comes below, whether it is rung or not.
+                // The events it announces are taken below in any case.
                 BELL => return,
                 _ => {}
             }
@@ -354,7 +358,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Accepts a connection for which the ring had no descriptor, if there is one by now; else refuses it.
+    /// Accepts a connection for which the ring had no descriptor, if one is free by now; else refuses it.
     fn accept_late(&mut self, events: &mut Vec<NetworkEvent>) -> io::Result<()> {
         match self.listener.accept() {
             Ok((stream, address)) => {
@@ -468,7 +472,7 @@ impl StreamNetwork for Tcp {
 
     fn finish(&mut self, connection: ConnectionId) {
         if let Ok(stream) = self.stream(connection) {
-            // It fails only where the connection has ended already, which the next read tells.
+            // It fails only where the connection has ended already, which the next read reports.
             let _ = stream.shutdown(Shutdown::Write);
         }
     }
@@ -486,7 +490,7 @@ impl StreamNetwork for Tcp {
         match &mut self.watch {
             Watch::Epoll(_) => {}
             Watch::Uring(uring) => {
-                // The ring holds the connection open until what it does with it has ended.
+                // The ring holds the connection open until its operations on it have ended.
                 shut_down();
                 uring.remove(connection);
             }

@@ -1,5 +1,5 @@
-//! UDP on a real machine: up to 64 datagrams in one system call, or runs of them, where the system joins those that
-//! go together, or without a call, where it receives by itself or a network card's queue is read.
+//! UDP on a real machine: up to 64 datagrams in one system call, or runs of them, where the system joins related
+//! datagrams, or without a call, where the kernel receives on its own or a network card's queue is read.
 //!
 //! Invariant: a datagram is delivered whole or counted as lost.
 
@@ -24,26 +24,26 @@ use crate::{
     socket_options::no_arrivals,
 };
 
-/// How a [`Udp`] receives. What the system refuses falls to the next: in the order of [`next`](Self::next).
+/// The way a [`Udp`] receives. If the system refuses one, the next is tried, in the order of [`next`](Self::next).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UdpBackend {
     /// Up to 64 datagrams in a call: recvmmsg(2).
     #[default]
     Mmsg,
-    /// The same, and datagrams that a client sent together are received together (UDP_GRO): for a socket that receives
-    /// many datagrams, since its buffers take 2 MiB.
+    /// As `Mmsg`, and datagrams that a client sent together are received together (UDP_GRO). For a socket that
+    /// receives many datagrams, since its buffers take 2 MiB.
     Gro,
-    /// The kernel receives by itself: io_uring(7). With a core, a thread of the kernel there does (IORING_SETUP_SQPOLL),
-    /// which takes the whole core as long as something comes.
+    /// The kernel receives without further calls: io_uring(7). With a core, a kernel thread on that core does
+    /// (IORING_SETUP_SQPOLL), and takes the whole core as long as datagrams come.
     IoUring { poller_core: Option<usize> },
-    /// Frames come from this queue of the network card that has the socket's address, before the kernel's network stack, and
-    /// what is no plain UDP over IPv4 by recvmmsg(2): AF_XDP. Its frames take up to 64 MiB. Programs that are built without the
-    /// feature `af-xdp` refuse it.
+    /// AF_XDP: frames come from this queue of the network card that has the socket's address, before the kernel's
+    /// network stack. Packets other than plain UDP over IPv4 come by recvmmsg(2). Its frames take up to 64 MiB.
+    /// Programs built without the feature `af-xdp` refuse it.
     Xdp { queue: u32 },
 }
 
 impl UdpBackend {
-    /// As a configuration names it.
+    /// The name of this backend in a configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl UdpBackend {
         }
     }
 
-    /// What is taken where this is refused; recvmmsg is not.
+    /// The backend tried if this one is refused; recvmmsg is never refused.
     #[must_use]
     pub const fn next(self) -> Self {
         match self {
@@ -92,19 +92,20 @@ impl fmt::Display for UdpBackend {
     }
 }
 
-/// How a [`Udp`] socket is made.
+/// The options of a [`Udp`] socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Receive buffer to ask of the system, in bytes. A queued datagram of one order is charged
-    /// some 800, so the 4 MiB of the default bridge 10 ms at 500,000 a second; more is slower.
+    /// The receive buffer to request from the system, in bytes. A queued datagram of one order is charged about 800
+    /// bytes, so the 4 MiB of the default bridge 10 ms at 500,000 a second; more is slower.
     pub receive_buffer_bytes: usize,
-    /// The longest datagram that is received or sent.
+    /// The longest datagram received or sent, in bytes.
     pub datagram_bytes_max: usize,
-    /// How it receives, if the system lets it: see [`refused`](Udp::refused).
+    /// The backend to use, if the system allows it: see [`refused`](Udp::refused).
     pub backend: UdpBackend,
-    /// Datagrams of one length to one address leave together, where the system can (UDP_SEGMENT).
+    /// Whether datagrams of one length to one address leave together, where the system can do this (UDP_SEGMENT).
     pub joins_sent: bool,
-    /// Other sockets of the same user may have the same port (SO_REUSEPORT): the system gives each sender to one.
+    /// Whether other sockets of the same user may have the same port (SO_REUSEPORT): the system gives each sender to
+    /// one.
     pub reuse_port: bool,
 }
 
@@ -120,10 +121,9 @@ impl Default for UdpOptions {
     }
 }
 
-/// A UDP socket that receives and sends up to 64 datagrams in one system call, in buffers taken
-/// once.
+/// A UDP socket that receives and sends up to 64 datagrams in one system call, in buffers allocated once.
 ///
-/// What is queued by `send` goes out at `flush`, or when 64 are queued.
+/// Datagrams queued by `send` go out at `flush`, or when 64 are queued.
 pub struct Udp {
     socket: Arc<UdpSocket>,
     address: SocketAddr,
@@ -132,21 +132,21 @@ pub struct Udp {
     backend: UdpBackend,
     incoming: Incoming,
     outgoing: DatagramBatch,
-    /// The queued datagrams of `outgoing`: from `first`, before `end`.
+    /// The range of queued datagrams in `outgoing`; `end` is excluded.
     first: usize,
     end: usize,
     joins_sent: bool,
-    /// Ways to receive that were tried before, and why the system refuses them.
+    /// Backends that were tried before, and the errors with which the system refused them.
     refused: Vec<(UdpBackend, io::Error)>,
     counters: Arc<UdpLossCounters>,
     queue_losses: QueueLosses,
     /// Senders of datagrams of the last batch that were too long.
     too_long: Vec<SocketAddr>,
-    /// How long what arrived waited, where that is counted.
+    /// The times that datagrams waited, if they are counted.
     arrivals: Option<Arc<TimeCounts>>,
 }
 
-/// What was lost at a [`Udp`] socket; may be read from any thread. It keeps the socket open.
+/// The losses at a [`Udp`] socket; may be read from any thread. It keeps the socket open.
 #[derive(Clone, Debug)]
 pub struct UdpLosses {
     socket: Arc<UdpSocket>,
@@ -155,17 +155,17 @@ pub struct UdpLosses {
 }
 
 impl UdpLosses {
-    /// As of now.
+    /// The current counts.
     #[must_use]
     pub fn read(&self) -> UdpLossCount {
-        // The start has said if this system does not tell.
+        // If this system does not report it, the start has said so.
         let dropped = os::dropped_datagrams(self.socket.as_fd()).map_or(0, u64::from);
         UdpLossCount { dropped: dropped + self.queue.read(), ..self.counters.read() }
     }
 }
 
 impl Udp {
-    /// A socket bound to `address`; port 0 takes a free one.
+    /// Binds a socket to `address`; port 0 takes a free port.
     ///
     /// # Errors
     /// The address is taken or not ours, or the system has no descriptor left.
@@ -176,10 +176,10 @@ impl Udp {
         Self::over(socket, options)
     }
 
-    /// A socket that sends to multicast groups by `interface`; this machine receives the datagrams too.
+    /// Makes a socket that sends to multicast groups by `interface`; this machine receives the datagrams too.
     ///
-    /// Datagrams by a loopback interface never leave the machine (TTL 0), others stay on the
-    /// network they are sent to (TTL 1).
+    /// Datagrams by a loopback interface never leave the machine (TTL 0); others stay on the network they are sent to
+    /// (TTL 1).
     ///
     /// # Errors
     /// There is no such interface, or the system has no descriptor left.
@@ -193,10 +193,10 @@ impl Udp {
         Self::over(socket, options)
     }
 
-    /// A socket that hears the multicast `group` on `interface`. Others may hear it beside this.
+    /// Makes a socket that receives the multicast `group` on `interface`. Other sockets may receive it too.
     ///
     /// # Errors
-    /// The address is no group, the interface cannot join it, or the system has no descriptor left.
+    /// The address is not a group, the interface cannot join it, or the system has no descriptor left.
     pub fn multicast_receiver(
         group: SocketAddrV4,
         interface: Ipv4Addr,
@@ -204,7 +204,7 @@ impl Udp {
     ) -> io::Result<Self> {
         let socket = new_socket(group.into())?;
         socket.set_reuse_address(true)?;
-        // Bound to the group, so that what is sent to the same port of this machine is not heard.
+        // Bound to the group, so that datagrams sent to the same port of this machine are not received.
         socket.bind(&SocketAddr::from(group).into())?;
         socket.join_multicast_v4(group.ip(), &interface)?;
         Self::over(socket, options)
@@ -243,8 +243,9 @@ impl Udp {
         })
     }
 
-    /// Counts how long what arrives waits until it is read, if the options say so: with recvmmsg(2) only, each run of joined
-    /// datagrams once.
+    /// Counts the time from arrival to read, if the options say so.
+    ///
+    /// With recvmmsg(2) only; each run of joined datagrams counts once.
     ///
     /// # Errors
     /// The system, the card or the backend has no such times; nothing is counted.
@@ -259,13 +260,13 @@ impl Udp {
         Ok(())
     }
 
-    /// How long what arrived waited until it was read, if that is counted; may be read from any thread.
+    /// The times from arrival to read, if they are counted; may be read from any thread.
     #[must_use]
     pub fn arrivals(&self) -> Option<Arc<TimeCounts>> {
         self.arrivals.clone()
     }
 
-    /// Binds it to the one interface that the options name, if they do.
+    /// Binds the socket to the one interface that the options name, if they name one.
     ///
     /// # Errors
     /// There is no such interface, or only a privileged process may name it.
@@ -273,40 +274,40 @@ impl Udp {
         options.bind_device(self.socket.as_fd())
     }
 
-    /// Has the system look at the network card for as long as the options say.
+    /// Makes the system poll the network card for as long as the options say.
     ///
     /// # Errors
-    /// The system cannot, or lets only a privileged process ask for it.
+    /// The system cannot do this, or allows it only to a privileged process.
     pub fn poll_busily(&self, options: &SocketOptions) -> io::Result<()> {
         options.poll_busily(self.socket.as_fd())
     }
 
-    /// Where it is bound, with the port it really has.
+    /// The address it is bound to, with its actual port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The receive buffer that was granted, in bytes as the kernel counts them: its own
-    /// bookkeeping included, so up to twice what was asked for.
+    /// The receive buffer granted, in bytes as the kernel counts them: its own bookkeeping included, so up to twice
+    /// the requested size.
     #[must_use]
     pub const fn receive_buffer_bytes(&self) -> usize {
         self.receive_buffer_bytes
     }
 
-    /// How it receives.
+    /// The backend in use.
     #[must_use]
     pub const fn backend(&self) -> UdpBackend {
         self.backend
     }
 
-    /// The ways to receive that it was to have before, with why the system refuses them.
+    /// The backends tried before this one, and the errors with which the system refused them.
     #[must_use]
     pub fn refused(&self) -> &[(UdpBackend, io::Error)] {
         &self.refused
     }
 
-    /// What was lost here; may be read from any thread.
+    /// The losses at this socket; may be read from any thread.
     #[must_use]
     pub fn losses(&self) -> UdpLosses {
         UdpLosses {
@@ -316,8 +317,8 @@ impl Udp {
         }
     }
 
-    /// Sends the first queued datagram by itself, after the first run was refused. Where that works, it is runs that
-    /// this way does not carry, and no more of them are sent.
+    /// Sends the first queued datagram alone, after the first run was refused. If that works, this route does not
+    /// carry runs, and no more of them are sent.
     fn send_first_alone(&mut self, error: io::Error) -> io::Result<usize> {
         if !self.joins_sent {
             return Err(error);
@@ -344,7 +345,7 @@ impl DatagramNetwork for Udp {
         let (mut datagrams, mut read_ns) = (0, None);
         let take = |received: Received<'_>| {
             if let (Some(arrivals), Some(arrived_ns)) = (&arrivals, received.arrived_ns) {
-                // All were read by one call.
+                // One call read all of them.
                 let read_ns = *read_ns.get_or_insert_with(os::unix_now_ns);
                 arrivals.record(read_ns.saturating_sub(arrived_ns));
             }
@@ -406,12 +407,12 @@ impl DatagramNetwork for Udp {
                 Ok(count) => self.first += count,
                 Err(error) if os::is_not_now(&error) => return Ok(()),
                 Err(error) => match error.raw_os_error() {
-                    // The kernel's own queues are full: it is a wait like the ones above.
+                    // The kernel's own queues are full: wait, as above.
                     Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(()),
                     Some(libc::EBADF | libc::EFAULT | libc::ENOTSOCK) => return Err(error),
                     _ => match self.send_first_alone(error) {
                         Ok(count) => self.first += count,
-                        // This datagram cannot go; those behind it may.
+                        // This datagram cannot be sent; those behind it may be.
                         Err(_) => {
                             self.counters.refused.add(1);
                             self.first += 1;
@@ -432,7 +433,7 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// True for an address that many may hear: the feed's destination is multicast, else unicast.
+/// True for an address that several receivers may share: the feed's destination is multicast, else unicast.
 #[must_use]
 pub const fn is_multicast(address: SocketAddr) -> bool {
     match address.ip() {

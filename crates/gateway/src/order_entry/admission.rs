@@ -1,8 +1,8 @@
-//! Who gets in: the places of connections without a session, and the logins that failed of late.
+//! Admission of new connections: the places of connections without a session, and the recent failed logins.
 //!
-//! Invariant: what has not logged in never keeps a participant out. A new connection always gets a
-//! place, and a right password is refused only where its own address and user name failed too often.
-//! Memory is bounded, whatever addresses come.
+//! Invariant: connections that have not logged in never keep a participant out. A new connection always gets a place,
+//! and a right password is refused only where its own address and user name failed too often. Memory is bounded,
+//! whatever addresses connect.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,7 +11,7 @@ use std::{
 
 use crate::{ConnectionId, network::origin};
 
-/// Connections that have a place and no session: they have not logged in, or they are being closed.
+/// Connections that have a place but no session: they have not logged in, or they are being closed.
 #[derive(Debug)]
 pub(crate) struct Strangers {
     max: usize,
@@ -25,25 +25,26 @@ pub(crate) struct Strangers {
 struct Stranger {
     id: ConnectionId,
     origin: IpAddr,
-    /// Its login is being checked.
+    /// True while its login is being checked.
     asks: bool,
 }
 
 impl Strangers {
-    /// At most `max` at a time, and `per_origin_max` of one origin; both from 1.
+    /// Allows at most `max` at a time, and `per_origin_max` from one origin; both are at least 1.
     pub(crate) fn new(max: usize, per_origin_max: usize) -> Self {
         assert!(max > 0 && per_origin_max > 0, "a participant is a stranger until it logs in");
         Self { max, per_origin_max, by_age: VecDeque::new(), by_origin: BTreeMap::new() }
     }
 
-    /// From now on there is room for so many at most, and for one at least; those that are there stay.
+    /// Lowers the limit to `max`, but not below 1. Connections above the new limit stay.
     pub(crate) fn limit(&mut self, max: usize) {
         self.max = self.max.min(max).max(1);
     }
 
-    /// Adds a connection. Returns the one that has to make room, if one has to: the oldest of the
-    /// same origin if that has its share, else the oldest of the origin with the most; of those whose login is being checked
-    /// only where all others are too.
+    /// Adds a connection, and returns the connection that must make room, if one must.
+    ///
+    /// That is the oldest of the same origin if this origin has its full share, else the oldest of the origin with the
+    /// most. Connections whose login is being checked make room only where all others are being checked too.
     pub(crate) fn add(&mut self, id: ConnectionId, address: IpAddr) -> Option<ConnectionId> {
         let origin = origin(address);
         let most = self.by_origin.values().copied().max().unwrap_or(0);
@@ -67,7 +68,7 @@ impl Strangers {
         leaves
     }
 
-    /// Takes a connection out; nothing happens if it is not among them.
+    /// Removes a connection; does nothing if it is not among them.
     pub(crate) fn remove(&mut self, id: ConnectionId) {
         let place = self.by_age.iter().position(|it| it.id == id);
         let stranger = place.and_then(|place| self.by_age.remove(place));
@@ -79,7 +80,7 @@ impl Strangers {
         }
     }
 
-    /// The login of a connection is being checked from now on, or is answered.
+    /// Records that the login of a connection is being checked, or that it is answered.
     pub(crate) fn set_asks(&mut self, id: ConnectionId, asks: bool) {
         if let Some(stranger) = self.by_age.iter_mut().find(|it| it.id == id) {
             stranger.asks = asks;
@@ -91,12 +92,10 @@ impl Strangers {
     }
 }
 
-/// Pairs of origin and user remembered at a time; beyond that the one that failed longest ago is
-/// forgotten.
+/// The most pairs of origin and user remembered; beyond that, the pair whose last failure is oldest is forgotten.
 pub const FAILED_LOGINS_MAX: usize = 4096;
 
-/// Which users had so many wrong passwords from an origin that logins of theirs from there are
-/// rejected for a while.
+/// The users with so many wrong passwords from an origin that their logins from there are rejected for a while.
 #[derive(Debug)]
 pub(crate) struct FailedLogins {
     limit: usize,
@@ -107,20 +106,19 @@ pub(crate) struct FailedLogins {
 
 #[derive(Debug, Default)]
 struct Record {
-    /// When, oldest first; none older than the window when the newest was added.
+    /// Times of the failures, oldest first; none was older than the window when the newest was added.
     failures_ns: VecDeque<u64>,
     last_ns: u64,
     paused_until_ns: u64,
 }
 
 impl FailedLogins {
-    /// After `limit` wrong passwords for a user from one origin within `window_ns`, logins of that
-    /// user from there pause for `pause_ns`.
+    /// Pauses logins of a user from one origin for `pause_ns` after `limit` wrong passwords within `window_ns`.
     pub(crate) const fn new(limit: usize, window_ns: u64, pause_ns: u64) -> Self {
         Self { limit, window_ns, pause_ns, pairs: BTreeMap::new() }
     }
 
-    /// A password for this user from this address was wrong.
+    /// Records a wrong password for this user from this address.
     pub(crate) fn record(&mut self, address: IpAddr, user: usize, now_ns: u64) {
         let pair = (origin(address), user);
         if self.pairs.len() >= FAILED_LOGINS_MAX && !self.pairs.contains_key(&pair) {
@@ -141,7 +139,7 @@ impl FailedLogins {
         }
     }
 
-    /// Pairs that are remembered now.
+    /// The number of pairs remembered now.
     pub(crate) fn kept(&self) -> usize {
         self.pairs.len()
     }
@@ -167,8 +165,8 @@ mod tests {
         ConnectionId { index, generation: 0 }
     }
 
-    /// The oldest of the own origin makes room where that has its share; else the oldest of the
-    /// origin with the most. An origin with fewer is left alone.
+    /// The oldest connection of the same origin makes room where this origin has its share; else the oldest of the
+    /// origin with the most. An origin with fewer connections loses none.
     #[test]
     fn the_fullest_origin_makes_room() {
         let mut strangers = Strangers::new(5, 3);
@@ -187,7 +185,7 @@ mod tests {
         assert_eq!((held, strangers.by_age.len()), (5, 5));
     }
 
-    /// Who waits for the check of its login makes room after those that have said nothing, and before nobody.
+    /// A client waiting for its login check makes room only when all others are waiting for theirs too.
     #[test]
     fn who_is_being_checked_makes_room_last() {
         let mut strangers = Strangers::new(3, 2);
@@ -203,8 +201,8 @@ mod tests {
         assert_eq!(strangers.add(id(5), ip("10.0.0.6")), Some(id(2)), "it was answered");
     }
 
-    /// Five wrong passwords within a minute pause that user from there for a minute; four, or
-    /// slower, do not.
+    /// Five wrong passwords within a minute pause logins of that user from there for a minute. Four do not, and
+    /// neither do five over a longer time.
     #[test]
     fn five_in_a_minute_pause_a_user_at_an_origin() {
         let mut failed = FailedLogins::new(5, 60 * SECOND, 60 * SECOND);
@@ -215,7 +213,7 @@ mod tests {
         assert!(!failed.pauses(address, 0, 4 * SECOND));
         failed.record(address, 0, 61 * SECOND);
         assert!(!failed.pauses(address, 0, 61 * SECOND));
-        // Those of seconds 2 and 3 and 61 still count.
+        // The failures of seconds 2, 3 and 61 still count.
         failed.record(address, 0, 61 * SECOND);
         assert!(!failed.pauses(address, 0, 61 * SECOND));
         failed.record(address, 0, 61 * SECOND);
@@ -225,7 +223,7 @@ mod tests {
         assert!(!failed.pauses(address, 0, (61 + 60) * SECOND));
     }
 
-    /// What is remembered is bounded, and the most recent stays.
+    /// The memory of failures is bounded, and the most recent stay.
     #[test]
     fn memory_of_addresses_is_bounded() {
         let mut failed = FailedLogins::new(1, SECOND, 1000 * SECOND);

@@ -1,5 +1,5 @@
-//! The seam between a session protocol, which knows bytes and messages, and the agent, which knows
-//! sockets, admission, turns and throttles. Another protocol over TCP implements [`ClientSession`].
+//! The interface between a session protocol, which handles bytes and messages, and the agent, which handles sockets,
+//! admission, turns and throttles. Another protocol over TCP implements [`ClientSession`].
 //!
 //! Invariant: a session has no socket, no clock and no users.
 
@@ -15,55 +15,56 @@ use wire::{
 
 use crate::{Dialect, LoginFault};
 
-/// One connection's session: takes bytes and time, gives what the client asks for, and holds the bytes to be
-/// written.
+/// The session of one connection: takes bytes and time, returns the client's requests, and holds the bytes to write.
 pub trait ClientSession: Sized {
-    /// What all sessions of a port have in common.
+    /// The options shared by all sessions of a port.
     type Options;
-    /// What a session keeps between its connections.
+    /// The state a session keeps between its connections.
     type Memory: Default;
-    /// A message of a client, as the session has read it.
+    /// A client message, as the session has read it.
     type Message<'a>: Copy;
 
     /// The name of the agent that serves these sessions.
     const AGENT: &'static str;
 
-    /// Bytes that it adds to a reply, at most.
+    /// The most bytes that the session adds to a reply.
     const FRAME_BYTES: usize;
 
     /// The most commands of one message.
     const COMMANDS_MAX: usize = 1;
 
-    /// Steps (a packet taken or a read) that a connection has in one turn while its session alone trades.
+    /// The most steps of a connection in one turn while its session alone trades. A step is a packet taken or a read.
     const STEPS_MAX: usize;
 
-    /// As many at most, while other sessions of the venue trade, by any protocol: their requests wait for the end of the turn.
+    /// The most steps in one turn while other sessions of the venue trade, by any protocol: their requests wait for
+    /// the end of the turn.
     const STEPS_SHARED_MAX: usize;
 
-    /// What its requests and replies are written in.
+    /// The format of its requests and replies.
     const DIALECT: Dialect;
 
-    /// When the session that is open now began by its schedule, if there is one.
+    /// The time at which the current session began by its schedule, if it has one.
     fn begin_ns(_options: &Self::Options, _now_ns: u64) -> Option<u64> {
         None
     }
 
-    /// The session of a connection that was accepted now.
+    /// Opens the session of a connection accepted now.
     fn open(options: &Self::Options, now_ns: u64) -> Self;
 
-    /// Takes bytes as the socket gave them, cut anywhere.
+    /// Takes bytes as the socket delivered them, cut anywhere.
     ///
     /// # Errors
     /// The client broke the protocol, in these words.
     fn receive(&mut self, bytes: &[u8], now_ns: u64) -> Result<(), String>;
 
-    /// What the client asks for next; `None` until more arrives. After a login nothing until it is answered.
+    /// Returns the client's next request, or `None` until more bytes arrive. After a login, returns none until it is
+    /// answered.
     ///
     /// # Errors
     /// The client broke the protocol, in these words.
     fn next(&mut self) -> Result<Option<SessionEvent<Self::Message<'_>>>, String>;
 
-    /// Adds the commands of a message, none if it has no effect. `known` is the session as the log has it.
+    /// Adds the commands of a message; none if it has no effect. `known` is the log's view of the session.
     ///
     /// # Errors
     /// The message cannot be read, for this reason. It is ignored and counted.
@@ -76,7 +77,7 @@ pub trait ClientSession: Sized {
         commands: &mut Vec<Command>,
     ) -> Result<(), String>;
 
-    /// Accepts the login; `next_reply` is the number of the first reply that it is sent.
+    /// Accepts the login; `next_reply` is the number of the first reply sent to the client.
     fn accept(
         &mut self,
         next_reply: u64,
@@ -85,37 +86,37 @@ pub trait ClientSession: Sized {
         now_ns: u64,
     );
 
-    /// The connection of a session that is logged in ends.
+    /// Notes the end of the connection of a session that is logged in.
     fn leave(&self, _memory: &mut Self::Memory) {}
 
-    /// Rejects the login. The connection is closed once that is written.
+    /// Rejects the login. The connection is closed once the rejection is written.
     fn reject(&mut self, fault: &LoginFault, now_ns: u64);
 
-    /// Sends the next reply, as it is in the store under this number.
+    /// Sends the next reply, as stored under this number.
     fn send_reply(&mut self, reply: &[u8], number: u64, now_ns: u64);
 
-    /// The numbers of the replies that the client wants to be sent again next.
+    /// The numbers of the replies to resend next, as the client requested.
     fn resend_range(&self) -> Option<Range<u64>> {
         None
     }
 
-    /// Sends the first of them again; `None` if it is no longer kept. False if that is enough for one turn.
+    /// Resends the first of them; `None` if it is no longer kept. Returns false if that is enough for one turn.
     fn resend(&mut self, _reply: Option<&[u8]>, _now_ns: u64) -> bool {
         false
     }
 
-    /// True if [`next`](Self::next) gives something without another byte.
+    /// True if [`next`](Self::next) returns something without another byte.
     fn has_more(&self) -> bool {
         false
     }
 
-    /// The client has been sent all that there is. True if it is to be served again, because the session asks for
-    /// something that follows.
+    /// Called when the client has been sent all replies so far. Returns true if the client must be served again,
+    /// because the session requests more.
     fn follow(&mut self, _reports: Option<&Reports>) -> bool {
         false
     }
 
-    /// Sends text for a human reader, where the protocol has such a message.
+    /// Sends text for a human reader, if the protocol has such a message.
     fn send_text(&mut self, text: &str, now_ns: u64);
 
     /// Ends a session that is logged in: no reply follows.
@@ -124,35 +125,35 @@ pub trait ClientSession: Sized {
     /// Bytes to be written to the socket.
     fn outgoing(&self) -> &[u8];
 
-    /// The first `count` of [`outgoing`](Self::outgoing) were written.
+    /// Removes the first `count` bytes of [`outgoing`](Self::outgoing): they were written.
     fn sent(&mut self, count: usize);
 
-    /// Bytes in its buffers.
+    /// The number of bytes in its buffers.
     fn held(&self) -> usize;
 
-    /// Lets time pass: sends a heartbeat where one is due.
+    /// Advances the time, and sends a heartbeat where one is due.
     ///
     /// # Errors
-    /// The client let a time limit pass.
+    /// The client exceeded a time limit.
     fn tick(&mut self, now_ns: u64) -> Result<(), Timeout>;
 }
 
-/// What the log has of a session, beside its replies.
+/// The log's view of a session, beside its replies.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// Of a session that has logged on by FIX.
+    /// Present if the session has logged on by FIX.
     pub reports: Option<&'a Reports>,
-    /// Of a session that has sent something in OUCH 4.2.
+    /// Present if the session has sent a message in OUCH 4.2.
     pub tokens: Option<&'a Tokens>,
 }
 
 /// A request of a client.
 #[derive(Debug)]
 pub enum SessionEvent<M> {
-    /// It asks to log in: answer with [`ClientSession::accept`] or [`ClientSession::reject`].
+    /// A login: answer with [`ClientSession::accept`] or [`ClientSession::reject`].
     Login(Login),
     Message(M),
-    /// Something that the session protocol deals with itself: a step, and nothing else.
+    /// An input that the session protocol handled alone: it only counts as a step.
     Taken,
     Logout,
 }
@@ -162,7 +163,7 @@ pub enum SessionEvent<M> {
 pub struct Login {
     pub username: Text<6>,
     pub password: Text<10>,
-    /// False if it names a session that is not here.
+    /// False if the login names a session that is not this one.
     pub is_this_session: bool,
     pub first_reply: FirstReply,
 }
@@ -171,22 +172,22 @@ pub struct Login {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstReply {
     Number(u64),
-    /// The next one that there will be.
+    /// The next reply to be generated.
     Next,
-    /// The newest one; if there is none, the first.
+    /// The newest reply; if there is none, the first.
     Newest,
 }
 
-/// What all sessions of OUCH over SoupBinTCP, or by Sluice, have in common.
+/// The options shared by all sessions of OUCH over SoupBinTCP or by Sluice.
 #[derive(Clone, Debug)]
 pub struct SoupBinTcpOptions {
-    /// Name of the session: 10 decimal digits. It outlives restarts of the venue.
+    /// The name of the session: 10 decimal digits. It stays the same across restarts of the venue.
     pub session: [u8; 10],
     /// Heartbeats and timeouts.
     pub timers: Timers,
 }
 
-/// OUCH over SoupBinTCP; 5.0 unless another version is named.
+/// OUCH over SoupBinTCP; version 5.0 unless another is named.
 pub struct SoupBinTcp<V = Ouch50> {
     session: [u8; 10],
     server: Server,
@@ -195,12 +196,12 @@ pub struct SoupBinTcp<V = Ouch50> {
 
 /// A version of OUCH.
 pub trait OuchVersion {
-    /// What a session keeps between its connections.
+    /// The state a session keeps between its connections.
     type Memory: Default;
 
     /// The name of the agent that serves these sessions.
     const AGENT: &'static str;
-    /// What requests and replies are written in.
+    /// The format of requests and replies.
     const DIALECT: Dialect;
     /// The most commands of one message.
     const COMMANDS_MAX: usize;
@@ -258,10 +259,10 @@ impl OuchVersion for Ouch42 {
 
     const AGENT: &'static str = "order entry ouch42";
     const DIALECT: Dialect = Dialect::Ouch42;
-    /// The note that the session speaks it, and the command.
+    /// The note that the session speaks OUCH 4.2, and the command.
     const COMMANDS_MAX: usize = 2;
     const STEPS_MAX: usize = 32;
-    /// An order takes some 4 µs: its token is looked up and kept, and its replies are translated.
+    /// An order takes about 4 µs: its token is looked up and kept, and its replies are translated.
     const STEPS_SHARED_MAX: usize = 6;
 
     fn commands(
@@ -278,7 +279,7 @@ impl OuchVersion for Ouch42 {
     }
 }
 
-/// The reason that a client receives for a login that is rejected.
+/// The reason sent to the client for a rejected login.
 pub(super) const fn reject_reason(fault: &LoginFault) -> LoginRejectReason {
     match fault {
         LoginFault::Credentials | LoginFault::Paused(_) => LoginRejectReason::NotAuthorized,
@@ -303,7 +304,7 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
     const STEPS_MAX: usize = V::STEPS_MAX;
     const STEPS_SHARED_MAX: usize = V::STEPS_SHARED_MAX;
 
-    /// Length and type of a packet.
+    /// The length and type of a packet.
     const FRAME_BYTES: usize = 3;
 
     fn open(options: &SoupBinTcpOptions, now_ns: u64) -> Self {
@@ -333,7 +334,7 @@ impl<V: OuchVersion> ClientSession for SoupBinTcp<V> {
                         // SoupBinTCP 3.00: 0 starts with the most recently generated message.
                         Some(0) => FirstReply::Newest,
                         Some(number) => FirstReply::Number(number),
-                        // A client that names none gets everything, so that nothing is missed.
+                        // A client that names no number gets every reply, so that it misses none.
                         None => FirstReply::Number(1),
                     },
                 })
@@ -396,7 +397,8 @@ mod tests {
     use super::*;
     use crate::{FixSession, SluiceSession};
 
-    /// `docs/security.md` has these; `a_flood_does_not_keep_others_waiting` and its like show that a turn ends there.
+    /// `docs/security.md` states these numbers; `a_flood_does_not_keep_others_waiting` and similar tests show that a
+    /// turn ends there.
     #[test]
     fn turns_have_the_steps_that_are_documented() {
         const fn steps<S: ClientSession>() -> (usize, usize) {

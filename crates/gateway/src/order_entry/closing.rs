@@ -1,6 +1,6 @@
-//! How connections end: by their client, by a time limit, or by the venue.
+//! The end of a connection: by its client, by a time limit, or by the venue.
 //!
-//! Invariant: the reason is reported once, and what was written before reaches a client that reads.
+//! Invariant: the reason is reported once, and all bytes written before it reach a client that reads.
 
 use super::{
     ClientSession, OrderEntry,
@@ -9,13 +9,13 @@ use super::{
 };
 use crate::{CloseReason, OperatorEvent, StreamNetwork, drain::DRAIN_ENDS};
 
-/// How often timers are looked at.
+/// The interval between checks of the timers.
 const TICK_NS: u64 = 10_000_000;
-/// How long a connection that we have ended may take to read our last words.
+/// The time a connection that the venue has ended may take to read the last bytes.
 const CLOSING_NS: u64 = 1_000_000_000;
 
 impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
-    /// Ends a connection that broke the protocol, and says so to it first.
+    /// Ends a connection that broke the protocol, after notifying its client.
     pub(super) fn break_off(
         &mut self,
         connection: &mut Connection<S>,
@@ -28,7 +28,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         self.begin_closing(connection, Some(reason), now_ns);
     }
 
-    /// Ends a session as soon as all its replies so far were given: they come before its end.
+    /// Ends a session as soon as all its replies so far are sent: they come before its end.
     pub(super) fn end_session(&mut self, connection: &mut Connection<S>, now_ns: u64) {
         let is_over = match connection.stage {
             Stage::Live(user) => connection.next_reply == self.replies.store().next(user),
@@ -36,7 +36,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             Stage::Closing { .. } => false,
         };
         if is_over && let Some(reason) = connection.ends.take() {
-            // A connection that has not logged in has no session that could end.
+            // A connection that has not logged in has no session to end.
             if connection.stage != Stage::Pending {
                 connection.session.end(now_ns);
             }
@@ -44,7 +44,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
     }
 
-    /// Ends every session, once the venue takes no more and has answered all that it took.
+    /// Ends every session, once the venue takes no more requests and has answered all that it took.
     pub(super) fn end_sessions(&mut self) {
         if self.drain.get() < DRAIN_ENDS || self.has_ended {
             return;
@@ -58,8 +58,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
     }
 
-    /// From here on nothing is read from the connection, and its user may log in again at once.
-    /// Reports the reason once.
+    /// Begins to close a connection: from now on its bytes are read only to be discarded, and its user may log in again
+    /// at once. Reports the reason once.
     pub(super) fn begin_closing(
         &mut self,
         connection: &mut Connection<S>,
@@ -74,7 +74,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         connection.stage = Stage::Closing { until_ns: now_ns + CLOSING_NS, finished: false };
     }
 
-    /// Reads and forgets what a closing connection still sends.
+    /// Reads and discards the bytes that a closing connection still sends.
     pub(super) fn discard(&mut self, connection: &mut Connection<S>, work: &mut usize) -> Served {
         for _ in 0..STEPS_PER_STRANGER {
             match connection.read(&mut self.network, &mut self.buffer) {
@@ -93,7 +93,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         now_ns.saturating_sub(self.ticked_ns) >= TICK_NS
     }
 
-    /// Looks at every connection's timers.
+    /// Checks the timers of every connection.
     pub(super) fn tick(&mut self, now_ns: u64) -> usize {
         if !self.is_tick_due(now_ns) {
             return 0;
@@ -120,7 +120,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work + self.inject()
     }
 
-    /// Cuts connections that an operator wants cut, and wakes those whose replies were held back.
+    /// Cuts the connections that an operator wants cut, and wakes those whose replies were delayed.
     fn inject(&mut self) -> usize {
         let (mut work, mut delayed) = (0, 0);
         for user in 0..self.users.len() {
@@ -150,7 +150,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         if connection.session.tick(now_ns).is_err() {
             let counter = match connection.stage {
                 Stage::Pending => Some(&self.counters.login_timeouts),
-                // Who is not read because the ring is full is not silent.
+                // A client is not silent if its bytes are unread because the ring is full.
                 _ if connection.readable => None,
                 _ => Some(&self.counters.silent_closed),
             };
@@ -177,7 +177,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         self.release(&connection, Some(reason));
     }
 
-    /// Takes the connection out of the count of its stage, and reports the reason once.
+    /// Removes the connection from the count of its stage, and reports the reason once.
     pub(super) fn release(&mut self, connection: &Connection<S>, reason: Option<CloseReason>) {
         let address = connection.address;
         let event = match connection.stage {

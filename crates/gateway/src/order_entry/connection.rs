@@ -1,6 +1,6 @@
 //! One connection: its stage, its session protocol, and its place in the reply stream.
 //!
-//! Invariant: it holds no replies of its own beyond what its outgoing buffer has room for.
+//! Invariant: it holds no more replies than its outgoing buffer has room for.
 
 use std::{io, net::SocketAddr, ops::Range};
 
@@ -15,61 +15,60 @@ use crate::{
     replay_store::{Missing, ReplayStore},
 };
 
-/// Bytes read at a time.
+/// The most bytes of one read.
 pub(crate) const READ_BYTES: usize = 16 * 1024;
-/// Bytes read at a time before the login: many times what that takes, and what a stranger can make
-/// us hold.
+/// The most bytes of one read before the login: many times the size of a login, and the most that a stranger can make
+/// the gateway hold.
 const PENDING_READ_BYTES: usize = 1024;
-/// Bytes that may wait for the socket; what is not yet among them stays in the store.
+/// The most bytes waiting for the socket; replies beyond that stay in the store.
 pub(crate) const OUTGOING_BYTES_MAX: usize = 64 * 1024;
-/// Bytes that a reply may grow by when it is sent again, or take if it is left out.
+/// The most bytes that a reply grows by when it is resent, or takes if it is left out.
 const RESEND_BYTES: usize = 512;
-/// Bytes in the buffers of a connection: 128 KiB that arrived, and of those that wait for the socket
-/// twice as many as may, because the written ones are removed once they are most.
+/// The most bytes in the buffers of a connection: 128 KiB that arrived, and twice [`OUTGOING_BYTES_MAX`] waiting for
+/// the socket, because written bytes are removed only once they are the larger part.
 pub const CONNECTION_BYTES_MAX: usize = 128 * 1024 + 2 * OUTGOING_BYTES_MAX + 16 * 1024;
 
-/// One connection: its session protocol, what the network said of it, and its place in its
-/// user's replies.
+/// One connection: its session protocol, the state reported by the network, and its place in its user's replies.
 pub(crate) struct Connection<S> {
     pub(crate) id: ConnectionId,
     pub(crate) address: SocketAddr,
     pub(crate) session: S,
     pub(crate) stage: Stage,
-    /// There may be bytes to read.
+    /// True if there may be bytes to read.
     pub(crate) readable: bool,
-    /// The network has said that the connection ends: only reads to the end tell how.
+    /// True if the network has reported the end of the connection: only reads to the end show how it ends.
     pub(crate) ending: bool,
-    /// The socket takes bytes, as far as we know.
+    /// True if the socket takes bytes, as far as the gateway knows.
     pub(crate) writable: bool,
-    /// Its login is being checked: until that is decided nothing more is read.
+    /// True while its login is being checked; nothing more is read until the decision.
     pub(crate) awaits_login: bool,
-    /// It stands in the queue of those to be served.
+    /// True if it is in the queue of connections to be served.
     pub(crate) queued: bool,
-    /// Number of the next reply to send.
+    /// The number of the next reply to send.
     pub(crate) next_reply: u64,
-    /// Its session is to end, for this reason, once its replies so far were given.
+    /// The reason for which its session ends once its replies so far are sent.
     pub(crate) ends: Option<CloseReason>,
-    /// What it is to be sent again next is being read from the journal.
+    /// True while the replies to resend next are being read from the journal.
     pub(crate) awaits_past: bool,
-    /// Messages that could not be read.
+    /// The number of messages that could not be read.
     pub(crate) malformed: u32,
-    /// Since when the socket has taken nothing of what waits for it.
+    /// The time since which the socket has taken none of the waiting bytes.
     pub(crate) blocked_since_ns: Option<u64>,
 }
 
-/// Where a connection is in its life.
+/// The stage of a connection in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It has not logged in.
     Pending,
-    /// It is the connection of this user.
+    /// The connection of this user.
     Live(usize),
-    /// The last bytes are on their way; then it waits for the client to close, but no longer than
-    /// this. A connection closed with bytes unread would lose the last bytes.
+    /// The last bytes are being written; then the connection waits for the client to close, until the deadline. A
+    /// connection closed with bytes unread would lose the last bytes.
     Closing {
-        /// When to give up.
+        /// The deadline for the client to close.
         until_ns: u64,
-        /// All is written, and the sending side is shut down.
+        /// True if all is written and the sending side is shut down.
         finished: bool,
     },
 }
@@ -78,7 +77,7 @@ pub(crate) enum Stage {
 pub(crate) enum ReadOutcome {
     /// This many bytes arrived.
     Bytes(usize),
-    /// None for now.
+    /// No bytes for now.
     Nothing,
     /// The connection has ended.
     Ended,
@@ -111,7 +110,7 @@ impl<S> Connection<S> {
         buffer: &mut [u8],
     ) -> ReadOutcome {
         if self.awaits_login {
-            // Where nothing follows its login, nobody waits for the answer.
+            // If nothing follows the login, the client no longer waits for the answer.
             return if self.ending { ReadOutcome::Ended } else { ReadOutcome::Nothing };
         }
         if !self.readable {
@@ -122,7 +121,7 @@ impl<S> Connection<S> {
         match network.read(self.id, &mut buffer[..bytes_max]) {
             Ok(0) => ReadOutcome::Ended,
             Ok(count) => {
-                // A short read has found all that there is.
+                // A short read has taken all the bytes there are.
                 self.readable = count == bytes_max || self.ending;
                 ReadOutcome::Bytes(count)
             }
@@ -134,7 +133,7 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Writes the bytes of `outgoing`, as far as the socket takes them, and says how many.
+    /// Writes the bytes of `outgoing`, as far as the socket takes them, and returns their number.
     ///
     /// # Errors
     /// The connection is broken.
@@ -166,12 +165,11 @@ impl<S> Connection<S> {
 }
 
 impl<S: ClientSession> Connection<S> {
-    /// Copies replies below `end` from the store to what waits for the socket, as far as there is
-    /// room, and says how many. Before them come those that are to be sent again: as long as `again`, which they use up,
-    /// is not 0.
+    /// Copies replies below `end` from the store to the outgoing buffer, as far as it has room, and returns their
+    /// number. Replies to be resent come before them, as long as `again`, which they use up, is not 0.
     ///
     /// # Errors
-    /// The next one is no longer kept.
+    /// The next reply is no longer kept.
     pub(crate) fn fill(
         &mut self,
         store: &ReplayStore,
@@ -225,7 +223,7 @@ impl<S: ClientSession> Connection<S> {
         Ok(self.next_reply - before)
     }
 
-    /// Writes what waits, as far as the socket takes it, and says how many bytes.
+    /// Writes the waiting bytes, as far as the socket takes them, and returns their number.
     ///
     /// # Errors
     /// The connection is broken.
@@ -257,7 +255,7 @@ mod tests {
         builder.finish(Version::Fix44).to_vec()
     }
 
-    /// A resend goes out as the client reads: beyond 64 KiB nothing waits for the socket, however much was requested.
+    /// A resend goes out as the client reads: no more than 64 KiB wait for the socket, however much was requested.
     #[test]
     fn a_resend_waits_for_its_reader() {
         const MESSAGES: u64 = 2_000;
@@ -289,7 +287,7 @@ mod tests {
                 .fill(&store, None, (0, Text::BLANK), &mut again, store.next(0), NOW)
                 .unwrap();
         };
-        // All is sent once, as the client reads.
+        // All replies are sent once, as the client reads.
         connection.next_reply = 1;
         let mut turns = 0;
         while connection.next_reply <= MESSAGES {

@@ -1,6 +1,6 @@
 //! FIX 4.2, 4.4 and 5.0 SP1 as a session protocol of an order entry port.
 //!
-//! Invariant: it sends only what the reply stream has, so every MsgSeqNum is a function of the log.
+//! Invariant: it sends only messages of the reply stream, so every MsgSeqNum is a function of the log.
 
 use std::ops::Range;
 
@@ -19,16 +19,16 @@ use crate::{Dialect, LoginFault};
 /// FIX over TCP.
 pub struct FixSession {
     acceptor: Acceptor,
-    /// The note that is handed over.
+    /// The note being handed over.
     note: Option<Note>,
-    /// The last page of a list that was asked for.
+    /// The page of a list that was requested last.
     asked: Option<PageNote>,
     schedule: Option<SessionSchedule>,
-    /// When the window ends in which it logged on.
+    /// The end of the window in which it logged on.
     ends_ns: Option<u64>,
 }
 
-/// What a FIX session asks for.
+/// A request of a FIX session.
 #[derive(Clone, Copy, Debug)]
 pub enum FixMessage<'a> {
     /// A note of the session itself.
@@ -37,13 +37,13 @@ pub enum FixMessage<'a> {
     Application(Message<'a>),
 }
 
-/// What a FIX session keeps between its connections.
+/// The state a FIX session keeps between its connections.
 #[derive(Debug, Default)]
 pub struct FixMemory {
     intake: Intake,
-    /// MsgSeqNum of the client's next message; 0 before the first connection.
+    /// The MsgSeqNum of the client's next message; 0 before the first connection.
     expected: u64,
-    /// When the last connection ended.
+    /// The time at which the last connection ended.
     left_ns: u64,
 }
 
@@ -105,7 +105,7 @@ impl ClientSession for FixSession {
         match message {
             FixMessage::Note(note) => {
                 if FixNote::read_logon(note.bytes()).is_some() {
-                    // Its answer says which UserRefNum is the next, whatever protocol used them before.
+                    // The answer gives the next UserRefNum, whatever protocol used the ones before.
                     let query = AccountQuery { session_id, channel: 0 };
                     commands.push(Command::QueryAccount(query));
                 }
@@ -135,7 +135,7 @@ impl ClientSession for FixSession {
             if memory.left_ns < window.start.0 {
                 memory.expected = 0;
             }
-            // What the gateway says to the log at the begin of a session may be on its way yet.
+            // The gateway's note to the log at the begin of a session may still be on its way.
             if reports.is_some_and(|reports| reports.begun_ns() < window.start.0) {
                 self.acceptor.begin_anew();
             }
@@ -148,7 +148,7 @@ impl ClientSession for FixSession {
         memory.left_ns = self.acceptor.now_ns();
     }
 
-    /// The connection is closed without a word, as FIX wants it of a Logon that is refused.
+    /// Rejects without a message: FIX requires this for a refused Logon. The connection is closed.
     fn reject(&mut self, _: &LoginFault, _: u64) {}
 
     fn send_reply(&mut self, reply: &[u8], number: u64, now_ns: u64) {
@@ -177,7 +177,7 @@ impl ClientSession for FixSession {
 
     fn send_text(&mut self, _: &str, _: u64) {}
 
-    /// A Logout would take a number that is not in the log: the connection is closed without one.
+    /// Ends without a Logout, which would take a number that is not in the log. The connection is closed.
     fn end(&mut self, _: u64) {}
 
     fn outgoing(&self) -> &[u8] {
@@ -204,7 +204,7 @@ impl ClientSession for FixSession {
     }
 }
 
-/// A name or a password; blank, which is nobody's, if it is too long.
+/// A name or a password. A text that is too long becomes blank, which is no user's.
 pub(crate) fn text<const N: usize>(bytes: &[u8]) -> Text<N> {
     Text::from_slice(bytes).unwrap_or_default()
 }
@@ -221,7 +221,7 @@ mod tests {
     const SESSION: SessionId = SessionId(1);
     const SECOND: u64 = 1_000_000_000;
 
-    /// From 7 to 18 o'clock UTC on Mondays and Tuesdays.
+    /// From 7:00 to 18:00 UTC on Mondays and Tuesdays.
     fn timers() -> FixTimers {
         let day = |day: u32| {
             let at = |hour: u32| WeekTime::new(day, hour * 3600).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     struct World {
         reports: Option<Reports>,
         memory: FixMemory,
-        /// Messages of the reply stream so far.
+        /// The number of messages in the reply stream so far.
         count: u64,
     }
 
@@ -267,7 +267,8 @@ mod tests {
             messages
         }
 
-        /// Does what a session asks for, and returns what it has sent, with `|` for SOH; true if it is over.
+        /// Carries out the requests of a session, and returns the messages it sent, with `|` for SOH; true if it is
+        /// over.
         fn run(&mut self, session: &mut FixSession, now_ns: u64) -> (String, bool) {
             let (mut said, mut is_over) = (String::new(), false);
             while !is_over {
@@ -312,8 +313,9 @@ mod tests {
         }
     }
 
-    /// Time alone ends a session, with a word; outside a Logon is refused with the time of the next; that begins with 1, by
-    /// its record in the log or, where that comes late, by the Logon. Later records and Logons of the day begin nothing.
+    /// A session ends by time alone, with a Logout. A Logon outside the window is refused with the time of the next
+    /// session. That session begins with 1, by its record in the log or, where the record comes late, by the Logon.
+    /// Later records and Logons of the day begin no session.
     #[test]
     fn a_session_ends_and_begins_by_its_schedule() {
         for record_first in [true, false] {
@@ -348,14 +350,14 @@ mod tests {
             assert!(said.contains("|35=A|34=1|"), "{said}");
             assert_eq!(said.contains("|141=Y|"), !record_first, "{said}");
             session.leave(&mut world.memory);
-            // It comes late, or again.
+            // The record comes late, or again.
             world.take(begin.bytes(), tuesday);
             let (_, said, _) = world.log_on(2, tuesday + 60 * SECOND);
             assert!(said.contains("|35=A|34=2|"), "{said}");
         }
     }
 
-    /// A session that has never logged on is refused in words too, and begins with 1 when it is open.
+    /// A session that has never logged on is also refused with a text, and begins with 1 when it is open.
     #[test]
     fn a_first_logon_may_come_too_early() {
         let mut world = World::default();

@@ -1,6 +1,6 @@
 //! The decision about a login, and its answer.
 //!
-//! Invariant: a user has one connection at most, and an unknown name is answered like a wrong password.
+//! Invariant: a user has at most one connection, and an unknown name gets the same answer as a wrong password.
 
 use super::{
     ClientSession, FirstReply, Login, OrderEntry,
@@ -12,10 +12,10 @@ use crate::{
     logins::{Decided, Decision},
 };
 
-/// Logins that are answered in one turn after their check.
+/// The most logins answered in one turn after their check.
 const ANSWERS_PER_TURN: usize = 16;
 
-/// What a login asks beside its name and password.
+/// The terms of a login beside its name and password.
 #[derive(Clone, Copy)]
 pub(super) struct LoginTerms {
     is_this_session: bool,
@@ -23,7 +23,7 @@ pub(super) struct LoginTerms {
 }
 
 impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
-    /// Answers a login, or has its password checked first.
+    /// Answers a login, or first has its password checked.
     pub(super) fn log_in(&mut self, connection: &mut Connection<S>, request: &Login, now_ns: u64) {
         let terms = LoginTerms {
             is_this_session: request.is_this_session,
@@ -73,7 +73,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         self.counters.password_checks.set(self.logins.checks());
     }
 
-    /// Lets a user in whose password was right: gives the number of the first reply to send.
+    /// Admits a user whose password was right, and returns the number of the first reply to send.
     fn admit(
         &self,
         user: usize,

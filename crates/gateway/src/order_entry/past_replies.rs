@@ -1,7 +1,7 @@
-//! Older messages of sessions, a page at a time, from a reader of the journal on another thread.
+//! Older messages of sessions, one page at a time, from a reader of the journal on another thread.
 //!
-//! Invariant: memory has a bound of two pages, one that is sent while the next is read; sessions have pages by
-//! turns; the gateway never waits for the disk.
+//! Invariant: memory is bounded by two pages, one being sent while the next is read; sessions get pages by turns; the
+//! gateway never waits for the disk.
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
@@ -15,25 +15,25 @@ use crate::{
     streams::ReplyStreams,
 };
 
-/// Messages of a page: 4 MiB of the longest that there are, 1 MiB of plain reports.
+/// Messages in a page: 4 MiB of the longest messages, 1 MiB of plain reports.
 const PAGE_MESSAGES: u64 = 4096;
 const PAGES: usize = 2;
-/// Bytes of messages that travel together.
+/// The most bytes of messages in one block.
 pub const PAST_BLOCK_LEN: usize = 32 << 10;
-/// Of both sides together: 512 KiB.
+/// Blocks of both sides together: 512 KiB.
 const BLOCK_SLOTS: usize = 16;
 /// Blocks that the gateway takes in a turn: more than it may send in one.
 const BLOCKS_PER_TURN: usize = 1;
-/// Bytes before each message, which say how long it is: big-endian, as in a [`ReplayStore`].
+/// Bytes of the length before each message: big-endian, as in a [`ReplayStore`].
 const LENGTH_BYTES: usize = 2;
-/// Bytes of messages that a reader keeps: more than those of one input.
+/// Bytes of messages that a reader keeps: more than the messages of one input.
 const READER_BYTES: usize = 16 << 20;
-/// Bytes of two pages at most, with the places of their messages, and of the blocks on their way.
+/// The most bytes of two pages, with the places of their messages, and of the blocks in transit.
 pub const PAST_REPLIES_BYTES_MAX: usize =
     PAGES * PAGE_MESSAGES as usize * (LENGTH_BYTES + BUILDER_LEN_MAX + size_of::<u32>())
         + BLOCK_SLOTS * size_of::<PastReplyAnswer>();
 
-/// Messages `first` to `end`, `end` excluded, of the stream of a session, to be read from the journal.
+/// The messages `first` to `end` of a session's stream, to be read from the journal; `end` is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastReplyRange {
     pub username: Text<6>,
@@ -41,20 +41,20 @@ pub struct PastReplyRange {
     pub end: u64,
 }
 
-/// Messages of a session that follow each other, each after its length in two bytes, big-endian.
+/// Consecutive messages of a session, each after its length in two bytes, big-endian.
 #[derive(Clone, Copy)]
 pub struct PastReplyBlock {
-    /// The number of the first in the stream.
+    /// The number of the first message in the stream.
     pub first: u64,
-    /// How many messages; up to half of [`PAST_BLOCK_LEN`], as an empty one takes two bytes.
+    /// The number of messages; up to half of [`PAST_BLOCK_LEN`], as an empty message takes two bytes.
     pub count: u16,
-    /// Bytes of them, lengths included.
+    /// The number of bytes, lengths included.
     len: u16,
     bytes: [u8; PAST_BLOCK_LEN],
 }
 
 impl PastReplyBlock {
-    /// `None` if the bytes are more than a block has room for, or are not `count` messages.
+    /// Returns `None` if the bytes exceed the room of a block, or are not `count` messages.
     #[must_use]
     pub fn new(first: u64, count: u16, messages: &[u8]) -> Option<Self> {
         let mut bytes = [0; PAST_BLOCK_LEN];
@@ -83,22 +83,22 @@ impl PastReplyBlock {
     }
 }
 
-/// The first message, and what follows it.
+/// Splits off the first message; returns it and the rest.
 fn split(messages: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = messages.split_first_chunk()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
 }
 
-/// What the reader of the journal answers.
+/// An answer of the journal reader.
 #[derive(Clone, Copy)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a slot of a ring has room for a block, and most have one"
 )]
 pub enum PastReplyAnswer {
-    /// The next messages of the range; some before and some behind it may be among them.
+    /// The next messages of the range; some messages before and after the range may be among them.
     Messages(PastReplyBlock),
-    /// The messages before this one cannot be had.
+    /// The messages before this one are no longer available.
     Gone { first_kept: u64 },
 }
 
@@ -106,7 +106,7 @@ pub enum PastReplyAnswer {
 pub struct PastReplyEnds {
     pub wanted: Consumer<PastReplyRange>,
     pub answers: Producer<PastReplyAnswer>,
-    /// What a request wakes, where the reader has a thread of its own.
+    /// Woken by a request, where the reader has a thread of its own.
     pub parker: Option<Box<dyn Parker>>,
 }
 
@@ -114,13 +114,13 @@ pub struct PastReplyEnds {
 pub struct SessionReplies(ReplyStreams<ReplayStore>);
 
 impl SessionReplies {
-    /// Before the first output.
+    /// Starts before the first output.
     #[must_use]
     pub fn new(username: Text<6>) -> Self {
         Self(ReplyStreams::of_users(&[username], ReplayStore::new(1, READER_BYTES)))
     }
 
-    /// Takes what was sent before a snapshot, before the first output.
+    /// Takes the messages sent before a snapshot. Call it before the first output.
     pub fn restore(&mut self, archive: &MessageArchive) {
         self.0.restore(archive);
     }
@@ -129,32 +129,32 @@ impl SessionReplies {
         self.0.take(output);
     }
 
-    /// Number of the next message.
+    /// The number of the next message.
     #[must_use]
     pub fn next(&self) -> u64 {
         self.0.store().next(0)
     }
 
-    /// True if a message is kept.
+    /// True if this message is kept.
     #[must_use]
     pub fn has(&self, number: u64) -> bool {
         self.0.store().get(0, number).is_ok()
     }
 
-    /// Messages from a number on, as many as a block has room for, at least one.
+    /// Returns messages from this number on: as many as a block has room for, at least one.
     ///
     /// # Errors
-    /// The first is not there any more, or not yet.
+    /// The first message is no longer kept, or does not exist yet.
     ///
     /// # Panics
-    /// The first is longer than a block.
+    /// The first message is longer than a block.
     pub fn block(&self, first: u64) -> Result<PastReplyBlock, Missing> {
         let (count, messages) = self.0.store().run(0, first, PAST_BLOCK_LEN)?;
         Ok(PastReplyBlock::new(first, count, messages).expect("a run is of whole messages"))
     }
 }
 
-/// The rings between an order entry gateway and a reader of the journal.
+/// Creates the rings between an order entry gateway and a reader of the journal.
 #[must_use]
 pub fn past_reply_rings() -> (PastReplies, PastReplyEnds) {
     let mut builder = Builder::new("past replies wanted", PAGES);
@@ -174,12 +174,12 @@ pub fn past_reply_rings() -> (PastReplies, PastReplyEnds) {
     (past, PastReplyEnds { wanted: to_reader, answers, parker: Some(Box::new(parker)) })
 }
 
-/// The gateway's ends, and the pages that are read.
+/// The gateway's ends of the rings, and the pages being read.
 pub struct PastReplies {
     wanted: Producer<PastReplyRange>,
     answers: Consumer<PastReplyAnswer>,
     reader: Arc<dyn Unparker>,
-    /// Those that are sent or read, in the order of their requests.
+    /// The pages being sent or read, in the order of their requests.
     pages: VecDeque<Page>,
     /// Users that wait for a page, each once.
     waiting: VecDeque<(usize, PastReplyRange)>,
@@ -188,9 +188,9 @@ pub struct PastReplies {
 struct Page {
     user: usize,
     range: PastReplyRange,
-    /// Number of the first message that can be had.
+    /// The number of the first available message.
     first_kept: u64,
-    /// Messages, each after its length, and where each begins.
+    /// The messages, each after its length, and the place where each begins.
     bytes: Vec<u8>,
     places: Vec<u32>,
 }
@@ -208,12 +208,12 @@ impl Page {
         self.next() >= self.range.end
     }
 
-    /// The number of the next message that is read.
+    /// The number of the next message to be read.
     fn next(&self) -> u64 {
         self.first_kept + self.places.len() as u64
     }
 
-    /// Takes those messages of a block that follow.
+    /// Takes the messages of a block that continue the page.
     fn take(&mut self, block: &PastReplyBlock) {
         for (number, message) in block.numbers().zip(block.messages()) {
             if number == self.next() && number < self.range.end {
@@ -224,7 +224,7 @@ impl Page {
         }
     }
 
-    /// What was read of it stays, and the page ends there: the next one says what is gone.
+    /// Takes note of a gap. Messages already read stay; then the page ends there, and the next one reports the gap.
     fn lose_before(&mut self, first_kept: u64) {
         if !self.places.is_empty() {
             self.range.end = self.next();
@@ -240,17 +240,17 @@ impl Page {
     }
 }
 
-/// What is known of an older message.
+/// The state of an older message.
 pub(super) enum PastMessage<'a> {
     Here(&'a [u8]),
-    /// It is being read.
+    /// The message is being read.
     Awaited,
-    /// It cannot be had.
+    /// The message is not available.
     Gone,
 }
 
 impl PastReplies {
-    /// A message of a user from before `end`, which is not wanted or kept elsewhere; has it read if it is not here.
+    /// Returns a user's message from before `end` that is not kept elsewhere; has it read if it is not here.
     pub(super) fn get(
         &mut self,
         user: usize,
@@ -272,8 +272,8 @@ impl PastReplies {
         page.message(number).map_or(PastMessage::Awaited, PastMessage::Here)
     }
 
-    /// Takes what the reader has read, and asks for the next pages where there is room: `wanted` gives the numbers that
-    /// a user wants and that are kept nowhere else. Returns the users that are to be served now.
+    /// Takes the blocks that the reader has read, and requests the next pages where there is room. `wanted` gives the
+    /// numbers that a user wants and that are kept nowhere else. Returns the users to be served now.
     pub(super) fn poll(&mut self, wanted: impl Fn(usize) -> Option<Range<u64>>) -> Vec<usize> {
         if self.pages.is_empty() && self.waiting.is_empty() {
             return Vec::new();
@@ -306,9 +306,9 @@ impl PastReplies {
         served
     }
 
-    /// Drops whole pages that nobody needs: their user has left, or wants other numbers.
+    /// Drops whole pages that are no longer needed: their user has left, or wants other numbers.
     fn drop_pages(&mut self, wanted: &impl Fn(usize) -> Option<Range<u64>>) {
-        // The user, and the number, for which the page before was read.
+        // The user and the number for which the previous page was read.
         let mut continues = None;
         self.pages.retain(|page| {
             let is_first = wanted(page.user).is_some_and(|it| page.has(page.user, it.start));
@@ -320,13 +320,13 @@ impl PastReplies {
         });
     }
 
-    /// The page to be read next: that of the user who has waited longest, or else the one behind the last page.
+    /// The page to be read next: that of the user waiting longest, or else the one after the last page.
     fn next_page(
         &mut self,
         wanted: &impl Fn(usize) -> Option<Range<u64>>,
         served: &mut Vec<usize>,
     ) -> Option<(usize, PastReplyRange)> {
-        // A user that has left has no use for a page; one that wants another asks for that.
+        // A user that has left needs no page; a user that wants another page requests it.
         while let Some((user, range)) = self.waiting.pop_front() {
             match wanted(user) {
                 Some(numbers) if numbers.start == range.first => return Some((user, range)),
@@ -350,11 +350,11 @@ mod tests {
     /// Messages of a block on disk.
     const BLOCK: u64 = 64;
 
-    /// A reader of the journal, and what it has not handed over yet.
+    /// A reader of the journal, and the blocks it has not handed over yet.
     struct Reader {
         ends: PastReplyEnds,
         blocks: VecDeque<PastReplyBlock>,
-        /// What it was asked for, all of it.
+        /// All ranges requested from it.
         asked: Vec<Range<u64>>,
     }
 
@@ -363,13 +363,13 @@ mod tests {
             Self { ends, blocks: VecDeque::new(), asked: Vec::new() }
         }
 
-        /// Answers what is wanted, or that the journal begins with `first_kept`.
+        /// Answers the requests, or reports that the journal begins with `first_kept`.
         fn turn(&mut self, first_kept: Option<u64>) {
             let Self { ends, blocks, asked } = self;
             if blocks.is_empty() {
                 ends.wanted.poll(1, |range, _| {
                     asked.push(range.first..range.end);
-                    // As they lie on disk: the first begins before the range, the last ends behind it.
+                    // As they lie on disk: the first block begins before the range, the last ends after it.
                     let begin = range.first - range.first % BLOCK;
                     blocks.extend((begin..range.end).step_by(BLOCK as usize).map(|first| {
                         let message = |number: u64| [&[0, 8], &number.to_be_bytes()[..]].concat();
@@ -402,7 +402,7 @@ mod tests {
         }
     }
 
-    /// Two users that want many messages have a page each by turns; one that has left has none. Memory keeps its bound.
+    /// Two users that want many messages get pages by turns; a user that has left gets none. Memory stays bounded.
     #[test]
     fn pages_are_given_by_turns() {
         let (mut past, ends) = past_reply_rings();
@@ -432,7 +432,7 @@ mod tests {
         assert_eq!(reader.asked, expected.collect::<Vec<_>>());
     }
 
-    /// While a page is sent the next one is read, and no third; the last ends where the messages do that are wanted.
+    /// While a page is sent, the next one is read, and no third; the last page ends with the wanted messages.
     #[test]
     fn the_next_page_is_read_ahead() {
         let (mut past, ends) = past_reply_rings();
@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(reader.asked.len(), 3);
         assert_eq!(reader.asked[2], 2 * PAGE_MESSAGES + 1..end);
         assert!((PAGE_MESSAGES + 1..end).all(|number| is_here(&mut past, 0, number, end)));
-        // What it wants now is before both pages: they make room.
+        // The message it wants now is before both pages: they make room.
         assert!(!is_here(&mut past, 0, 5, end));
         for _ in 0..1000 {
             past.poll(|_| Some(5..7));
@@ -462,7 +462,7 @@ mod tests {
         assert!(is_here(&mut past, 0, 5, 7) && is_here(&mut past, 0, 6, 7));
     }
 
-    /// What the journal no longer has is gone, and what comes after it is asked for.
+    /// Messages that the journal no longer has are reported as gone, and the messages after them are requested.
     #[test]
     fn what_is_gone_is_said() {
         let (mut past, ends) = past_reply_rings();
@@ -482,7 +482,7 @@ mod tests {
         assert!((40..100).all(|number| is_here(&mut past, 0, number, 100)));
     }
 
-    /// A user that has come back and wants another message is served, so that it asks for that.
+    /// A user that has come back and wants another message is served, so that it requests that message.
     #[test]
     fn another_wish_takes_the_place_of_the_first() {
         let (mut past, ends) = past_reply_rings();
@@ -495,7 +495,7 @@ mod tests {
         assert_eq!((reader.asked.len(), &reader.asked[0]), (1, &(50..100)));
     }
 
-    /// A block is of whole messages, and has its bound.
+    /// A block holds whole messages, and its size is bounded.
     #[test]
     fn a_block_has_its_bound() {
         let mut messages = vec![0; PAST_BLOCK_LEN];

@@ -1,33 +1,33 @@
-//! Whose turn it is to be sent old messages again, and how many bytes.
+//! The turns of users to be resent old messages, and the bytes of each turn.
 //!
-//! Invariant: in a turn of the gateway resends have one bounded share, however many sessions want them; where others have
-//! an order on its way they have one such turn in some; each session that wants them has its turn.
+//! Invariant: in a turn of the gateway, resends have one bounded share, however many sessions want them. While others
+//! have orders on their way, only one turn in several has this share. Each session that wants resends gets its turn.
 
 use std::{
     collections::BTreeSet,
     ops::Bound::{Excluded, Unbounded},
 };
 
-/// Bytes in one turn: to make and write them takes some 20 µs, for which a new order may have to wait.
+/// Bytes in one turn: making and writing them takes about 20 µs, for which a new order may have to wait.
 const TURN_BYTES: usize = 8 << 10;
-/// While others have orders on their way, one turn in so many is for resends too.
+/// While others have orders on their way, one turn in this many has room for resends too.
 const LIVE_TURNS: u32 = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct ResendTurns {
     /// Users that want messages again.
     users: BTreeSet<usize>,
-    /// The one of them that may have some now.
+    /// The user that may have some now.
     turn: Option<usize>,
-    /// Bytes that are left of this turn.
+    /// Bytes left of this turn.
     room: usize,
-    /// Turns since resends had one.
+    /// Turns since resends last had a turn.
     passed: u32,
 }
 
 impl ResendTurns {
-    /// Begins a turn of the gateway; `is_live` says that it has new replies, or that other agents of its thread have work
-    /// under way.
+    /// Begins a turn of the gateway. `is_live` is true if it has new replies, or if other agents of its thread have
+    /// work under way.
     #[inline]
     pub(super) fn begin(&mut self, is_live: bool) {
         if self.users.is_empty() {
@@ -44,7 +44,7 @@ impl ResendTurns {
         }
     }
 
-    /// Bytes that a user who wants messages again may have now.
+    /// The number of bytes that a user who wants messages again may have now.
     pub(super) fn room(&mut self, user: usize) -> usize {
         if self.users.insert(user) && self.turn.is_none() {
             (self.turn, self.room) = (Some(user), TURN_BYTES);
@@ -52,12 +52,12 @@ impl ResendTurns {
         if self.turn == Some(user) { self.room } else { 0 }
     }
 
-    /// A user has had so many of them.
+    /// Counts bytes sent to a user again.
     pub(super) fn used(&mut self, bytes: usize) {
         self.room = self.room.saturating_sub(bytes);
     }
 
-    /// A user wants no more.
+    /// Removes a user that wants no more messages.
     #[inline]
     pub(super) fn leave(&mut self, user: usize) {
         if !self.users.is_empty() && self.users.remove(&user) && self.users.is_empty() {
@@ -70,7 +70,7 @@ impl ResendTurns {
 mod tests {
     use super::*;
 
-    /// However many want messages again, one share is given in a turn, and to each in its turn.
+    /// However many users want messages again, a turn has one share, and each user gets its turn.
     #[test]
     fn each_has_its_turn() {
         let mut turns = ResendTurns::default();
@@ -96,7 +96,7 @@ mod tests {
         assert!(given.iter().all(|it| *it >= share(9)) && given[0] >= share(20), "{given:?}");
     }
 
-    /// While others have orders on their way, resends have one turn in some; else each.
+    /// While others have orders on their way, resends have one turn in several; else every turn.
     #[test]
     fn orders_go_first() {
         let mut turns = ResendTurns::default();

@@ -1,7 +1,7 @@
-//! A connection's turn: what its client sent is taken, then its replies are given.
+//! A connection's turn: its client's bytes are taken, then its replies are sent.
 //!
-//! Invariant: a turn is bounded, for one connection and for all, and nothing of a session is taken without free
-//! slots of the submissions ring. A login needs none: it is answered while nothing else can be taken.
+//! Invariant: a turn is bounded, for one connection and for all, and no message of a session is taken without free
+//! slots in the submissions ring. A login needs none: it is answered while nothing else can be taken.
 
 use std::collections::VecDeque;
 
@@ -16,31 +16,31 @@ use crate::{
     replay_store::Missing, submission::steps,
 };
 
-/// Steps all connections with a session have in one turn, before the rest have to wait for the next.
+/// The most steps of all connections with a session in one turn; the rest wait for the next turn.
 const STEPS_PER_TURN: usize = 256;
-/// Steps all connections without a session have in one turn: they take a fifth of it at most.
+/// The most steps of all connections without a session in one turn: at most a fifth of the turn.
 const STEPS_OF_STRANGERS: usize = 64;
-/// Steps one of them has, many more than a login takes.
+/// The most steps of one of them, many more than a login takes.
 pub(super) const STEPS_PER_STRANGER: usize = 4;
 
-/// What is left of a connection after it was served.
+/// The state of a connection after it was served.
 pub(super) enum Served {
     /// It waits for the network or for replies.
     Idle,
-    /// It has more to do, as soon as it is its turn again.
+    /// It has more to do at its next turn.
     Again,
-    /// It is to be closed.
+    /// It must be closed, for this reason.
     Close(CloseReason),
 }
 
 impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
-    /// Serves those that wait, each once, until the turn has had its share: first the sessions, so that
-    /// one that has ended is free before its user logs in again, then those without a session. Both
-    /// have steps of their own, so a login is read before newer connections push it out.
+    /// Serves the waiting connections, each once, until the turn has had its share: first the sessions, so that one
+    /// that has ended is free before its user logs in again, then the connections without a session. Both have steps
+    /// of their own, so a login is read before newer connections push it out.
     pub(super) fn serve_queues(&mut self, now_ns: u64) -> usize {
         let mut waiting = std::mem::take(&mut self.queue);
         let mut work = self.serve_queue(&mut waiting, STEPS_PER_TURN, now_ns);
-        // Those that were not reached stay in front of those that come again.
+        // Connections not reached stay in front of those that come again.
         waiting.append(&mut self.queue);
         self.queue = waiting;
         let mut waiting = std::mem::take(&mut self.queue_of_strangers);
@@ -50,7 +50,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         work
     }
 
-    /// Sends the sessions that wait what they have not been sent yet, before the network is asked for anything.
+    /// Sends the waiting sessions their unsent replies, before the network is polled.
     pub(super) fn send_replies(&mut self, now_ns: u64) -> usize {
         let mut work = 0;
         for place in 0..self.queue.len() {
@@ -64,7 +64,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             };
             match served {
                 Served::Close(reason) => self.drop_connection(*connection, reason),
-                // It keeps its place in the queue.
+                // The connection keeps its place in the queue.
                 Served::Idle | Served::Again => self.connections[index] = Some(connection),
             }
         }
@@ -110,7 +110,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         let drain = self.drain.get();
         let read = match connection.stage {
             Stage::Closing { .. } => self.discard(connection, work),
-            // What it sends from now on is not taken.
+            // Bytes sent from now on are not taken.
             Stage::Pending | Stage::Live(_) if drain >= DRAIN_REFUSES => Served::Idle,
             Stage::Pending | Stage::Live(_) => self.take_packets(connection, now_ns, work),
         };
@@ -123,7 +123,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
     }
 
-    /// Takes what the client sent, a packet at a time, while the ring has a slot for it.
+    /// Takes the client's packets one by one, while the ring has a slot.
     pub(super) fn take_packets(
         &mut self,
         connection: &mut Connection<S>,
@@ -143,7 +143,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
                 self.free = self.submissions.free();
             }
             if self.free < slots {
-                // Not counted as work: the sequencer wakes us when it has made room.
+                // Not counted as work: the sequencer wakes this agent when it has made room.
                 self.held_up = true;
                 self.counters.stalls.add(1);
                 return Served::Again;
@@ -155,8 +155,8 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         Served::Again
     }
 
-    /// Takes the next packet, or reads if none is whole; the ring has slots for it. Returns what is left of
-    /// the connection where it has to stop.
+    /// Takes the next packet, or reads if none is whole; the ring has slots for it. Returns the state of the
+    /// connection where it must stop.
     #[inline]
     pub(super) fn take_packet(
         &mut self,
@@ -196,7 +196,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         matches!(connection.stage, Stage::Closing { .. }).then_some(Served::Again)
     }
 
-    /// Reads once, and returns what is left of the connection where it has to stop.
+    /// Reads once, and returns the state of the connection where it must stop.
     pub(super) fn read(
         &mut self,
         connection: &mut Connection<S>,
@@ -219,7 +219,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
     }
 
     /// Submits the commands of one message, if its session may send it; the ring has slots for them. A command that
-    /// takes more than the step of its message adds the others to `work`.
+    /// takes more than the step of its message adds the extra steps to `work`.
     pub(super) fn submit(
         &mut self,
         user: usize,
@@ -238,7 +238,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             self.counters.duplicates.add(1);
             return Ok(Verdict::Duplicate);
         }
-        // The gate decides on the command that may have an effect; what accompanies it follows.
+        // The gate decides on the command that may have an effect; the commands that accompany it follow.
         let is_command = |it: &Command| !matches!(it, Command::Note(_) | Command::QueryAccount(_));
         let main = commands.iter().position(is_command).unwrap_or(0);
         let checked = self.gates[user].check(&commands[main], now_ns);
@@ -284,7 +284,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
         }
     }
 
-    /// Sends what the connection has not been sent yet, as far as it takes it.
+    /// Sends the unsent replies of the connection, as far as its socket takes them.
     pub(super) fn give_replies(
         &mut self,
         connection: &mut Connection<S>,
@@ -303,7 +303,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             }
             let wants_again = connection.session.resend_range().is_some();
             let room = if wants_again { self.resend_turns.room(user) } else { 0 };
-            // One that has to wait for its turn is not idle.
+            // A connection that has to wait for its turn is not idle.
             *work += usize::from(wants_again && room == 0);
             let (store, past) = (self.replies.store(), self.past.as_mut());
             let mut again = room;
@@ -343,7 +343,7 @@ impl<N: StreamNetwork, S: ClientSession> OrderEntry<N, S> {
             Stage::Live(user) if connection.session.follow(self.replies.reports(*user)) => {
                 Served::Again
             }
-            // All was given: what ends it comes next.
+            // All replies are sent: the reason to end comes next.
             Stage::Live(_) | Stage::Pending if connection.ends.is_some() => Served::Again,
             Stage::Closing { finished, .. } if !*finished => {
                 *finished = true;

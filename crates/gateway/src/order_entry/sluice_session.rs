@@ -1,6 +1,7 @@
 //! Sluice as a session protocol of an order entry port: OUCH 5.0 in datagrams, with a login.
 //!
-//! Invariant: what it is given has the token of its login; [`SluiceNetwork`](crate::SluiceNetwork) has looked.
+//! Invariant: the bytes it is given carry the token of its login; [`SluiceNetwork`](crate::SluiceNetwork) has checked
+//! it.
 
 use std::ops::Range;
 
@@ -21,7 +22,7 @@ use crate::{Dialect, LoginFault};
 pub struct SluiceSession {
     session: [u8; 10],
     server: Server,
-    /// When it was given datagrams last.
+    /// The time at which it was last given datagrams.
     now_ns: u64,
 }
 

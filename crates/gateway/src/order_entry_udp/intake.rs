@@ -1,7 +1,7 @@
-//! Datagrams as they come in: whose they are, whose turn it is, and the commands in them.
+//! The intake of datagrams: their users, their turns, and the commands in them.
 //!
-//! Invariant: what one session sends costs another neither its turn nor its datagrams. A session has a
-//! bounded share of each turn and of memory; what does not fit there is dropped and counted.
+//! Invariant: datagrams of one session cost another neither its turn nor its datagrams. A session has a bounded share
+//! of each turn and of memory; datagrams that do not fit are dropped and counted.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,31 +22,31 @@ use crate::{
     submission::steps,
 };
 
-/// The most that is taken in one turn. The datagram that reaches a share is taken whole.
+/// The most taken in one turn. The datagram that reaches a share is taken whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
-    /// Of one session, before others have their turn.
+    /// The share of one session, before others have their turn.
     session: Share,
-    /// Of all sessions.
+    /// The share of all sessions.
     turn: Share,
 }
 
 impl Shares {
-    /// While one session of the venue alone trades.
+    /// The shares while only one session of the venue trades.
     pub(super) const ALONE: Self = Self {
         session: Share { datagrams: 64, messages: 512 },
         turn: Share { datagrams: 1_024, messages: 1_024 },
     };
 
-    /// While several trade, by whatever protocol: their requests wait for the end of the turn.
+    /// The shares while several trade, by any protocol: their requests wait for the end of the turn.
     const SHARED: Self = Self {
         session: Share { datagrams: 64, messages: 64 },
         turn: Share { datagrams: 256, messages: 256 },
     };
 }
 
-/// What was taken, or the most that is. A datagram may have hundreds of messages, and each costs work whether it has an
-/// effect or not. A message whose command searches counts as several.
+/// An amount of datagrams and messages: the amount taken, or the most allowed. A datagram may have hundreds of
+/// messages, and each costs work, with or without an effect. A message whose command searches counts as several.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
     datagrams: usize,
@@ -59,39 +59,40 @@ impl Share {
     }
 }
 
-/// What happens to datagrams as they come in.
+/// The intake of datagrams.
 pub(super) struct Intake {
     pub(super) session: [u8; 10],
     pub(super) by_address: BTreeMap<SocketAddr, usize>,
-    /// What waits for its session's turn, by user.
+    /// The datagrams that wait for their session's turn, by user.
     pub(super) waiting: Vec<Waiting>,
-    /// Users with datagrams that wait, each once, longest waiting first.
+    /// Users with waiting datagrams, each once, longest waiting first.
     pub(super) turns: VecDeque<usize>,
-    /// The most that is taken in this turn.
+    /// The most taken in this turn.
     pub(super) shares: Shares,
-    /// Taken in this turn, in all.
+    /// The total taken in this turn.
     pub(super) taken: Share,
-    /// The sender before, who is likely to be the next.
+    /// The previous sender, who is likely to be the next.
     pub(super) last_sender: Option<(SocketAddr, usize)>,
     pub(super) usernames: Vec<Text<6>>,
-    /// What each user may send.
+    /// The gate of each user, which limits its messages.
     pub(super) gates: Vec<Gate>,
     pub(super) submissions: Producer<Submission>,
-    /// Slots of the ring.
+    /// The number of slots in the ring.
     pub(super) slots: usize,
-    /// Those of them that are free for certain; looked up anew at 0, and in each turn with work.
+    /// The slots known to be free; looked up again at 0, and in each turn with work.
     pub(super) free: usize,
-    /// Messages of one datagram that found no slot in the ring; no other is taken before it is empty.
+    /// Messages of one datagram that found no slot in the ring; no other datagram is taken before the backlog is
+    /// empty.
     pub(super) backlog: VecDeque<Submission>,
-    /// Requests of this turn.
+    /// Requests of this turn for earlier replies.
     pub(super) requests: Vec<Request>,
-    /// Reused for each datagram that waited.
+    /// Reused for each waiting datagram.
     pub(super) datagram: Vec<u8>,
     pub(super) counters: Arc<OrderEntryUdpCounters>,
     pub(super) operator_events: OperatorEvents,
 }
 
-/// A wish for earlier replies.
+/// A request for earlier replies.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub(super) user: usize,
@@ -117,7 +118,7 @@ impl Intake {
         self.taken.is_within(self.shares.turn) && !self.is_full()
     }
 
-    /// True if the ring takes nothing more for now.
+    /// True if the ring takes no more for now.
     pub(super) fn is_full(&mut self) -> bool {
         if self.free == 0 {
             self.free = self.submissions.free();
@@ -125,7 +126,7 @@ impl Intake {
         self.free == 0 || !self.backlog.is_empty()
     }
 
-    /// Receives one datagram: takes it at once if its session has its turn, else keeps it for then.
+    /// Receives one datagram: takes it at once if its session has its turn, else keeps it for that turn.
     pub(super) fn receive(
         &mut self,
         replies: &ReplyStreams<ReplayStore>,
@@ -155,7 +156,7 @@ impl Intake {
         }
     }
 
-    /// Takes what waits, by turns, and says how many datagrams.
+    /// Takes waiting datagrams, by turns, and returns their number.
     pub(super) fn take_waiting(
         &mut self,
         replies: &ReplyStreams<ReplayStore>,
@@ -183,8 +184,8 @@ impl Intake {
         self.taken.datagrams - before
     }
 
-    /// Takes more of what waits once all sessions had their share, in rounds of as much again. Half of the ring is left to
-    /// those whose datagrams come next, and answers are left for the next turn.
+    /// Takes more waiting datagrams once all sessions have had their share, in rounds of the same share again. Half of
+    /// the ring is left for sessions whose datagrams come next, and answers are left for the next turn.
     pub(super) fn take_more(
         &mut self,
         replies: &ReplyStreams<ReplayStore>,
@@ -255,8 +256,8 @@ impl Intake {
         Some(user)
     }
 
-    /// Several messages, each after its length. One that cannot be read costs only itself; a
-    /// length that does not fit costs all that follows.
+    /// Takes several messages, each after its length. A message that cannot be read costs only itself; a length that
+    /// does not fit costs all that follows.
     fn take_blocks(
         &mut self,
         user: usize,
@@ -292,8 +293,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Submits one OUCH message if its session may send it, by way of the backlog if the ring has no
-    /// slot.
+    /// Submits one OUCH message if its session may send it, by way of the backlog if the ring has no slot.
     fn submit(
         &mut self,
         user: usize,
@@ -303,7 +303,7 @@ impl Intake {
     ) -> Result<(), ouch::Malformed> {
         self.counters.messages.add(1);
         let command = ouch::command(message, session_id, received)?;
-        // A turn by UDP is long enough for several.
+        // A UDP turn is long enough for several.
         let beyond_one = steps(&command, true) - 1;
         self.taken.messages += beyond_one;
         self.waiting[user].taken.messages += beyond_one;
@@ -328,7 +328,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Submits what had to wait, as far as the ring takes it.
+    /// Submits messages of the backlog, as far as the ring takes them.
     pub(super) fn empty_backlog(&mut self) -> usize {
         let mut count = 0;
         while let Some(submission) = self.backlog.front() {
@@ -354,7 +354,7 @@ impl Intake {
     }
 }
 
-/// The first message of some blocks, and the blocks after it.
+/// Splits off the first message of some blocks; returns it and the blocks after it.
 fn first_block(blocks: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = blocks.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))

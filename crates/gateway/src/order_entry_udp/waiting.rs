@@ -1,14 +1,14 @@
 //! The datagrams of one session that wait for its turn.
 //!
-//! Invariant: they take at most 512 KiB, and come out whole, in order, with the time at which they came in.
+//! Invariant: they take at most 512 KiB, and come out whole, in order, with the time of their arrival.
 
 use market::Timestamp;
 
 use super::intake::Share;
 
-/// Bytes that may wait, with [`HEAD_BYTES`] for each datagram: some 8,000 with one order each.
+/// Bytes that may wait, with [`HEAD_BYTES`] for each datagram: about 8,000 datagrams with one order each.
 const WAITING_BYTES_MAX: usize = 512 << 10;
-/// Length and time of a datagram.
+/// Bytes of the length and the time of a datagram.
 const HEAD_BYTES: usize = 2 + 8;
 
 #[derive(Default)]
@@ -16,9 +16,9 @@ pub(super) struct Waiting {
     /// Each datagram after its length and time. Those before `start` were taken.
     bytes: Vec<u8>,
     start: usize,
-    /// What was taken of the session in this turn.
+    /// The amount taken from the session in this turn.
     pub(super) taken: Share,
-    /// Its requests for earlier replies that are answered in this turn.
+    /// The number of its requests for earlier replies answered in this turn.
     pub(super) answered: usize,
 }
 
@@ -44,7 +44,7 @@ impl Waiting {
         true
     }
 
-    /// Puts the oldest datagram into `into`, in place of what is there; when it came in.
+    /// Replaces the contents of `into` with the oldest datagram; returns the time of its arrival.
     pub(super) fn pop(&mut self, into: &mut Vec<u8>) -> Option<Timestamp> {
         let length = usize::from(u16::from_le_bytes(self.head()?));
         let received = u64::from_le_bytes(self.head().expect("the time follows the length"));
@@ -65,7 +65,7 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// What is kept comes out as it came in; what does not fit is refused, and fits again after that.
+    /// Kept datagrams come out as they came in; datagrams that do not fit are refused, and fit again after that.
     #[test]
     fn datagrams_wait_whole_in_order_and_bounded() {
         let mut waiting = Waiting::default();

@@ -1,8 +1,9 @@
-//! The connections of a listener by a thread each: it sleeps in recv(2), and what it receives waits in its ring until it is
-//! read.
+//! The connections of a listener by a thread each: it sleeps in recv(2), and the bytes it receives wait in its ring
+//! until they are read.
 //!
-//! Invariant: all threads and rings are made at the start. A connection that is not read fills its ring, then its thread
-//! receives nothing more, and TCP holds its client back. A seat is free again once its thread has said that it is done.
+//! Invariant: all threads and rings are made at the start. A connection that is not read fills its ring, then its
+//! thread receives nothing more, and TCP holds its client back. A seat is free again once its thread has reported that
+//! it is done.
 
 use std::{
     fmt,
@@ -22,18 +23,18 @@ use ring::{Builder, Consumer, Flow, Parker, Producer, ThreadParker, Unparker};
 
 use crate::{ConnectionId, NetworkEvent};
 
-/// Pieces that wait in the ring of a connection: 16 KiB of slots.
+/// The most pieces in the ring of a connection: 16 KiB of slots.
 const PIECES: usize = 64;
-/// Bytes of a piece: an order is one, and a slot is four cache lines.
+/// Bytes of a piece: an order is one piece, and a slot is four cache lines.
 const PIECE_LEN: usize = 255;
-/// Bytes that a thread receives in one call.
+/// The most bytes that a thread receives in one call.
 const READ_LEN: usize = 4096;
-/// Of a thread; only what it touches, some 8 KiB, is memory.
+/// The stack of a thread; only the part it touches, about 8 KiB, takes memory.
 const STACK_BYTES: usize = 128 << 10;
-/// Seats of one word of the bell.
+/// The number of seats in one word of the bell.
 const WORD: usize = u64::BITS as usize;
 
-/// Memory that the thread and the ring of one connection take at most.
+/// The most memory of the thread and the ring of one connection.
 pub const THREAD_BYTES_MAX: usize = PIECES * size_of::<Piece>() + (16 << 10);
 
 /// The threads of a listener, by their seats.
@@ -60,49 +61,49 @@ struct Seat {
 struct Served {
     connection: ConnectionId,
     stream: Arc<TcpStream>,
-    /// Bytes of the first piece that were read.
+    /// The number of bytes of the first piece already read.
     read: usize,
     end: Option<End>,
-    /// The kernel was asked to report room for what is written.
+    /// True if the kernel was asked to report room for writes.
     reports_room: bool,
 }
 
-/// What thread and agent share beside the ring.
+/// The state shared by thread and agent beside the ring.
 #[derive(Default)]
 struct Shared {
-    /// A connection on its way to the thread.
+    /// A connection handed to the thread and not yet taken.
     handed: Mutex<Option<Arc<TcpStream>>>,
-    /// The connection was given up: nothing more of it is wanted.
+    /// True if the connection was given up: no more of its bytes are wanted.
     is_given_up: AtomicBool,
-    /// The last piece of the connection is in the ring.
+    /// True if the last piece of the connection is in the ring.
     has_ended: AtomicBool,
-    /// The thread waits for room in its ring.
+    /// True while the thread waits for room in its ring.
     awaits_room: AtomicBool,
-    /// The thread is to end.
+    /// True if the thread must end.
     stops: AtomicBool,
 }
 
-/// Says which seats have news, and wakes the agent for them.
+/// Marks the seats that have news, and wakes the agent for them.
 struct Bell {
     event: EventFd,
-    /// It was rung since the agent looked.
+    /// True if it was rung since the agent last looked.
     is_rung: AtomicBool,
     /// A bit for each seat.
     seats: Box<[AtomicU64]>,
 }
 
-/// What a thread hands over: bytes, or the end of its connection.
+/// A piece that a thread hands over: bytes, or the end of its connection.
 #[derive(Clone, Copy)]
 struct Piece {
     /// 0 for the end.
     len: u8,
-    /// Of an end the number of the error, in the system's order of bytes; 0 if the peer has finished.
+    /// For an end, the number of the error, in native byte order; 0 if the peer has finished.
     bytes: [u8; PIECE_LEN],
 }
 
 const _: () = assert!(size_of::<Piece>() == 256 && READ_LEN <= PIECES * PIECE_LEN);
 
-/// How a connection ended: by its peer, or by an error of this number.
+/// The end of a connection: by its peer, or by an error of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Finished,
@@ -124,7 +125,7 @@ impl Piece {
         Self { len: 0, ..Self::of(&number.to_ne_bytes()) }
     }
 
-    /// Its bytes, or the end.
+    /// The bytes of the piece, or the end.
     fn get(&self) -> Result<&[u8], End> {
         if self.len > 0 {
             return Ok(&self.bytes[..usize::from(self.len)]);
@@ -138,7 +139,7 @@ impl Piece {
 }
 
 impl Threads {
-    /// Starts so many threads, from 1.
+    /// Starts `count` threads, at least 1.
     ///
     /// # Errors
     /// The system has no descriptor left, or does not let the process have so many threads.
@@ -157,7 +158,7 @@ impl Threads {
             seats: (0..words).map(|_| AtomicU64::new(0)).collect(),
         });
         let (seats, free) = (Vec::with_capacity(count), (0..count).rev().collect());
-        // Those that were started end with this, also where one cannot be.
+        // Dropping this ends the threads already started, also where a later one cannot start.
         let mut threads = Self { bell, seats, free, of_place: Vec::new() };
         for index in 0..count {
             let mut ring = Builder::new("connection", PIECES);
@@ -180,17 +181,17 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Readable when there is something to tell.
+    /// A descriptor that is readable when there are events.
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.event.as_fd()
     }
 
-    /// True if a thread waits for a connection.
+    /// True if a thread is free for a connection.
     pub(super) fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Receives from a new connection.
+    /// Starts to receive from a new connection.
     ///
     /// # Panics
     /// No thread is free.
@@ -225,7 +226,7 @@ impl Threads {
         }
     }
 
-    /// Reads what has arrived of a connection.
+    /// Reads bytes that have arrived on a connection.
     pub(super) fn read(
         &mut self,
         connection: ConnectionId,
@@ -235,14 +236,14 @@ impl Threads {
         self.seats[index].read(buffer)
     }
 
-    /// True once, for a connection whose room is not reported yet.
+    /// True once for each connection: its room is not reported yet.
     pub(super) fn begins_to_report_room(&mut self, connection: ConnectionId) -> bool {
         let index = self.of_place[connection.index as usize].expect("a connection has a seat");
         let served = self.seats[index].served.as_mut().expect("its seat serves it");
         !std::mem::replace(&mut served.reports_room, true)
     }
 
-    /// Appends what the threads have to tell.
+    /// Appends the events of the threads.
     pub(super) fn take_events(&mut self, events: &mut Vec<NetworkEvent>) {
         let Self { bell, seats, free, .. } = self;
         bell.take(|index| {
@@ -294,7 +295,8 @@ impl Seat {
         }
     }
 
-    /// Forgets what arrived of a connection that was given up. True if that was the end of it: the thread waits for another.
+    /// Discards the bytes of a connection that was given up. True if its end was among them: the thread waits for
+    /// another.
     fn discard(&mut self) -> bool {
         let mut is_over = false;
         let taken = self.pieces.drain(PIECES, |piece, _| is_over |= piece.get().is_err());
@@ -302,7 +304,7 @@ impl Seat {
             self.shared.give_room(&*self.unparker);
         }
         if is_over {
-            // The thread does not look at them before it has another connection, which the lock hands over.
+            // The thread does not read these before it has another connection, which the lock hands over.
             self.shared.is_given_up.store(false, Ordering::Relaxed);
             self.shared.has_ended.store(false, Ordering::Relaxed);
         }
@@ -315,13 +317,13 @@ impl Drop for Threads {
         for seat in &self.seats {
             seat.shared.stops.store(true, Ordering::Release); // pairs with the Acquires in `Worker`
             if let Some(served) = &seat.served {
-                // It fails only where the connection has ended already.
+                // It fails only where the connection has already ended.
                 let _ = served.stream.shutdown(Shutdown::Both);
             }
             seat.unparker.unpark();
         }
         for thread in self.seats.iter_mut().filter_map(|seat| seat.thread.take()) {
-            // A panic was printed when it happened, and the process ends on it where that is configured.
+            // A panic was printed when it happened, and ends the process where that is configured.
             let _ = thread.join();
         }
     }
@@ -336,13 +338,13 @@ impl fmt::Debug for Threads {
 
 impl Shared {
     fn handed(&self) -> MutexGuard<'_, Option<Arc<TcpStream>>> {
-        // An option is whole after each use.
+        // The option is whole after each use.
         self.handed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Slots were given back: wakes the thread if it waits for some.
+    /// Wakes the thread if it waits for slots; call it after slots were given back.
     fn give_room(&self, thread: &dyn Unparker) {
-        // Slots first, then the look at the flag; pairs with the fence in `Worker::await_room`.
+        // The slots first, then the flag; pairs with the fence in `Worker::await_room`.
         fence(Ordering::SeqCst);
         if self.awaits_room.load(Ordering::Relaxed)
             && self.awaits_room.swap(false, Ordering::Relaxed)
@@ -353,9 +355,10 @@ impl Shared {
 }
 
 impl Bell {
-    /// What was published before is seen by the agent, which wakes for it.
+    /// Shows the agent all that was published before, and wakes it.
     fn ring(&self, seat: usize) {
-        // Both pair with the swaps in `take`: who sees the ring sees the bit, and who sees the bit what is in the ring.
+        // Both pair with the swaps in `take`: a reader that sees the ring sees the bit, and one that sees the bit sees
+        // the pieces in the ring.
         self.seats[seat / WORD].fetch_or(1 << (seat % WORD), Ordering::Release);
         if !self.is_rung.swap(true, Ordering::AcqRel) {
             self.event.signal();
@@ -380,7 +383,7 @@ impl Bell {
     }
 }
 
-/// A thread and what it works with.
+/// A thread and its state.
 struct Worker {
     index: usize,
     shared: Arc<Shared>,
@@ -398,7 +401,8 @@ impl Worker {
             if !self.await_room(false) {
                 return;
             }
-            // Pairs with the Acquire in `take_events`. In this order: an agent that has taken the last piece may reset it.
+            // Pairs with the Acquire in `take_events`. In this order: an agent that has taken the last piece may reset
+            // it.
             self.shared.has_ended.store(true, Ordering::Release);
             let is_taken = self.pieces.try_publish(Piece::end(end)).is_ok();
             assert!(is_taken, "there was room");
@@ -406,7 +410,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a connection; `None` if the thread is to end.
+    /// Waits for a connection; `None` if the thread must end.
     fn next_stream(&mut self) -> Option<Arc<TcpStream>> {
         loop {
             if self.shared.stops.load(Ordering::Acquire) {
@@ -442,8 +446,8 @@ impl Worker {
         End::Finished
     }
 
-    /// Waits until the ring has a free slot. False if the thread is to end, or if nothing more is wanted of the connection
-    /// and this is `for_bytes` of it.
+    /// Waits until the ring has a free slot. Returns false if the thread must end, or if the slot is `for_bytes` of a
+    /// connection that was given up.
     fn await_room(&mut self, for_bytes: bool) -> bool {
         loop {
             let Shared { stops, is_given_up, awaits_room, .. } = &*self.shared;
@@ -454,7 +458,7 @@ impl Worker {
                 return true;
             }
             awaits_room.store(true, Ordering::Relaxed);
-            // The flag first, then the look at the slots; pairs with the fence in `give_room`.
+            // The flag first, then the slots; pairs with the fence in `give_room`.
             fence(Ordering::SeqCst);
             if self.pieces.free() == 0 {
                 self.parker.park(Duration::MAX);
@@ -474,14 +478,14 @@ mod tests {
         ConnectionId { index, generation: 0 }
     }
 
-    /// A connection as the venue has it, and its client.
+    /// A connection: the venue's end and the client's end.
     fn pair() -> (Arc<TcpStream>, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (Arc::new(listener.accept().unwrap().0), client)
     }
 
-    /// Waits for the bell until something holds.
+    /// Waits for the bell until the condition holds.
     fn until(threads: &mut Threads, mut holds: impl FnMut(&mut Threads) -> bool) {
         loop {
             threads.take_events(&mut Vec::new());
@@ -492,7 +496,7 @@ mod tests {
         }
     }
 
-    /// Where the system refuses a thread, those before it end, and the error is handed on.
+    /// Where the system refuses a thread, the threads before it end, and the error is returned.
     #[test]
     fn threads_end_where_one_is_refused() {
         let alive = Arc::new(());
@@ -510,8 +514,8 @@ mod tests {
         assert_eq!(Arc::strong_count(&alive), 1, "a thread goes on");
     }
 
-    /// A seat is free again after each end: that of a client which finished, of one that is given up while nothing comes,
-    /// and of one that is given up with a full ring. The end is reported after all that came before it.
+    /// A seat is free again after each end: of a client that finished, of a connection given up while no bytes come,
+    /// and of one given up with a full ring. The end is reported after all bytes that came before it.
     #[test]
     fn a_seat_is_used_again() {
         let mut threads = Threads::new(1).unwrap();
@@ -549,7 +553,7 @@ mod tests {
                         };
                         client.set_nonblocking(true).unwrap();
                         while !is_full(&threads) {
-                            // It fails where the socket is full as well.
+                            // It also fails where the socket is full.
                             let _ = client.write(&[7; 4_096]);
                             thread::yield_now();
                         }

@@ -1,7 +1,7 @@
-//! The connections of a listener by io_uring: what has arrived waits here until it is read.
+//! The connections of a listener by io_uring: bytes that have arrived wait here until they are read.
 //!
-//! Invariant: a connection that is not read holds a few buffers, then nothing more is received of it, and TCP holds its
-//! client back.
+//! Invariant: a connection that is not read holds a few buffers, then nothing more is received from it, and TCP holds
+//! its client back.
 
 use std::{
     collections::VecDeque,
@@ -14,42 +14,43 @@ use os::{ReceivedBytes, STREAM_TOKEN_MAX, StreamEnd, StreamEvent, StreamRing};
 
 use crate::{ConnectionId, NetworkEvent};
 
-/// Buffers of a listener, a power of two, and bytes of each: 2 MiB.
+/// The number of buffers of a listener, a power of two, and the bytes of each: 2 MiB in all.
 const BUFFERS: u16 = 512;
 const BUFFER_LEN: usize = 4096;
-/// Buffers that one connection may hold before it is received from no more, but for those already under way.
+/// The most buffers that one connection may hold before receiving from it stops; receives already under way may add
+/// some.
 const BUFFERS_OF_ONE: usize = 8;
-/// Accepted connections that may wait to be taken; beyond them the backlog of the system holds them.
+/// The most accepted connections that may wait to be taken; beyond them new ones wait in the backlog of the system.
 const ACCEPTED_WAITING_MAX: usize = 256;
-/// Bits of a token that say the place of a connection; those above are its generation.
+/// The bits of a token that hold the place of a connection; the bits above hold its generation.
 const INDEX_BITS: u32 = 28;
 
-/// What the ring has of a listener and its connections.
+/// The ring, and the state of a listener and its connections.
 #[derive(Debug)]
 pub(super) struct Uring {
     ring: StreamRing,
-    /// By the place of a connection.
+    /// By place of a connection.
     arrivals: Vec<Arrivals>,
     accepted: VecDeque<TcpStream>,
     is_accepting: bool,
     is_pausing: bool,
     failure: Option<io::Error>,
-    /// Connections that are to be received from again, each once.
+    /// Paused connections from which receiving must resume, each once.
     paused: Vec<ConnectionId>,
-    /// Buffers that were not given back.
+    /// The number of buffers not yet given back.
     held: usize,
     events: Vec<NetworkEvent>,
     /// Reused.
     happened: Vec<StreamEvent>,
 }
 
-/// What has arrived of one connection.
+/// The bytes that have arrived on one connection.
 #[derive(Debug, Default)]
 struct Arrivals {
     /// `None` while no connection has the place.
     connection: Option<ConnectionId>,
     pieces: VecDeque<ReceivedBytes>,
-    /// Bytes of the first piece that were read.
+    /// The number of bytes of the first piece already read.
     read: usize,
     end: Option<StreamEnd>,
     is_pausing: bool,
@@ -76,7 +77,7 @@ impl Uring {
         self.ring.as_fd()
     }
 
-    /// Accepts connections, if it does not yet.
+    /// Starts to accept connections, unless it already accepts.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>) -> io::Result<()> {
         if !self.is_accepting && self.accepted.len() < ACCEPTED_WAITING_MAX {
             self.ring.accept(listener)?;
@@ -89,7 +90,7 @@ impl Uring {
         self.accepted.pop_front()
     }
 
-    /// Why a connection could not be accepted.
+    /// Takes the error with which accepting a connection failed.
     pub(super) fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
@@ -98,7 +99,7 @@ impl Uring {
         events.append(&mut self.events);
     }
 
-    /// Receives from a new connection.
+    /// Starts to receive from a new connection.
     pub(super) fn add(
         &mut self,
         stream: BorrowedFd<'_>,
@@ -120,7 +121,7 @@ impl Uring {
             self.held -= 1;
             self.ring.give_back(piece);
         }
-        // Where it fails, the end of the connection, which is shut down, does the same.
+        // If this fails, the end of the connection, which is shut down, has the same effect.
         let _ = self.ring.pause(token(connection));
     }
 
@@ -137,7 +138,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Reads what has arrived of a connection.
+    /// Reads bytes that have arrived on a connection.
     pub(super) fn read(
         &mut self,
         connection: ConnectionId,
@@ -172,7 +173,7 @@ impl Uring {
         }
     }
 
-    /// Takes what the ring has to tell.
+    /// Takes the events of the ring.
     pub(super) fn reap(&mut self) -> io::Result<()> {
         let mut happened = std::mem::take(&mut self.happened);
         let polled = self.ring.poll(&mut happened);
@@ -199,7 +200,7 @@ impl Uring {
             StreamEvent::Received { token, bytes } => {
                 self.held += 1;
                 let Some(arrivals) = find(&mut self.arrivals, token) else {
-                    // It was closed meanwhile.
+                    // The connection was closed meanwhile.
                     self.held -= 1;
                     self.ring.give_back(bytes);
                     return Ok(());
@@ -236,7 +237,8 @@ impl Uring {
         Ok(())
     }
 
-    /// Receives again from connections that paused and were read. `stream_of` has those that are still there.
+    /// Receives again from connections that paused and were read. `stream_of` returns the stream of a connection that
+    /// is still there.
     pub(super) fn resume<'a>(
         &mut self,
         stream_of: impl Fn(ConnectionId) -> Option<&'a TcpStream>,
@@ -265,7 +267,7 @@ fn token(connection: ConnectionId) -> u64 {
     token
 }
 
-/// The connection of a token, unless another has its place.
+/// The connection of a token, unless another connection has its place.
 fn find(arrivals: &mut [Arrivals], of: u64) -> Option<&mut Arrivals> {
     let index = of & ((1 << INDEX_BITS) - 1);
     let arrivals = arrivals.get_mut(index as usize)?;

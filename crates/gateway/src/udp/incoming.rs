@@ -1,6 +1,7 @@
-//! Where the datagrams of a [`Udp`](super::Udp) arrive: one of the ways of [`UdpBackend`].
+//! The incoming side of a [`Udp`](super::Udp): one of the backends of [`UdpBackend`].
 //!
-//! Invariant: what a socket has received is handed over by the way that was taken, in the order of its arrival there.
+//! Invariant: the datagrams a socket has received are handed over by the backend in use, in the order of arrival
+//! there.
 
 use std::{
     io,
@@ -17,17 +18,17 @@ use super::queue::Queue;
 use super::{UdpBackend, UdpOptions};
 use crate::counters::UdpLossCounters;
 
-/// Messages that one call receives where each may be joined of many datagrams: their room is 2 MiB.
+/// The number of messages that one call receives where each may be joined from many datagrams: their room is 2 MiB.
 const BATCH_JOINED: usize = 32;
-/// Buffers of a socket that receives by io_uring: 1 MiB of datagrams of 2,048 bytes.
+/// The number of buffers of a socket that receives by io_uring: 1 MiB of datagrams of 2,048 bytes.
 const RING_BUFFERS: u16 = 512;
 
-/// Where datagrams arrive.
+/// The backend in use, with its buffers.
 pub(super) enum Incoming {
     Batch(DatagramBatch),
     Ring {
         ring: Box<DatagramRing>,
-        /// The last look found something, so that the next may.
+        /// True if the last look found datagrams, so that the next one may too.
         may_have_more: bool,
     },
     #[cfg(feature = "af-xdp")]
@@ -66,7 +67,7 @@ impl Incoming {
         }
     }
 
-    /// Hands over what has arrived.
+    /// Hands over the datagrams that have arrived.
     pub(super) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -107,7 +108,7 @@ impl Incoming {
         }
     }
 
-    /// What is lost before the port's own socket.
+    /// The losses before the port's own socket.
     pub(super) fn queue_losses(&self) -> io::Result<QueueLosses> {
         match self {
             Self::Batch(_) | Self::Ring { .. } => Ok(QueueLosses(None)),
@@ -119,15 +120,15 @@ impl Incoming {
     }
 }
 
-/// What the kernel drops at a queue of a card: the socket that counts it, where there is one.
+/// The frames that the kernel drops at a queue of a card: the socket that counts them, where there is one.
 #[derive(Clone, Debug)]
 pub(super) struct QueueLosses(Option<Arc<OwnedFd>>);
 
 impl QueueLosses {
-    /// As of now.
+    /// The current count.
     pub(super) fn read(&self) -> u64 {
         match &self.0 {
-            // A socket of this family always says.
+            // A socket of this family always reports it.
             #[cfg(feature = "af-xdp")]
             Some(socket) => os::dropped_frames(socket.as_fd()).unwrap_or_default(),
             _ => 0,
@@ -135,7 +136,7 @@ impl QueueLosses {
     }
 }
 
-/// Hands over what one call receives.
+/// Hands over the datagrams that one call receives.
 pub(super) fn take_batch(
     batch: &mut DatagramBatch,
     socket: BorrowedFd<'_>,

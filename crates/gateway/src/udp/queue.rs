@@ -1,4 +1,4 @@
-//! Datagrams from a queue of a network card, and those that went by the network stack.
+//! Datagrams from a queue of a network card, and datagrams that came through the network stack.
 //!
 //! Invariant: neither keeps the other from being read.
 
@@ -13,11 +13,12 @@ use socket2::Socket;
 
 use super::{UdpOptions, incoming::take_batch};
 
-/// The socket is asked in a turn in which the queue had nothing, and in one of so many in any case.
+/// The socket is read in a turn in which the queue was empty, and in one turn of this many in any case.
 const SOCKET_TURNS: u32 = 16;
-/// The system charges a waiting datagram of one order so much of a receive buffer; the queue has as much room.
+/// The bytes of a receive buffer that the system charges for a waiting datagram of one order; the queue has as much
+/// room.
 const BYTES_PER_DATAGRAM: usize = 1024;
-/// Frames of a queue, each of 4 KiB.
+/// Limits of the number of frames of a queue, each of 4 KiB.
 const FRAMES_MIN: usize = 64;
 const FRAMES_MAX: usize = 16 << 10;
 
@@ -66,7 +67,7 @@ impl Queue {
         self.ring.damaged()
     }
 
-    /// Readable when either has something.
+    /// A descriptor that is readable when either has datagrams.
     pub(super) fn readiness(&self, socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let both = Epoll::new(1)?;
         both.add_for_bytes(self.ring.as_fd())?;

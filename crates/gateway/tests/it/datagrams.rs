@@ -66,7 +66,7 @@ impl UdpBench {
         panic!("the gateway never becomes idle");
     }
 
-    /// The packets it has sent, by where they go.
+    /// The packets it has sent to this address.
     fn packets(&mut self, to: SocketAddr) -> Vec<Vec<u8>> {
         let all: Vec<_> = std::iter::from_fn(|| self.network.take()).collect();
         all.into_iter().filter(|(address, _)| *address == to).map(|(_, packet)| packet).collect()
@@ -100,8 +100,7 @@ fn blocks<'a>(messages: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<u8> {
     datagram
 }
 
-/// One message a datagram, or several: the sender's address says whose they are, and its replies
-/// go there.
+/// A datagram carries one message or several: the sender's address identifies their session, and its replies go there.
 #[test]
 fn one_or_several_messages_a_datagram() {
     let mut harness = UdpBench::new(1024);
@@ -129,7 +128,7 @@ fn one_or_several_messages_a_datagram() {
     assert_eq!(numbers, [1, 2, 3]);
 }
 
-/// What comes from an address that names no session is dropped, counted and reported.
+/// A datagram from an address that names no session is dropped, counted and reported.
 #[test]
 fn an_unknown_sender_is_dropped() {
     let mut harness = UdpBench::new(16);
@@ -143,7 +142,7 @@ fn an_unknown_sender_is_dropped() {
     assert_eq!(operator_events.try_recv(), Ok(OperatorEvent::UnknownSender { address: stranger }));
 }
 
-/// A datagram that cannot be read costs itself; what was whole in it counts.
+/// A datagram that cannot be read costs only itself; the whole messages in it count.
 #[test]
 fn malformed_datagrams_cost_only_themselves() {
     let mut harness = UdpBench::new(64);
@@ -186,7 +185,7 @@ fn an_early_datagram_is_dropped() {
     assert_eq!(entered(&harness.venue.asked), [2]);
 }
 
-/// While the ring is full nothing is taken: datagrams wait, and none is lost.
+/// While the ring is full, no datagram is taken: datagrams wait, and none is lost.
 #[test]
 fn a_full_ring_lets_datagrams_wait() {
     let mut harness = UdpBench::new(8);
@@ -232,7 +231,7 @@ fn replies_wait_for_the_durable_cursor() {
     assert_eq!(messages(&harness.packets(address(1))).len(), 1);
 }
 
-/// A user that receives nothing else gets a heartbeat with the next number once a second.
+/// A user to whom nothing else is sent gets a heartbeat with the next number once a second.
 #[test]
 fn heartbeats_tell_the_next_number() {
     let mut harness = UdpBench::new(16);
@@ -277,7 +276,7 @@ fn a_stop_ends_each_session() {
     assert_eq!((ends(1), ends(2)), (vec![2, 2, 2], vec![1, 1, 1]));
 }
 
-/// A request gets the replies again, the same bytes, as many as fit one packet.
+/// A request resends the replies: the same bytes, as many as fit one packet.
 #[test]
 fn a_request_gets_replies_again() {
     let mut harness = UdpBench::new(1024);
@@ -322,8 +321,8 @@ fn a_full_network_delays_replies_and_loses_none() {
     assert!(all.iter().map(|(number, _)| *number).eq(1..=200));
 }
 
-/// A network that loses, doubles and reorders replies: the client's receiver asks for what is
-/// missing and has every reply once, in order.
+/// Over a network that loses, doubles and reorders replies, the client's receiver requests the missing ones and gets
+/// every reply once, in order.
 #[test]
 fn a_bad_network_costs_nothing_but_time() {
     let mut harness = UdpBench::new(1024);
@@ -364,8 +363,8 @@ fn a_bad_network_costs_nothing_but_time() {
     assert!(receiver.statistics().gaps > 0);
 }
 
-/// After a restart nothing is sent twice by itself; the heartbeat tells how far the session got,
-/// and every reply can be asked for.
+/// After a restart no reply is sent twice unasked; the heartbeat shows how far the session got, and every reply can be
+/// requested.
 #[test]
 fn replies_survive_a_restart() {
     let mut harness = UdpBench::new(1024);
@@ -388,8 +387,8 @@ fn replies_survive_a_restart() {
     assert_eq!(messages(&after.packets(address(1))), all);
 }
 
-/// A session over UDP that sends too much without effect is blocked for a while: its datagrams are
-/// dropped and counted, and reported once. Others notice nothing.
+/// A session over UDP that sends too many messages without effect is blocked for a while: its datagrams are dropped
+/// and counted, and reported once. Others are not affected.
 #[test]
 fn queries_block_their_session_over_udp() {
     let mut harness = UdpBench::new(1 << 14);
@@ -441,7 +440,7 @@ fn a_flood_over_udp_does_not_keep_others_waiting() {
     assert_eq!(harness.count().excess, 0);
 }
 
-/// A turn has a bound of messages too: a datagram may have hundreds, and those without an effect fill no ring.
+/// A turn also has a bound of messages: a datagram may have hundreds, and those without an effect fill no ring.
 #[test]
 fn a_flood_of_full_datagrams_does_not_keep_others_waiting() {
     let mut harness = UdpBench::new(1 << 14);
@@ -461,7 +460,8 @@ fn a_flood_of_full_datagrams_does_not_keep_others_waiting() {
     assert_eq!((harness.count().messages, harness.count().excess), (10_001, 0));
 }
 
-/// While sessions of the venue trade, a turn takes a quarter of the messages, and 64 of a session before others have theirs.
+/// While sessions of the venue trade, a turn takes a quarter of the messages, and 64 of a session before others have
+/// their turn.
 #[test]
 fn a_turn_is_short_while_several_sessions_trade() {
     let mut harness = UdpBench::new(1 << 14);
@@ -505,7 +505,7 @@ fn a_turn_over_udp_has_few_searches() {
     assert_eq!((harness.venue.asked.len(), harness.count().excess), (800, 0));
 }
 
-/// One session's flood of requests for earlier replies leaves another's request its answer.
+/// One session's flood of requests for earlier replies does not cost another session the answer to its request.
 #[test]
 fn a_flood_of_requests_keeps_no_answer_from_others() {
     let mut harness = UdpBench::new(1024);
@@ -524,8 +524,8 @@ fn a_flood_of_requests_keeps_no_answer_from_others() {
     assert_eq!((harness.count().requests_answered, harness.count().requests_unanswered), (17, 48));
 }
 
-/// What a flood sends beyond its own memory is dropped, counted and reported, while the venue takes
-/// nothing; another session loses nothing.
+/// While the venue takes nothing, the messages of a flood beyond its own memory are dropped, counted and reported;
+/// another session loses nothing.
 #[test]
 fn the_excess_of_a_flood_is_its_own_loss() {
     let mut harness = UdpBench::new(64);

@@ -1,4 +1,4 @@
-//! Delta streams: parts of the feed under numbers of their own, what they lose, and what repairs it.
+//! Delta streams: parts of the feed under numbers of their own, their losses, and the repair of these.
 
 use std::net::SocketAddr;
 
@@ -28,7 +28,7 @@ enum Overflow {
     Block,
 }
 
-/// Market data with the feed and two streams, of instruments that begin with A and with B; the second has two
+/// Market data with the feed and two streams, one of instruments that begin with A and one with B; the second has two
 /// destinations and packets of 200 bytes.
 struct Bench {
     agent: MarketData<FakeDatagram>,
@@ -155,7 +155,7 @@ impl Bench {
         std::iter::from_fn(|| self.requests.take()).map(|(_, packet)| packet).collect()
     }
 
-    /// Logs in for a session, and takes what comes.
+    /// Logs in for a session, and takes the messages that come.
     fn join(&mut self, network: &FakeStream, session: [u8; 10], number: u64) -> Vec<Vec<u8>> {
         let mut login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
         login.sequence_number = Some(number);
@@ -230,8 +230,8 @@ fn a_stream_has_its_instruments() {
     }
 }
 
-/// A stream that drops loses what its ring has overwritten and holds nobody up. The range is a gap, which requests
-/// fill with the same bytes.
+/// A stream that drops loses the messages that its ring has overwritten, and delays nothing else. The range is a gap,
+/// which requests fill with the same bytes.
 #[test]
 fn a_dropped_range_is_a_gap_that_requests_fill() {
     let mut bench = Bench::new(Overflow::Drop, 0);
@@ -299,8 +299,8 @@ fn a_stream_that_blocks_loses_nothing() {
     assert_eq!(bench.count(0).dropped, 0);
 }
 
-/// A snapshot for a session of a stream has its instruments alone, and the stream's next number. The stream goes on from
-/// there over TCP too.
+/// A snapshot for a session of a stream has only the stream's instruments, and the stream's next number. The stream
+/// continues from there over TCP too.
 #[test]
 fn a_stream_is_joined_by_its_session() {
     let mut bench = Bench::new(Overflow::Drop, 0);
@@ -320,8 +320,8 @@ fn a_stream_is_joined_by_its_session() {
     assert_eq!(bench.join(&streams, B, 1).len(), 10);
 }
 
-/// A packet with room waits for more messages as long as the stream may wait, and no longer; a second of silence has
-/// a heartbeat with the next number.
+/// A packet with room waits for more messages as long as the stream may wait, and no longer; after a second of silence
+/// comes a heartbeat with the next number.
 #[test]
 fn a_packet_waits_as_long_as_it_may() {
     let mut bench = Bench::new(Overflow::Drop, 1_000_000);
@@ -351,8 +351,8 @@ fn a_packet_waits_as_long_as_it_may() {
     assert_eq!(packet.sequence_number, bench.count(0).messages + bench.count(0).dropped + 1);
 }
 
-/// When the venue stops, each destination of a stream has all that was there and then the end of the session, with the
-/// number that follows. Where the network has no room for the messages, there is no end either.
+/// When the venue stops, each destination of a stream gets all remaining messages and then the end of the session,
+/// with the number that follows. Where the network has no room for the messages, no end is sent either.
 #[test]
 fn a_stream_ends_with_its_session() {
     for is_full in [false, true] {

@@ -14,7 +14,7 @@ use crate::harness::{SECOND, START, Venue, entered};
 
 /// The most orders that a session has in one turn: its steps.
 const STEPS_MAX: usize = 16;
-/// As many at most, while another session trades.
+/// The most orders in one turn while another session trades.
 const STEPS_SHARED_MAX: usize = 4;
 
 /// A venue, an agent of FIX sessions, and clients that have logged on.
@@ -28,7 +28,7 @@ struct FixHarness {
 struct FixClient {
     name: String,
     connection: ConnectionId,
-    /// MsgSeqNum of its next message.
+    /// The MsgSeqNum of its next message.
     next: u64,
 }
 
@@ -69,12 +69,12 @@ impl FixHarness {
         harness
     }
 
-    /// The gateway and the venue work until nothing is left to do.
+    /// Runs the gateway and the venue until no work is left.
     fn turn(&mut self) {
         while self.agent.do_work(START).unwrap() + self.venue.answer() > 0 {}
     }
 
-    /// One turn of the gateway; returns the users whose orders it took, by their index, one for each order.
+    /// Runs one turn of the gateway; returns the users whose orders it took, by index, one entry for each order.
     fn owners_of_one_turn(&mut self) -> Vec<usize> {
         let before = self.venue.asked.len();
         self.agent.do_work(START).unwrap();
@@ -86,7 +86,7 @@ impl FixHarness {
         self.venue.asked[before..].iter().filter_map(owner).collect()
     }
 
-    /// A client sends as many orders.
+    /// Enters `count` orders as this client.
     fn enter(&mut self, client: usize, count: usize) {
         for _ in 0..count {
             let client = &mut self.clients[client];
@@ -112,7 +112,7 @@ impl FixClient {
     }
 }
 
-/// A session with much to say has 16 steps of a turn, and others have theirs in the same turn.
+/// A session with many orders has 16 steps of a turn, and others have theirs in the same turn.
 #[test]
 fn a_flood_by_fix_does_not_keep_others_waiting() {
     let mut harness = FixHarness::new(2);
@@ -125,7 +125,7 @@ fn a_flood_by_fix_does_not_keep_others_waiting() {
     assert_eq!(entered(&harness.venue.asked).len(), 501, "all are taken in the end");
 }
 
-/// A session has a whole turn while it is alone, and a quarter of it from the answer to another one's order on.
+/// A session has a whole turn while it is alone, and a quarter of it from the answer to another session's order on.
 #[test]
 fn a_session_that_is_not_alone_has_a_short_turn() {
     let mut harness = FixHarness::new(2);
@@ -142,8 +142,8 @@ fn a_session_that_is_not_alone_has_a_short_turn() {
     }
 }
 
-/// Many sessions with much to say have 16 steps each at most and 256 in all, and those that were not reached come first in the next
-/// turn.
+/// Many sessions with many orders have at most 16 steps each and 256 in all; sessions that were not reached come first
+/// in the next turn.
 #[test]
 fn floods_by_fix_share_a_turn() {
     const USERS: usize = 20;
@@ -163,7 +163,7 @@ fn floods_by_fix_share_a_turn() {
     assert_eq!(reached.len(), USERS);
 }
 
-/// While others of its thread have work under way, one turn in eight is for resends, else each.
+/// While other agents of its thread have work under way, one turn in eight is for resends; else every turn.
 #[test]
 fn a_resend_lets_the_work_of_others_pass() {
     let mut harness = FixHarness::new(1);

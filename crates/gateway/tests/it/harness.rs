@@ -22,22 +22,22 @@ use wire::{
 };
 
 pub const SECOND: u64 = 1_000_000_000;
-/// When every test begins: some day at 10 in the morning.
+/// The time at which every test begins: some day at 10:00.
 pub const START: u64 = 20_000 * 86_400 * SECOND + 36_000 * SECOND;
 pub const SESSION: [u8; 10] = *b"0000000042";
 
-/// The exchange behind the gateway: it accepts every order and books it, and notes every note.
+/// The exchange behind the gateway: it accepts every order and books it, and answers every note.
 pub struct Venue {
     pub submissions: Consumer<Submission>,
     outputs: Producer<OutputLine>,
     pub durable: Arc<Cursor>,
-    /// All it has put out, in order.
+    /// All its outputs, in order.
     pub log: Vec<Output>,
-    /// All it was asked, in order.
+    /// All commands it received, in order.
     pub asked: Vec<Command>,
     sequence: u64,
     sessions: u16,
-    /// While true, what it puts out is not durable yet.
+    /// While true, its new outputs are not yet durable.
     pub holds: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Ends {
 }
 
 impl Venue {
-    /// With one instrument.
+    /// Makes a venue with one instrument.
     pub fn new(submissions_max: usize) -> (Self, Ends) {
         let (mut venue, ends) = Self::empty(submissions_max);
         venue.put_out(&[Event::InstrumentAdded(Instrument {
@@ -61,7 +61,7 @@ impl Venue {
         (venue, ends)
     }
 
-    /// With nothing.
+    /// Makes a venue without instruments or sessions.
     pub fn empty(submissions_max: usize) -> (Self, Ends) {
         let mut builder = Builder::new("submissions", submissions_max);
         let taken = builder.gating("venue");
@@ -83,7 +83,7 @@ impl Venue {
         (venue, Ends { submissions, outputs, durable })
     }
 
-    /// The events of one input.
+    /// Publishes the events of one input.
     pub fn put_out(&mut self, events: &[Event]) {
         self.sequence += 1;
         for event in events {
@@ -117,7 +117,7 @@ impl Venue {
         session_id
     }
 
-    /// Answers what it was asked; says how much that was.
+    /// Answers the commands received; returns their number.
     pub fn answer(&mut self) -> usize {
         let mut commands = Vec::new();
         self.submissions.drain(usize::MAX, |submission, _| commands.push(submission.command));
@@ -161,19 +161,19 @@ impl Venue {
     }
 }
 
-/// An order that differs from others by its number only.
+/// An order that differs from others only by its number.
 pub fn order(session_id: SessionId, user_ref_num: u32) -> EnterOrder {
     let key = OrderKey { session_id, channel: 0, user_ref_num };
     let symbol = Symbol::new("AAPL").unwrap();
     EnterOrder::limit(key, Side::Buy, symbol, Quantity(100), Price(1_500_000))
 }
 
-/// The OUCH message that enters it.
+/// The OUCH message that enters this order.
 pub fn enter(user_ref_num: u32) -> Vec<u8> {
     ouch::request(&Command::Enter(order(SessionId(0), user_ref_num))).unwrap().to_vec()
 }
 
-/// The numbers of the orders that were entered, in order.
+/// The numbers of the entered orders, in order.
 pub fn entered(asked: &[Command]) -> Vec<u32> {
     let number = |command: &Command| match command {
         Command::Enter(order) => Some(order.key.user_ref_num),
@@ -208,12 +208,12 @@ pub fn config() -> OrderEntryOptions<SoupBinTcpOptions> {
 }
 
 impl Harness {
-    /// Three users, whose sessions have been added.
+    /// Makes a harness of three users, whose sessions have been added.
     pub fn new() -> Self {
         Self::with(config(), 1024)
     }
 
-    /// The sessions of [`users`] have been added; those of more users are the caller's to add.
+    /// Makes a harness. The sessions of [`users`] have been added; the caller adds those of more users.
     pub fn with(config: OrderEntryOptions<SoupBinTcpOptions>, submissions_max: usize) -> Self {
         let network = FakeStream::new();
         let venue = Venue::new(submissions_max);
@@ -243,7 +243,7 @@ impl Harness {
         client
     }
 
-    /// Clients write, the gateway and the venue work until nothing is left, clients read.
+    /// Runs one round: clients write, the gateway and the venue work until no work is left, clients read.
     pub fn turn_with(&mut self, clients: &mut [&mut TestClient]) {
         for client in clients.iter_mut() {
             client.write(&self.network);
@@ -254,7 +254,7 @@ impl Harness {
         }
     }
 
-    /// Time passes, in steps of 100 ms, while clients keep up their heartbeats.
+    /// Advances the time in steps of 100 ms, while clients keep up their heartbeats.
     pub fn pass(&mut self, duration_ns: u64, clients: &mut [&mut TestClient]) {
         let end_ns = self.now_ns + duration_ns;
         while self.now_ns < end_ns {
@@ -282,7 +282,7 @@ impl<N: StreamNetwork + Send + 'static> Harness<N> {
         Self { agent, network: fake, venue, now_ns: START, operator_events }
     }
 
-    /// The gateway and the venue work until nothing is left to do.
+    /// Runs the gateway and the venue until no work is left.
     pub fn turn(&mut self) {
         for _ in 0..100_000 {
             let work = self.agent.do_work(self.now_ns).unwrap() + self.venue.answer();
@@ -293,7 +293,7 @@ impl<N: StreamNetwork + Send + 'static> Harness<N> {
         panic!("the gateway never becomes idle");
     }
 
-    /// The gateway works until nothing is left, and the venue does not.
+    /// Runs the gateway until no work is left; the venue does not run.
     pub fn turn_without_venue(&mut self) {
         while self.agent.do_work(self.now_ns).unwrap() > 0 {}
     }
@@ -345,7 +345,7 @@ impl TestClient {
         self.client.send(&enter(user_ref_num), now_ns);
     }
 
-    /// The replies it got, each with its number.
+    /// The replies it received, each with its number.
     pub fn replies(&self) -> Vec<(u64, Vec<u8>)> {
         replies(&self.seen)
     }
@@ -359,7 +359,7 @@ pub fn replies(seen: &[Seen]) -> Vec<(u64, Vec<u8>)> {
     seen.iter().filter_map(reply).collect()
 }
 
-/// Gives bytes to a client and notes what they say.
+/// Gives bytes to a client and records the messages in them.
 pub fn see(client: &mut Client, bytes: &[u8], now_ns: u64, seen: &mut Vec<Seen>) {
     client.receive(bytes, now_ns).unwrap();
     while let Some(happening) = client.next().unwrap() {

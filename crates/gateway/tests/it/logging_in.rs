@@ -38,7 +38,7 @@ fn an_unknown_user_and_a_wrong_password_are_answered_alike() {
     assert_eq!(harness.count().logins_rejected, 2);
 }
 
-/// Who has been refused and does not close is closed a second later.
+/// A refused client that does not close is closed a second later.
 #[test]
 fn a_refused_client_may_not_linger() {
     let mut harness = Harness::new();
@@ -62,7 +62,7 @@ fn a_second_login_leaves_the_first_alone() {
     assert_eq!(first.replies().len(), 1);
 }
 
-/// Blank and the current name are the session; any other name is not.
+/// A blank name and the current name stand for the session; any other name does not.
 #[test]
 fn only_the_current_session_can_be_asked_for() {
     let mut harness = Harness::new();
@@ -89,8 +89,8 @@ fn an_account_must_be_on_the_exchange() {
     assert_eq!(harness.log_in("LATE").seen, [Seen::Accepted(1)]);
 }
 
-/// Five wrong passwords within a minute make that user's logins from that address pause for a minute,
-/// each answered. The user gets in from elsewhere, and other users from there.
+/// Five wrong passwords within a minute make that user's logins from that address pause for a minute, each answered.
+/// The user can log in from elsewhere, and other users from there.
 #[test]
 fn wrong_passwords_slow_their_own_address_and_user() {
     let mut harness = Harness::new();
@@ -118,7 +118,7 @@ fn wrong_passwords_slow_their_own_address_and_user() {
     assert_eq!(back.seen, [Seen::Accepted(1)]);
 }
 
-/// Who has not logged in after five seconds is closed, however busy it looks.
+/// A client that has not logged in after five seconds is closed, however busy it looks.
 #[test]
 fn a_login_must_come_in_time() {
     let mut harness = Harness::new();
@@ -137,8 +137,8 @@ fn a_login_must_come_in_time() {
     assert!(harness.network.is_open(live.connection));
 }
 
-/// Silent connections at every bound keep nobody out, from the same address or from another: the
-/// oldest of the address with the most makes room. The client receives the reason, and the operator a report.
+/// Silent connections at every bound keep no user out, from the same address or from another: the oldest of the
+/// address with the most makes room. Its client receives the reason, and the operator a report.
 #[test]
 fn silent_connections_keep_nobody_out() {
     let mut config = config();
@@ -181,8 +181,8 @@ fn silent_connections_keep_nobody_out() {
     assert_eq!(live.replies().len(), 1);
 }
 
-/// Connections that were refused and linger take no place from a participant either, and a login
-/// that has arrived is read before newer connections push it out.
+/// Refused connections that linger take no place from a participant either, and a login that has arrived is read
+/// before newer connections push it out.
 #[test]
 fn refused_connections_keep_nobody_out() {
     let mut config = config();
@@ -198,7 +198,7 @@ fn refused_connections_keep_nobody_out() {
     }
 }
 
-/// A connection that the system has no descriptor for is counted and logged, with its address.
+/// A connection for which the system has no descriptor is counted and logged, with its address.
 #[test]
 fn a_connection_without_a_descriptor_is_reported() {
     let mut harness = Harness::new();
@@ -210,8 +210,8 @@ fn a_connection_without_a_descriptor_is_reported() {
     assert_eq!(*events, [OperatorEvent::OutOfDescriptors { address }]);
 }
 
-/// Connections without a session that send all they can have a share of a turn, and the sessions
-/// theirs in the same turn.
+/// Connections without a session that send as much as they can have a share of a turn, and the sessions have theirs in
+/// the same turn.
 #[test]
 fn strangers_leave_the_sessions_their_turn() {
     let mut harness = Harness::new();
@@ -241,7 +241,7 @@ fn a_silent_connection_does_not_disturb_the_end() {
     assert!(harness.network.is_finished(silent));
 }
 
-/// Logging out closes at once, and the session can be taken up again.
+/// A logout closes at once, and the session can be resumed.
 #[test]
 fn logout_closes_and_the_session_goes_on() {
     let mut harness = Harness::new();
@@ -258,8 +258,8 @@ fn logout_closes_and_the_session_goes_on() {
     assert_eq!(again.replies().len(), 1);
 }
 
-/// A client that is silent for 15 seconds is taken for dead; one that heartbeats is not, and gets
-/// heartbeats itself.
+/// A client that is silent for 15 seconds counts as dead; one that sends heartbeats does not, and receives heartbeats
+/// itself.
 #[test]
 fn a_silent_client_is_taken_for_dead() {
     let mut harness = Harness::new();
@@ -292,7 +292,7 @@ fn a_broken_connection_frees_its_session() {
     ));
 }
 
-/// Who reconnects at once, before the gateway has seen that the old connection broke, gets in.
+/// A user that reconnects at once, before the gateway has seen the old connection break, can log in.
 #[test]
 fn a_user_that_reconnects_at_once_gets_in() {
     let mut harness = Harness::new();
@@ -301,7 +301,7 @@ fn a_user_that_reconnects_at_once_gets_in() {
     assert_eq!(harness.log_in("USER01").seen, [Seen::Accepted(1)]);
 }
 
-/// Closing the gateway closes every connection and says nothing of an end of the session.
+/// Closing the gateway closes every connection, without an end of session.
 #[test]
 fn closing_leaves_the_session_open() {
     let mut harness = Harness::new();
@@ -316,10 +316,10 @@ fn closing_leaves_the_session_open() {
     assert_eq!(client.replies().len(), 1, "what was durable was still sent");
 }
 
-/// The argon2 hash of `SECRET`, with the least memory that there is.
+/// The argon2 hash of `SECRET`, with the least memory that argon2 allows.
 const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$ODsLdKIDu5zi0rnHxY0qhw";
 
-/// USER01 has a hash, the others have plain passwords; nothing checks hashes but the turns of the checker.
+/// USER01 has a hash, the others have plain passwords; hashes are checked only in the turns of the checker.
 fn with_hash() -> (Harness, PasswordChecker) {
     let mut config = config();
     config.users[0] = gateway::Credentials::new("USER01", HASH).unwrap();
@@ -335,8 +335,8 @@ fn checked(harness: &mut Harness, checker: &mut PasswordChecker, clients: &mut [
     }
 }
 
-/// The password of a hash logs in once it was checked, a wrong one and an unknown name get the same bytes, and what a client
-/// has sent behind its login is taken after the answer. From then on the password is known without a check.
+/// The password of a hash logs in once it was checked; a wrong password and an unknown name get the same bytes; bytes
+/// sent behind the login are taken after the answer. From then on the password is known without a check.
 #[test]
 fn a_hashed_password_logs_in() {
     let (mut harness, mut checker) = with_hash();
@@ -365,7 +365,8 @@ fn a_hashed_password_logs_in() {
     assert_eq!(harness.count().password_checks, 3);
 }
 
-/// Of two logins that are checked beside each other the first gets the session, and the other a reject: it is taken.
+/// Of two logins checked at the same time, the first gets the session, and the other is rejected: the session is
+/// taken.
 #[test]
 fn logins_beside_each_other_get_one_session() {
     let (mut harness, mut checker) = with_hash();
@@ -376,8 +377,9 @@ fn logins_beside_each_other_get_one_session() {
     assert_eq!(second.seen, [Seen::Rejected(SessionNotAvailable)]);
 }
 
-/// While a flood of logins waits for checks that do not come, no turn waits: orders are answered, a plain password logs in,
-/// and who waits is closed in time. Places stay bounded, and who waits for its check is pushed out last.
+/// While a flood of logins waits for checks that do not come, no turn waits: orders are answered, a plain password
+/// logs in, and waiting clients are closed in time. Places stay bounded, and a client that waits for its check is
+/// pushed out last.
 #[test]
 fn a_flood_of_logins_does_not_stall_orders() {
     let (mut harness, mut checker) = with_hash();
@@ -396,10 +398,10 @@ fn a_flood_of_logins_does_not_stall_orders() {
         assert!(harness.count().logins_waiting <= 256 + 1, "{:?}", harness.count());
     }
     assert_eq!(harness.log_in("USER03").seen, [Seen::Accepted(1)]);
-    // All wait for a check, so the oldest have made room, and the honest one among them.
+    // All wait for a check, so the oldest have made room, the honest one among them.
     assert!(!harness.network.is_open(honest.connection));
 
-    // It comes again, and has its turn: no more wait before it than there are places.
+    // It comes again, and has its turn: there are never more waiting before it than places.
     honest = harness.connect("10.9.9.9:1".parse().unwrap(), login("USER01", "SECRET"));
     ring::Agent::do_work(&mut checker, harness.now_ns).unwrap();
     harness.turn();
@@ -420,7 +422,7 @@ fn a_flood_of_logins_does_not_stall_orders() {
     assert_eq!(live.replies().len(), 11);
 }
 
-/// Who leaves while its login waits is not let in, whatever its password, and its session is free.
+/// A client that leaves while its login waits is not logged in, whatever its password, and its session is free.
 #[test]
 fn who_leaves_before_its_check_is_not_let_in() {
     let (mut harness, mut checker) = with_hash();
@@ -434,7 +436,7 @@ fn who_leaves_before_its_check_is_not_let_in() {
     assert_eq!(harness.count().logins, 1);
 }
 
-/// Sessions that end while logins wait end all the same, and nobody is let in any more.
+/// Sessions end even while logins wait, and no client is logged in after that.
 #[test]
 fn a_stop_does_not_wait_for_a_check() {
     let (mut harness, mut checker) = with_hash();

@@ -3,7 +3,7 @@ use market::SplitMix64;
 
 use crate::harness::{Harness, SECOND, Seen, TestClient, enter, entered};
 
-/// Random bytes; the seed names the run.
+/// A source of random bytes; the seed identifies the run.
 struct Random(SplitMix64);
 
 impl Random {
@@ -23,7 +23,7 @@ fn packet(packet_type: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// A message that cannot be read is named and ignored, and the connection goes on.
+/// A message that cannot be read is reported and ignored, and the connection goes on.
 #[test]
 fn a_malformed_message_is_named_and_ignored() {
     let mut harness = Harness::new();
@@ -57,7 +57,7 @@ fn a_malformed_message_is_named_and_ignored() {
     assert_eq!(operator_events.iter().filter(of_malformed).count(), 3);
 }
 
-/// 64 malformed messages are borne; one more ends the connection, and the session goes on.
+/// 64 malformed messages are tolerated; one more ends the connection, and the session goes on.
 #[test]
 fn too_many_malformed_messages_end_the_connection() {
     let mut harness = Harness::new();
@@ -76,8 +76,7 @@ fn too_many_malformed_messages_end_the_connection() {
     assert_eq!(harness.log_in("USER01").seen, [Seen::Accepted(1)]);
 }
 
-/// Whatever breaks the session protocol ends that connection, after a word about it, and touches
-/// no other.
+/// Every violation of the session protocol ends that connection, after a message about it, and affects no other.
 #[test]
 fn every_violation_ends_its_connection_and_no_other() {
     let login = b"\x00\x2fLUSER02PASSWORD01                             1";
@@ -129,8 +128,8 @@ fn every_violation_ends_its_connection_and_no_other() {
     assert_eq!(harness.count().violations, 14);
 }
 
-/// Every truncation and every changed byte of a good conversation is survived, and a connection
-/// beside it does not event.
+/// Every truncation and every changed byte of a good conversation is survived, and a connection beside it does not
+/// notice.
 #[test]
 fn every_truncation_and_every_changed_byte_is_survived() {
     let mut conversation = b"\x00\x2fLUSER02PASSWORD01          ".to_vec();
@@ -141,7 +140,7 @@ fn every_truncation_and_every_changed_byte_is_survived() {
     let mut other = harness.log_in("USER01");
     let mut number = 0;
     let mut survive = |harness: &mut Harness, bytes: &[u8]| {
-        // Each from its own address, so that wrong passwords shut nobody out.
+        // Each from its own address, so that wrong passwords shut no user out.
         number += 1;
         let address = std::net::Ipv4Addr::from(0x0b00_0000 + number);
         let connection = harness.network.connect((address, 1).into());

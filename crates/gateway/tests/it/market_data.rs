@@ -120,7 +120,7 @@ impl FeedBench {
         self.server.counters().read()
     }
 
-    /// Logs in for a snapshot, or for the feed from a number on, and takes what comes.
+    /// Logs in for a snapshot, or for the feed from a number on, and takes the messages that come.
     fn join(&mut self, network: &FakeStream, number: u64) -> TestClient {
         let mut login = LoginRequest::new("USER01", "PASSWORD01").unwrap();
         login.sequence_number = Some(number);
@@ -135,7 +135,7 @@ impl FeedBench {
         client
     }
 
-    /// The server works, and the client takes all that it is sent.
+    /// Runs the server, and the client takes all bytes sent to it.
     fn hear(&mut self, network: &FakeStream, client: &mut TestClient) {
         for _ in 0..1000 {
             self.turn();
@@ -147,7 +147,7 @@ impl FeedBench {
         panic!("the server never stops");
     }
 
-    /// All messages of the feed, asked for packet by packet.
+    /// All messages of the feed, requested packet by packet.
     fn all(&mut self) -> Vec<(u64, Vec<u8>)> {
         let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
         loop {
@@ -172,7 +172,7 @@ fn messages(packets: &[Vec<u8>]) -> Vec<(u64, Vec<u8>)> {
     all
 }
 
-/// What the public may know goes out numbered, in the order in which it happened.
+/// Public events go out numbered, in the order in which they happened.
 #[test]
 fn the_feed_is_numbered_and_in_order() {
     let mut harness = FeedBench::new();
@@ -189,8 +189,7 @@ fn the_feed_is_numbered_and_in_order() {
     }
 }
 
-/// One turn's messages share packets, and no packet is longer than 1,400 bytes; none waits for
-/// more to come.
+/// One turn's messages share packets, and no packet is longer than 1,400 bytes; none waits for later messages.
 #[test]
 fn packets_are_filled_and_never_wait() {
     let mut harness = FeedBench::new();
@@ -252,8 +251,8 @@ fn the_feed_waits_for_the_durable_cursor() {
     assert_eq!(messages(&harness.packets()).len(), 3);
 }
 
-/// A request is answered to who asked, with whole messages, the same bytes, one packet at most;
-/// what is not there is not answered.
+/// A request is answered to its sender, with whole messages, the same bytes, at most one packet; a request for
+/// messages that do not exist is not answered.
 #[test]
 fn requests_are_answered_with_one_packet() {
     let mut harness = FeedBench::new();
@@ -285,7 +284,7 @@ fn requests_are_answered_with_one_packet() {
     assert_eq!(harness.requests.take(), None);
 }
 
-/// Many requests at once are answered up to a bound a turn; the feed goes on.
+/// Many requests at once are answered up to a bound in each turn; the feed goes on.
 #[test]
 fn answers_are_bounded_in_a_turn() {
     let mut harness = FeedBench::new();
@@ -295,7 +294,7 @@ fn answers_are_bounded_in_a_turn() {
         harness.requests.deliver(SocketAddr::from(([10, 0, 0, 9], 9)), &request);
     }
     harness.venue.accept(&order(SessionId(1), 1));
-    // Subscribers are served 100 µs later at the latest, though messages come in.
+    // Subscribers are served at most 100 µs later, even while messages come in.
     harness.now_ns += 100_000;
     harness.agent.do_work(harness.now_ns).unwrap();
     harness.server.do_work(harness.now_ns).unwrap();
@@ -303,7 +302,7 @@ fn answers_are_bounded_in_a_turn() {
     assert_eq!(messages(&harness.packets()).len(), 3);
 }
 
-/// Only so much is kept: older messages are not answered, newer ones are.
+/// Memory for messages is limited: older messages are not resent, newer ones are.
 #[test]
 fn what_was_dropped_is_not_answered() {
     let mut harness = FeedBench::over(Venue::new(16), 1 << 20);
@@ -319,7 +318,7 @@ fn what_was_dropped_is_not_answered() {
     assert_eq!(messages(&harness.ask(SESSION, 60_002, 1)).len(), 1);
 }
 
-/// A full network delays the feed, and holds the exchange back before anything could be lost.
+/// A full network delays the feed, and holds the exchange back before a message could be lost.
 #[test]
 fn a_full_network_delays_the_feed() {
     let mut harness = FeedBench::new();
@@ -337,7 +336,7 @@ fn a_full_network_delays_the_feed() {
 }
 
 /// Both lines have every message under its number, and heartbeats. A line that stands still delays no message of the
-/// other, and then sends all that it owes.
+/// other, and then sends all the messages it still has to send.
 #[test]
 fn two_lines_have_the_same_messages() {
     let mut harness = FeedBench::new();
@@ -370,8 +369,8 @@ fn two_lines_have_the_same_messages() {
     assert_eq!((harness.packets().len(), packets_b().len()), (1, 1), "a heartbeat on each");
 }
 
-/// A subscriber on a network that loses every third packet asks for what is missing and has the
-/// whole feed, in order.
+/// A subscriber on a network that loses every third packet requests the missing messages and gets the whole feed, in
+/// order.
 #[test]
 fn a_subscriber_fills_its_gaps() {
     let mut harness = FeedBench::new();
@@ -402,7 +401,7 @@ fn a_subscriber_fills_its_gaps() {
     assert!(receiver.statistics().gaps > 100);
 }
 
-/// After a restart the numbers go on where they were, and what was sent before can be asked for.
+/// After a restart the numbers continue, and messages sent before can be requested.
 #[test]
 fn the_feed_survives_a_restart() {
     let mut harness = FeedBench::new();
@@ -428,7 +427,7 @@ fn the_feed_survives_a_restart() {
     assert_eq!(messages(&after.packets())[0].0, 13);
 }
 
-/// A forged address of the internet gets no answer, and one address no more than its rate.
+/// A forged address of the internet gets no answer, and one address gets no more than its rate.
 #[test]
 fn requests_are_answered_within_bounds() {
     let mut harness = FeedBench::new();
@@ -466,8 +465,8 @@ fn executed(order_id: OrderId, quantity: u64) -> Event {
     })
 }
 
-/// A snapshot has the directory, the states and the displayed orders with what is left of them, and ends
-/// with the number of the first message to apply. A login gets a fresh one, and then the end.
+/// A snapshot has the directory, the states and the displayed orders with their remaining quantities, and ends with
+/// the number of the first message to apply. A login gets a fresh one, and then the end.
 #[test]
 fn a_snapshot_ends_with_the_next_number() {
     let mut harness = FeedBench::new();
@@ -498,8 +497,8 @@ fn a_snapshot_ends_with_the_next_number() {
     assert_eq!(harness.served().snapshots_complete, 2);
 }
 
-/// A subscriber in the middle of a snapshot gets the books of its login, whatever happens meanwhile, and
-/// one that stops reading is cut off while the feed goes on.
+/// A subscriber in the middle of a snapshot gets the books as of its login, whatever happens meanwhile, and one that
+/// stops reading is cut off while the feed goes on.
 #[test]
 fn a_slow_snapshot_is_cut_off_and_holds_nothing_up() {
     let mut harness = FeedBench::new();
@@ -535,11 +534,11 @@ fn a_slow_snapshot_is_cut_off_and_holds_nothing_up() {
     assert_eq!(harness.served().messages, 6_003);
 }
 
-/// Joiners that come in bursts, each with its login already sent, all get their snapshot, though more bytes are to be
-/// sent than a turn writes and silent connections follow: a login is read before its sender may have to make room.
+/// Joiners that come in bursts, each with its login already sent, all get their snapshot, though more bytes must be
+/// sent than a turn writes, and silent connections follow: a login is read before its sender may have to make room.
 #[test]
 fn a_burst_of_joiners_is_let_in() {
-    // So many are accepted in a turn, and let in without a login from one address, and as one user.
+    // The number accepted in a turn, and allowed without a login from one address, and as one user.
     const BURST: u16 = 32;
     let mut harness = FeedBench::new();
     for number in 1..=4_000 {
@@ -569,8 +568,8 @@ fn a_burst_of_joiners_is_let_in() {
     assert_eq!((count.snapshots_complete, count.turned_away), (clients.len() as u64, 0));
 }
 
-/// However many subscribers ask for all of the feed at once, a turn writes 128 KiB and what one more takes, and each gets
-/// all.
+/// However many subscribers request the whole feed at once, a turn writes 128 KiB plus the bytes of one more send, and
+/// each subscriber gets all messages.
 #[test]
 fn a_turn_writes_so_much() {
     const TURN_BYTES_MAX: usize = (128 + 64) << 10;
@@ -605,8 +604,9 @@ fn a_turn_writes_so_much() {
     }
 }
 
-/// Times connections are looked at while a thousand messages come, each in a turn of its own and taken by a quick
-/// subscriber at once; beside two that are stalled, or alone. What was stalled is equal in the end.
+/// Counts the times that connections are looked at while a thousand messages come, each in a turn of its own and taken
+/// by a quick subscriber at once; beside two stalled subscribers, or alone. The messages of a stalled subscriber are
+/// equal in the end.
 fn looks(has_stalled: bool) -> u64 {
     let mut harness = FeedBench::new();
     for number in 1..=2_000 {
@@ -625,7 +625,7 @@ fn looks(has_stalled: bool) -> u64 {
         stalled.push((network, client));
     }
     let mut quick = harness.join(&stream, 1);
-    // So that timers are looked at.
+    // So that timers are checked.
     harness.now_ns += 20_000_000;
     harness.hear(&stream, &mut quick);
     assert_eq!(harness.served().stalled, stalled.len() as u64);
@@ -647,15 +647,15 @@ fn looks(has_stalled: bool) -> u64 {
     looks
 }
 
-/// A subscriber whose socket is full costs no turn anything: it is not looked at, neither read nor written, until
-/// its socket takes bytes again. Then it has everything that it missed.
+/// A subscriber whose socket is full costs no turn anything: it is neither read nor written until its socket takes
+/// bytes again. Then it gets all the messages that it missed.
 #[test]
 fn a_stalled_subscriber_costs_no_turn_anything() {
     assert_eq!(looks(true), looks(false));
 }
 
-/// The feed over TCP starts at any number and goes on with what happens; a number that there is not yet, a
-/// wrong password and another session are rejected, the last two alike for both services.
+/// The feed over TCP starts at any number and continues with new messages; a number that does not exist yet, a wrong
+/// password and another session are rejected, the last two alike for both services.
 #[test]
 fn the_feed_over_tcp_starts_at_any_number() {
     let mut harness = FeedBench::new();
@@ -688,10 +688,11 @@ fn the_feed_over_tcp_starts_at_any_number() {
     }
 }
 
-/// Where a password is a hash, snapshots and streams begin after its check, on another thread; meanwhile others are served.
+/// Where a password is a hash, snapshots and streams begin after its check on another thread; meanwhile others are
+/// served.
 #[test]
 fn subscribers_wait_for_the_check_of_a_hash() {
-    // Of `SECRET`, with the least memory that argon2 has.
+    // The hash of `SECRET`, with the least memory that argon2 allows.
     const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$ODsLdKIDu5zi0rnHxY0qhw";
     let mut users = users();
     users[0] = Credentials::new("USER01", HASH).unwrap();
@@ -728,8 +729,8 @@ fn subscribers_wait_for_the_check_of_a_hash() {
     assert!(late.seen.is_empty() && !harness.stream.is_open(late.connection), "not in time");
 }
 
-/// Messages that memory no longer has are asked of the reader of the journal, page by page, and answered
-/// over UDP and TCP as soon as they have come; if they cannot be had, that is said.
+/// Messages no longer in memory are requested from the reader of the journal, page by page, and answered over UDP and
+/// TCP as soon as they have come; if they are not available, the answer says so.
 #[test]
 fn older_messages_come_from_the_reader_of_the_journal() {
     let mut harness = FeedBench::over(Venue::new(16), 1 << 20);
@@ -796,7 +797,7 @@ fn stream_of(harness: &FeedBench) -> FakeStream {
     harness.stream.clone()
 }
 
-/// An exchange whose feed server takes nothing is held back, and nothing is lost.
+/// If its feed server takes nothing, the exchange is held back, and no message is lost.
 #[test]
 fn a_feed_server_that_stops_holds_the_feed_back() {
     let mut harness = FeedBench::new();

@@ -21,7 +21,7 @@ fn cancel(user_ref_num: u32) -> Vec<u8> {
     ouch::request(&Command::Cancel(cancel)).unwrap().to_vec()
 }
 
-/// A number that was used never reaches the log again, also after a restart from the log.
+/// A number that was used never reaches the log again, not even after a restart from the log.
 #[test]
 fn duplicates_do_not_reach_the_log() {
     let mut harness = Harness::new();
@@ -50,7 +50,7 @@ fn duplicates_do_not_reach_the_log() {
     assert_eq!(entered(&again.venue.asked), [4]);
 }
 
-/// An order of a firm that is not the participant's goes to the log as rejected.
+/// An order of a firm other than the participant's goes to the log as rejected.
 #[test]
 fn an_order_of_a_foreign_firm_is_rejected() {
     let mut config = config();
@@ -71,8 +71,8 @@ fn an_order_of_a_foreign_firm_is_rejected() {
     assert_eq!(harness.count().refused, 1);
 }
 
-/// A session that sends too much without effect is logged out with a reason, and may log in again when
-/// its block is over. The log grew by its allowance, and others noticed nothing.
+/// A session that sends too many messages without effect is logged out with a reason, and may log in again when its
+/// block is over. The log grew by its allowance, and others were not affected.
 #[test]
 fn cancels_of_nothing_block_their_session() {
     let mut config = config();
@@ -100,8 +100,7 @@ fn cancels_of_nothing_block_their_session() {
     assert_eq!(harness.log_in("USER01").seen, [Seen::Accepted(1)]);
 }
 
-/// An order entered on a session arrives at the sequencer as that session's, with the time of its
-/// turn.
+/// An order entered on a session arrives at the sequencer under that session, with the time of its turn.
 #[test]
 fn an_order_is_submitted_under_its_session() {
     let mut harness = Harness::new();
@@ -137,7 +136,7 @@ fn packets_may_be_cut_anywhere() {
     }
 }
 
-/// What a client sends together with its login is taken after it.
+/// Bytes sent together with the login are taken after it.
 #[test]
 fn orders_may_follow_the_login_at_once() {
     let mut harness = Harness::new();
@@ -170,7 +169,7 @@ fn a_full_ring_holds_orders_back() {
     harness.turn_without_venue();
     assert_eq!(harness.count().submitted, 4);
     assert!(harness.count().stalls > 0);
-    // Nothing changes while nobody takes from the ring.
+    // Nothing changes while no order is taken from the ring.
     harness.turn_without_venue();
     assert_eq!(harness.count().submitted, 4);
 
@@ -213,7 +212,7 @@ fn a_full_ring_keeps_no_login_waiting() {
     assert_eq!(entered(&harness.venue.asked).len(), 301);
 }
 
-/// A client that is held back because the ring is full is not taken for silent.
+/// A client that is held back because the ring is full does not count as silent.
 #[test]
 fn who_is_held_back_is_not_silent() {
     let mut harness = Harness::with(config(), 1);
@@ -231,7 +230,7 @@ fn who_is_held_back_is_not_silent() {
     assert_eq!(harness.venue.asked.len(), 1000);
 }
 
-/// A client with much to say has its share of a turn, and others have theirs.
+/// A client with many orders has its share of a turn, and others have theirs.
 #[test]
 fn a_flood_does_not_keep_others_waiting() {
     let mut harness = Harness::with(config(), 1 << 14);
@@ -251,8 +250,8 @@ fn a_flood_does_not_keep_others_waiting() {
     assert_eq!(harness.venue.asked.len(), 10_001);
 }
 
-/// Many clients with much to say have their share of a turn in all, each its own, and who was not reached comes first in the
-/// next.
+/// Many clients with many orders have a total share of a turn, and each its own; clients that were not reached come
+/// first in the next turn.
 #[test]
 fn floods_share_a_turn() {
     const USERS: usize = 20;
@@ -288,7 +287,7 @@ fn floods_share_a_turn() {
     assert_eq!(reached.len(), USERS);
 }
 
-/// Of commands for which the core looks at hundreds of orders a turn takes an eighth as many as of others.
+/// A turn takes an eighth as many commands for which the core looks at hundreds of orders as other commands.
 #[test]
 fn a_turn_has_few_searches() {
     // A read is a step too.

@@ -7,7 +7,7 @@ use wire::{
 
 use crate::harness::{Harness, SECOND, Seen, TestClient, Venue, config, order};
 
-/// What the exchange says is sent to its owner, numbered from 1.
+/// Replies of the exchange are sent to their owner, numbered from 1.
 #[test]
 fn replies_go_to_their_owner() {
     let mut harness = Harness::new();
@@ -28,7 +28,7 @@ fn replies_go_to_their_owner() {
     assert_eq!(numbers(two.replies()), [(1, 5), (2, 6)]);
 }
 
-/// What is for all goes to every session, connected or not, in its place in each stream.
+/// An event for all sessions goes to each, connected or not, in its place in each stream.
 #[test]
 fn what_is_for_all_is_in_every_stream() {
     let mut harness = Harness::new();
@@ -88,7 +88,7 @@ fn number_0_starts_with_the_newest() {
     assert_eq!(again.replies(), client.replies());
 }
 
-/// A number beyond the next one is refused, with a word about it.
+/// A number beyond the next one is refused, with a message about it.
 #[test]
 fn a_number_in_the_future_is_refused() {
     let mut harness = Harness::new();
@@ -99,7 +99,7 @@ fn a_number_in_the_future_is_refused() {
     assert_eq!(client.seen.last(), Some(&Seen::Rejected(SessionNotAvailable)));
 }
 
-/// ReplyStreams that were dropped to make room cannot be asked for; the oldest that is kept can.
+/// Replies that were dropped to make room cannot be requested; the oldest reply that is kept can.
 #[test]
 fn replies_that_were_dropped_are_refused() {
     let mut harness = Harness::new();
@@ -150,8 +150,8 @@ fn replies_wait_for_the_durable_cursor() {
     assert_eq!(client.replies().len(), 10);
 }
 
-/// A client that reads nothing is cut off after ten seconds; others never event, and it can come
-/// back and go on where it was.
+/// A client that reads nothing is cut off after ten seconds; others never notice, and it can come back and continue
+/// where it was.
 #[test]
 fn a_client_that_stops_reading_is_cut_off_and_can_come_back() {
     let mut harness = Harness::new();
@@ -166,7 +166,7 @@ fn a_client_that_stops_reading_is_cut_off_and_can_come_back() {
     }
     assert_eq!(other.replies().len(), 100);
     for _ in 0..12 {
-        // It is not silent: it goes on sending.
+        // It is not silent: it continues to send.
         stuck.client.tick(harness.now_ns).unwrap();
         stuck.write(&harness.network);
         harness.pass(SECOND, &mut [&mut other]);
@@ -181,7 +181,7 @@ fn a_client_that_stops_reading_is_cut_off_and_can_come_back() {
         ))
     );
 
-    // The connection broke in the middle of a reply; the client counted whole ones.
+    // The connection broke in the middle of a reply; the client counted whole replies.
     stuck.read(&harness.network, harness.now_ns);
     let next = stuck.client.next_sequence();
     assert!(1 < next && next < 100);
@@ -236,8 +236,7 @@ fn a_client_that_falls_behind_the_store_is_cut_off() {
     )));
 }
 
-/// The connection may break at any byte: a client that counts whole replies and comes back has
-/// each of them once.
+/// The connection may break at any byte: a client that counts whole replies and comes back gets each of them once.
 #[test]
 fn a_cut_at_any_byte_loses_and_doubles_nothing() {
     let mut harness = Harness::new();
@@ -267,8 +266,8 @@ fn a_cut_at_any_byte_loses_and_doubles_nothing() {
     }
 }
 
-/// A gateway that is given the outputs again after a restart has the same replies under the same
-/// numbers, and goes on from there.
+/// A gateway that is given the outputs again after a restart has the same replies under the same numbers, and
+/// continues from there.
 #[test]
 fn replies_survive_a_restart() {
     let mut harness = Harness::new();

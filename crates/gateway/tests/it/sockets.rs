@@ -29,8 +29,8 @@ use crate::harness::{
 
 pub(crate) const LOOPBACK: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
-/// Repeats `step` until it returns true. It gives up after a quarter of an hour at the earliest, which
-/// no machine needs: other threads and the kernel may take their time.
+/// Repeats `step` until it returns true. Gives up after a quarter of an hour at the earliest, which no machine needs:
+/// other threads and the kernel may take their time.
 pub(crate) fn until(what: &str, mut step: impl FnMut() -> bool) {
     for _ in 0..10_000_000 {
         if step() {
@@ -41,12 +41,12 @@ pub(crate) fn until(what: &str, mut step: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
-/// A listener that is watched this way, if the system lets it be.
+/// Makes a listener with this backend, if the system allows it.
 fn bind_with(backend: TcpBackend) -> io::Result<Tcp> {
     Tcp::bind_with(LOOPBACK, TcpOptions { backend, ..TcpOptions::default() })
 }
 
-/// Carries out a test with each way to watch connections that this system has.
+/// Runs a test with each backend that this system has.
 fn with_each_backend(name: &str, test: impl Fn(TcpBackend)) {
     test(TcpBackend::Epoll);
     let tcp = bind_with(TcpBackend::IoUring).unwrap();
@@ -115,7 +115,7 @@ impl TcpClient {
         }
     }
 
-    /// The client and the gateway work until this holds.
+    /// Runs the client and the gateway until the condition holds.
     fn until(&mut self, harness: &mut Harness<Tcp>, what: &str, holds: impl Fn(&Self) -> bool) {
         until(what, || {
             self.write();
@@ -178,7 +178,7 @@ fn last_words(backend: TcpBackend) {
     assert_eq!(client.seen.last(), Some(&Seen::Debug(text)));
 }
 
-/// A client that reads nothing fills its sockets and is cut off; another trades all the while.
+/// A client that reads nothing fills its sockets and is cut off; another client trades all the while.
 #[test]
 fn a_stuck_client_over_tcp_is_cut_off() {
     with_each_backend("a_stuck_client_over_tcp_is_cut_off", stuck_client);
@@ -201,7 +201,7 @@ fn stuck_client(backend: TcpBackend) {
         }
     }
     assert!(harness.count().replies_sent < 100_000, "the sockets took everything");
-    // The kernel may take a little more for the stuck one later on, from which its time counts anew.
+    // The kernel may take a little more for the stuck client later on, from which its time counts anew.
     let mut number = 0;
     while harness.count().slow_closed == 0 {
         number += 1;
@@ -254,7 +254,7 @@ fn a_port_may_be_shared() {
     });
 }
 
-/// What waits in a connection is counted from its arrival, where that is asked for; only epoll has it.
+/// The waits of bytes in a connection are counted from their arrival, if requested; only epoll supports it.
 #[test]
 fn waits_in_a_connection_are_counted() {
     const PAUSE: Duration = Duration::from_millis(2);
@@ -285,7 +285,7 @@ fn waits_in_a_connection_are_counted() {
             });
             id.is_some()
         });
-        // The kernel takes a moment until it notes what arrives.
+        // The kernel takes a moment until it starts to note arrival times.
         until("a wait is counted", || {
             client.write_all(b"waits").unwrap();
             thread::sleep(PAUSE);
@@ -398,8 +398,8 @@ fn connections_are_refused_without_descriptors() {
     assert!(matches!(events[0], NetworkEvent::Accepted(..)), "{events:?}");
 }
 
-/// A client that sends while nothing is read is held back by TCP; what it sent arrives whole, in order, whatever another
-/// one sends meanwhile, and its end after that.
+/// A client that sends while nothing is read is held back by TCP; its bytes arrive whole, in order, whatever another
+/// client sends meanwhile, and its end after them.
 #[test]
 fn an_unread_connection_is_held_back() {
     with_each_backend("an_unread_connection_is_held_back", unread);
@@ -426,7 +426,7 @@ fn unread(backend: TcpBackend) {
     let mut busy = client(&mut tcp);
     let [held_id, busy_id] = ids[..] else { panic!("{ids:?}") };
     let byte = |at: usize| (at % 251) as u8;
-    // Until nothing more fits for a while.
+    // Until no more bytes fit for a while.
     let (mut sent, mut stuck) = (0, 0);
     let mut buffer = [0; 3_000];
     let read = |tcp: &mut Tcp, id, buffer: &mut [u8]| match tcp.read(id, buffer) {
@@ -498,7 +498,7 @@ fn a_connection_waits_for_a_thread() {
     });
 }
 
-/// Publishes a feed, loses some of it, and asks again for that: to a group, or to one address.
+/// Publishes a feed, loses some of it, and requests the lost part again: to a group, or to one address.
 fn publish(feed: Udp, group: SocketAddr, mut subscriber: Udp) {
     let requests = Udp::bind(LOOPBACK, &UdpOptions::default()).unwrap();
     let (request_address, asker) = (requests.address(), UdpSocket::bind(LOOPBACK).unwrap());
@@ -576,7 +576,7 @@ fn publish(feed: Udp, group: SocketAddr, mut subscriber: Udp) {
 fn the_feed_over_multicast() {
     let options = UdpOptions::default();
     let group = |port| SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 1), port);
-    // Port 0 cannot be asked for by two, so a free one is looked for first.
+    // Two sockets cannot both ask for port 0, so a free port is found first.
     let port = UdpSocket::bind(LOOPBACK).unwrap().local_addr().unwrap().port();
     let group = group(port);
     assert!(gateway::is_multicast(group.into()));
@@ -604,7 +604,7 @@ fn the_feed_over_multicast() {
     skipped("sockets::the_feed_over_multicast", "loopback carries no multicast here");
 }
 
-/// Says so where the test harness does not swallow it.
+/// Reports a skipped test where the test harness does not swallow the text.
 pub(crate) fn skipped(test: &str, why: &str) {
     let text = format!("skipped: {test}: {why}\n");
     io::stderr().write_all(text.as_bytes()).unwrap();

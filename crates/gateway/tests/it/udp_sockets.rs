@@ -15,7 +15,7 @@ use crate::{
     sockets::{LOOPBACK, skipped, until},
 };
 
-/// Carries out a test with each way to receive datagrams that this system has.
+/// Runs a test with each way to receive datagrams that this system has.
 fn with_each_udp_backend(name: &str, mut test: impl FnMut(UdpBackend)) {
     let core = *os::allowed_cores().unwrap().last().unwrap();
     for backend in [
@@ -34,7 +34,7 @@ fn with_each_udp_backend(name: &str, mut test: impl FnMut(UdpBackend)) {
     }
 }
 
-/// Orders in datagrams, replies in packets to where they came from, over UDP: the same replies however datagrams are
+/// Orders in datagrams, replies in packets to their sources, over UDP: the same replies however datagrams are
 /// received.
 #[test]
 fn a_session_over_udp() {
@@ -46,7 +46,7 @@ fn a_session_over_udp() {
     });
 }
 
-/// Gives the replies, in their order.
+/// Returns the replies, in order.
 fn session_over_udp(backend: UdpBackend) -> Vec<Vec<u8>> {
     let client = UdpSocket::bind(LOOPBACK).unwrap();
     client.set_nonblocking(true).unwrap();
@@ -105,8 +105,8 @@ fn session_over_udp(backend: UdpBackend) -> Vec<Vec<u8>> {
     delivered
 }
 
-/// Empty datagrams are datagrams, and cost those behind them nothing. What finds no buffer of io_uring waits with the system,
-/// arrives, and is counted.
+/// Empty datagrams are delivered too, and cost those behind them nothing. A datagram that finds no buffer of io_uring
+/// waits in the system, arrives, and is counted.
 #[test]
 fn empty_and_too_many_datagrams_arrive() {
     with_each_udp_backend("empty_and_too_many_datagrams_arrive", |backend| {
@@ -173,7 +173,7 @@ fn datagrams_go_in_batches() {
     assert!(one.send(two.address(), &[0; 2049]).is_err());
 }
 
-/// Datagrams that a client sends together arrive as they were, whether the socket has the system join them or not; one
+/// Datagrams that a client sends together arrive unchanged, whether the socket has the system join them or not; one
 /// that is too long is counted, and costs those beside it nothing.
 #[test]
 fn joined_datagrams_come_apart() {
@@ -214,7 +214,7 @@ fn come_apart(backend: UdpBackend, joins_sent: bool) {
     assert_eq!(sender.losses().read(), gateway::UdpLossCount::default());
 }
 
-/// What the kernel drops, what is too long and what cannot be sent is counted.
+/// Datagrams that the kernel drops, that are too long or that cannot be sent are counted.
 #[test]
 fn losses_are_counted() {
     with_each_udp_backend("losses_are_counted", losses);
@@ -234,7 +234,7 @@ fn losses(backend: UdpBackend) {
         sender.send_to(&number.to_be_bytes(), receiver.address()).unwrap();
         sent += 1;
     }
-    // The kernel may deliver late, or a thread of it.
+    // The kernel, or one of its threads, may deliver late.
     let (mut received, mut looks) = (0, 0);
     until("all are received or counted", || {
         if looks % 100 == 0 {
@@ -294,7 +294,7 @@ fn a_port_may_be_shared() {
     }
 }
 
-/// What waits in the socket is counted from its arrival, where that is asked for; other ways to receive refuse it.
+/// The waits of datagrams in the socket are counted from their arrival, if requested; other ways to receive refuse it.
 #[test]
 fn waits_in_the_socket_are_counted() {
     const PAUSE: Duration = Duration::from_millis(2);
@@ -318,7 +318,7 @@ fn waits_in_the_socket_are_counted() {
         }
         let arrivals = receiver.arrivals().unwrap();
         let sender = UdpSocket::bind(LOOPBACK).unwrap();
-        // The kernel takes a moment until it notes what arrives.
+        // The kernel takes a moment until it starts to note arrival times.
         until("a wait is counted", || {
             for text in [b"one", b"two"] {
                 sender.send_to(text, receiver.address()).unwrap();
@@ -337,7 +337,7 @@ fn waits_in_the_socket_are_counted() {
     });
 }
 
-/// A parked thread wakes when a datagram arrives, however it is received, also one that came before it parked.
+/// A parked thread wakes when a datagram arrives, however it is received, even if the datagram came before it parked.
 #[test]
 fn a_datagram_wakes_a_parked_thread() {
     with_each_udp_backend("a_datagram_wakes_a_parked_thread", |backend| {
@@ -360,7 +360,7 @@ fn a_datagram_wakes_a_parked_thread() {
         });
         let sender = UdpSocket::bind(LOOPBACK).unwrap();
         for number in 0..10 {
-            // It has found nothing, and sleeps or is about to.
+            // It has found no datagram, and sleeps or is about to.
             while wait_for_look.recv().unwrap() != number {}
             sender.send_to(b"x", address).unwrap();
         }
