@@ -113,7 +113,7 @@ pub struct Engine {
     auctions_held: u64,
     /// The times that auctions wait for, with their instruments; derived from their trading statuses.
     auctions: BTreeSet<(u64, InstrumentId)>,
-    /// The earliest moment that one of them waits for; [`u64::MAX`] is none.
+    /// The earliest of these times, in nanoseconds; [`u64::MAX`] is none.
     auctions_due_ns: u64,
     /// The remaining budget of the command for auctions.
     looks: Looks,
@@ -127,7 +127,7 @@ pub trait Emit {
     /// Receives an event.
     fn emit(&mut self, event: Event);
 
-    /// Receives events that happen at once, as one.
+    /// Receives events that happen at once, as one outcome.
     #[inline(always)]
     fn emit_at_once(&mut self, outcome: Outcome) {
         outcome.each(|event| self.emit(event));
@@ -187,7 +187,7 @@ impl Engine {
 
     /// Applies an input and emits its events, in the order in which they happen.
     ///
-    /// Any command may come at any time: the rules define what is rejected and what is ignored.
+    /// Any command may come at any time: the rules define which are rejected and which are ignored.
     ///
     /// # Panics
     /// The sequence is not the next one, or the time is before that of the previous input.
@@ -256,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// A command of this kind begins.
+    /// Begins a command of this kind.
     #[inline(always)]
     fn begin_command(&mut self, kind: CommandKind) {
         self.cause = kind;

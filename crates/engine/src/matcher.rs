@@ -508,7 +508,7 @@ mod tests {
         matcher
     }
 
-    /// An order trades at the resting price, oldest first, and rests what is left.
+    /// An order trades at the resting price, oldest first, and rests with the remaining lots.
     #[test]
     fn incoming_order_takes_the_oldest_first() {
         let mut matcher = matcher();
@@ -533,8 +533,8 @@ mod tests {
         matcher.check_invariants();
     }
 
-    /// A handle names its order as long as that rests, and no other afterwards, though the slot is
-    /// used again; one that was never given names none.
+    /// A handle names its order while the order rests, and no other afterwards, although the slot is reused; a handle
+    /// that was never given out names none.
     #[test]
     fn stale_handle_is_refused() {
         let mut matcher = matcher();
@@ -595,7 +595,7 @@ mod tests {
             let mut random = SplitMix64::new(seed);
             let mut matcher = Matcher::new();
             let books = [(); 3].map(|()| matcher.add_book());
-            // By book, side and rank of price, then by age: what is left, and the handle.
+            // By book, side and rank of price, then by age: the remaining lots, and the handle.
             let mut model: BTreeMap<(u32, bool, u64, u64), (u64, Handle)> = BTreeMap::new();
             let mut mid = 1_000_000;
             for step in 0..30_000_u64 {

@@ -47,7 +47,7 @@ pub(crate) struct Money {
     has_fees: bool,
     /// True while an account has a limit of an asset.
     has_asset_limits: bool,
-    /// By account id; index 0 is the venue's own.
+    /// By account id; index 0 is the venue's own account.
     accounts: Vec<Account>,
     /// By account id: the fields that most orders read, packed.
     hot: Vec<HotAccount>,
@@ -63,9 +63,9 @@ pub(crate) struct Money {
     terms: Vec<Terms>,
     /// By fee tier.
     fees: [Fees; TIER_COUNT],
-    /// What is needed to undo trades.
+    /// The records to undo trades.
     undo: Undo,
-    /// What the incoming market order to buy holds; 0 between commands.
+    /// The amount that the incoming market order to buy holds, in units; 0 between commands.
     market_reserved: u128,
 }
 
@@ -109,7 +109,7 @@ impl Money {
         self.terms.get(usize::from(instrument_id.0) - 1).filter(|terms| terms.is_paid())
     }
 
-    /// True if an account has a limit of an asset; looks at all of them.
+    /// True if an account has a limit of an asset; reads the limits of all accounts.
     pub(crate) fn any_asset_limits(&self) -> bool {
         self.limits.iter().flatten().any(|limits| *limits != AssetLimits::default())
     }

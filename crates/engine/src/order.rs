@@ -32,9 +32,9 @@ pub const PRICE_MAX: Price = Price(1_999_999_900);
 /// are not stored. A resting order has a limit, or waits for an auction.
 ///
 /// Every bit is in use. The price takes 32 bits, which [`PRICE_MAX`] fits, and each quantity 48, which
-/// [`QUANTITY_LIMIT`] fits: the open, the executed and the total lots are the upper 48 bits of a word
-/// each, and the lots lost to self-match prevention are in the lower 16 bits of the three. Those are 0
-/// in nearly all orders, and a trade need not know of them: it changes the upper bits only.
+/// [`QUANTITY_LIMIT`] fits: the open, the executed and the total lots are the upper 48 bits of a word each, and the
+/// lots lost to self-match prevention are in the lower 16 bits of the three. The prevented lots are 0 in nearly all
+/// orders, and a trade need not handle them: it changes the upper bits only.
 ///
 /// Invariant: leaves + executed + prevented <= quantity; the rest was canceled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -347,7 +347,7 @@ impl Order {
         kinds::DISPLAYS[usize::from(self.kinds >> kinds::DISPLAY_SHIFT & 3)]
     }
 
-    /// Capacity: for whom the firm acts.
+    /// The capacity in which the firm acts.
     #[inline]
     pub(crate) fn capacity(&self) -> Capacity {
         kinds::CAPACITIES[usize::from(self.kinds >> kinds::CAPACITY_SHIFT & 3)]
@@ -489,7 +489,7 @@ impl Order {
         self.kinds & 3 << kinds::DISPLAY_SHIFT != 0
     }
 
-    /// What the feed shows now, and showed with this many open lots, unless it is an iceberg.
+    /// The lots that the feed shows now, and showed with this many open lots, unless it is an iceberg.
     pub(crate) fn shown_since(&self, leaves_before: Quantity) -> Shown {
         match self.is_displayed() {
             true => self.display().shown(leaves_before, self.leaves()),
@@ -544,7 +544,7 @@ impl Order {
     }
 }
 
-/// The word of an order id, with the marks of another word.
+/// A word with this order id and the marks of `word`.
 #[inline(always)]
 fn with_id(word: u64, order_id: OrderId) -> u64 {
     assert!(order_id.0 >> (u64::BITS - marks::LEN) == 0, "order ids are counted in 56 bits");
@@ -698,8 +698,7 @@ mod tests {
         assert_eq!(numbers(&order), [1, half, half, 0]);
     }
 
-    /// Orders that differ slightly in one field have different hashes; so have orders at different
-    /// progress.
+    /// Orders that differ slightly in one field have different hashes; so do orders at different progress.
     #[test]
     fn orders_that_differ_have_different_hashes() {
         let mut orders = vec![Order::new(terms())];

@@ -1,6 +1,6 @@
 //! The state as a whole: hash, snapshot, views, invariants.
 //!
-//! Invariant: nothing here changes what the engine does with the next command.
+//! Invariant: nothing here changes the effect of the next command.
 
 pub(crate) mod hash;
 pub(crate) mod invariants;

@@ -1,4 +1,4 @@
-//! Once warm, the engine takes no memory from the allocator, whatever it is asked.
+//! Once warm, the engine takes no memory from the allocator, whatever the requests.
 #![allow(unsafe_code, reason = "counting what is allocated takes an allocator of one's own")]
 
 use std::{
@@ -16,7 +16,7 @@ use market::{
     Ticks, TimeInForce, Timestamp, Units,
 };
 
-/// The system's allocator; counts what each thread takes from it.
+/// The system's allocator, with a count of the allocations of each thread.
 struct Counting;
 
 thread_local! {
@@ -27,8 +27,8 @@ fn count() {
     ALLOCATIONS.with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: every call is passed on as it came; counting neither allocates nor touches the memory,
-// for the counter is made with the thread and needs no destructor.
+// SAFETY: every call is passed on as it came; counting neither allocates nor touches the memory, because the counter is
+// made with the thread and needs no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -63,7 +63,7 @@ struct Flow {
     random: SplitMix64,
     mid: i64,
     numbers: [u32; SESSIONS as usize],
-    /// Entered and not canceled; some of them are filled.
+    /// Orders entered and not canceled; some of them are filled.
     live: Vec<OrderKey>,
     live_max: usize,
     /// Percentage of resting orders that are pegged.
@@ -85,7 +85,7 @@ impl Flow {
         OrderKey { session_id, channel: 0, user_ref_num: *number }
     }
 
-    /// That of most orders of this number: orders that are tied must be of one.
+    /// The instrument of most orders of this number: linked orders must be of one instrument.
     fn instrument_of(number: u32) -> u64 {
         u64::from(number) % INSTRUMENTS
     }
@@ -199,13 +199,13 @@ impl Flow {
                     0 => instructions.parent = other.user_ref_num,
                     _ => instructions.partner = other.user_ref_num,
                 }
-                // Tied orders are of one instrument.
+                // Linked orders are of one instrument.
                 order.symbol = symbol(Self::instrument_of(other.user_ref_num));
             }
         }
     }
 
-    /// Half of the orders have some.
+    /// Half of the orders have instructions.
     fn conditions(&mut self) -> Conditions {
         if self.below(2) == 0 {
             return Conditions::NONE;
@@ -261,7 +261,7 @@ impl Flow {
     }
 }
 
-/// An engine and what it was given.
+/// An engine and its inputs so far.
 struct Venue {
     engine: Engine,
     events: u64,
@@ -288,21 +288,21 @@ fn warm_engine_allocates_nothing() {
     assert_eq!(warm_allocations(0, false, |_| ()), 0);
 }
 
-/// Nor with it: orders are paid for, trades settled and charged.
+/// Nor does one with money: orders are paid for, trades settled and charged.
 #[test]
 fn warm_engine_with_money_allocates_nothing() {
     assert_eq!(warm_allocations(0, false, add_money), 0);
 }
 
-/// Nor where orders follow the market, and are moved whenever it does; they are so many that the windows
-/// of their ladders are as wide as they get before.
+/// Nor does one whose orders follow the market and move with it; their number is so large that the windows of their
+/// ladders reach their full width before.
 #[test]
 fn warm_engine_with_pegs_allocates_nothing() {
     assert_eq!(warm_allocations(20, false, add_money), 0);
 }
 
-/// Nor with it: half of the orders wait for triggers, other orders or enough, expire, or are shown in
-/// part.
+/// Nor does one with instructions: half of the orders wait for triggers, other orders or their minimum, expire, or are
+/// shown in part.
 #[test]
 fn warm_engine_with_orders_that_wait_allocates_nothing() {
     assert_eq!(warm_allocations(0, true, |_| ()), 0);
@@ -344,7 +344,7 @@ fn add_money(venue: &mut Venue) {
     }
 }
 
-/// What 100,000 commands of every kind, after a busier time, allocate.
+/// The number of allocations of 100,000 commands of every kind, after a busier time.
 fn warm_allocations(pegs_percent: u64, tells: bool, set_up: impl Fn(&mut Venue)) -> u64 {
     const SEED: u64 = 1;
     let mut venue = Venue { engine: Engine::new(), events: 0, trades: 0 };
@@ -398,7 +398,7 @@ fn warm_allocations(pegs_percent: u64, tells: bool, set_up: impl Fn(&mut Venue))
     allocations
 }
 
-/// The counter counts: without this a broken one would prove anything.
+/// The counter counts: a broken one would make the tests above pass.
 #[test]
 fn allocations_are_counted() {
     let before = ALLOCATIONS.get();

@@ -1,23 +1,25 @@
 //! Whether several sessions trade at the same time, by the answers to their requests.
 //!
-//! Invariant: it concerns all sessions of the venue, not only those of one port, because each port takes all outputs.
+//! Invariant: all sessions of the venue count, not only those of one port, because each port takes all outputs.
 
 use market::{Event, SessionId};
 
-/// How long after another session had an answer a session is not alone: four requests of a client that sends 200 a second.
+/// How long a session does not count as alone after an answer to another session: four requests of a client that sends
+/// 200 a second.
 const SHARED_NS: u64 = 20_000_000;
 
 /// The sessions that had answers a moment ago.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Contention {
-    /// Whose request was answered last.
+    /// The session whose request was answered last.
     last: Option<SessionId>,
-    /// When that became another one.
+    /// The time at which that session last changed.
     shared_ns: Option<u64>,
 }
 
 impl Contention {
-    /// Notes whose request an event answers, if it does: an order or a replacement that was accepted, or anything rejected.
+    /// Notes the session whose request an event answers, if it answers one: an order or a replacement that was
+    /// accepted, or any rejected request.
     #[inline]
     pub(crate) fn take(&mut self, event: &Event, now_ns: u64) {
         let session = match event {
@@ -64,7 +66,7 @@ mod tests {
         let shared = take(2, 2_000);
         assert!(shared.is_shared(2_000) && shared.is_shared(2_000 + SHARED_NS - 1));
         assert!(!shared.is_shared(2_000 + SHARED_NS));
-        // The same one again changes nothing; the first one does.
+        // Another answer to the same session changes nothing; one to the first session does.
         assert!(!take(2, 9_000).is_shared(2_000 + SHARED_NS));
         assert!(take(1, 10_000).is_shared(2_000 + SHARED_NS));
         contention.take(&Event::System(SystemEvent::EndOfMessages), 10_000 + SHARED_NS);

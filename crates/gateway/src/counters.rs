@@ -1,19 +1,19 @@
-//! The figures of the gateways: each counted by one agent, read by any thread.
+//! The counters of the gateways: each is written by one agent and read by any thread.
 //!
-//! Invariant: a figure has one writer; the figures of one reading are not all of the same instant.
+//! Invariant: a counter has one writer; the counters of one reading are not all of the same instant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::gate::GateCounters;
 
-/// A number that one agent counts up and anyone may read.
+/// A number that one agent counts up and any thread may read.
 ///
-/// Relaxed throughout: each number is right by itself, and nothing else is read by way of it.
+/// Relaxed throughout: each number is right alone, and no other data is read on the strength of it.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Only by the one agent that owns it, so load and store make no race.
+    /// Called only by the one agent that owns the counter, so load and store make no race.
     pub(crate) fn add(&self, count: u64) {
         self.set(self.get() + count);
     }
@@ -27,7 +27,7 @@ impl Counter {
     }
 }
 
-/// Counters as one agent keeps them, and as others read them: the same names twice.
+/// Defines the counters that one agent keeps and the snapshot that others read, with the same names.
 macro_rules! counters {
     (
         $(#[$doc:meta])* $live:ident,
@@ -76,19 +76,19 @@ impl OrderEntryUdpCounters {
 }
 
 counters! {
-    /// What a [`Tcp`](crate::Tcp) counts.
+    /// The counters of a [`Tcp`](crate::Tcp).
     TcpCounters,
     /// [`TcpCounters`] at one moment. Everything is a total.
     TcpCount {
         /// Connections that were closed at once because the system was out of descriptors or memory.
         refused,
-        /// Times accepting paused because not even that could be done.
+        /// Times accepting paused because the spare descriptor was gone as well.
         pauses,
     }
 }
 
 counters! {
-    /// What was lost at a [`Udp`](crate::Udp) socket, and not on the way.
+    /// Datagrams lost at a [`Udp`](crate::Udp) socket, not on the way.
     UdpLossCounters,
     /// [`UdpLossCounters`] at one moment. Everything is a total.
     UdpLossCount {
@@ -101,9 +101,11 @@ counters! {
         truncated,
         /// Refused by the kernel on the way out: no route, or a firewall.
         refused,
-        /// Runs of datagrams refused where each could go by itself; after the first of them all go so.
+        /// Runs of datagrams refused where each datagram could be sent alone; after the first refusal all are sent
+        /// alone.
         runs_refused,
-        /// Times that io_uring had no buffer left. What arrived then waited in the receive buffer; nothing was lost by it.
+        /// Times that io_uring had no buffer left. Datagrams that arrived then waited in the receive buffer; none was
+        /// lost by it.
         buffers_exhausted,
         /// Received from a queue of a card with a length or a checksum that is wrong, and not delivered. In all other ways
         /// the system drops such datagrams itself.
@@ -112,19 +114,19 @@ counters! {
 }
 
 counters! {
-    /// What a [`SluiceNetwork`](crate::SluiceNetwork) counts.
+    /// The counters of a [`SluiceNetwork`](crate::SluiceNetwork).
     SluiceCounters,
     /// [`SluiceCounters`] at one moment. Everything is a total.
     SluiceCount {
         /// Received, of any kind.
         datagrams,
-        /// Of these asked for a token, and were answered with one.
+        /// Of these, those that asked for a token and were answered with one.
         hellos,
-        /// Of these were no hello and had no token of their address: nothing was done.
+        /// Of these, those that were no hello and had no token of their address; they were ignored.
         strange,
-        /// Of these dropped, because too much of their session waited to be read.
+        /// Of these, those dropped because too many bytes of their session waited to be read.
         inbox_full,
-        /// Of these logins dropped, because as many as may had opened a connection in the same turn.
+        /// Of these, logins dropped because the most connections of one turn had been opened.
         put_off,
         /// Longer than a datagram may be, and not read.
         too_long,
@@ -134,14 +136,14 @@ counters! {
 }
 
 counters! {
-    /// What [`OrderEntry`](crate::OrderEntry) counts.
+    /// The counters of [`OrderEntry`](crate::OrderEntry).
     OrderEntryCounters,
     /// [`OrderEntryCounters`] at one moment. Everything is a total, unless it says "now".
     OrderEntryCount {
         connections,
         /// Connections open now that have not logged in.
         connections_pending,
-        /// Bytes in the buffers of all connections, when timers were last looked at.
+        /// Bytes in the buffers of all connections at the last check of the timers.
         connection_bytes,
         /// Pairs of address and user remembered now because a password was wrong.
         failed_logins_kept,
@@ -156,10 +158,10 @@ counters! {
         logins_waiting,
         /// Passwords that were compared with a hash.
         password_checks,
-        /// Logins that did not come in time.
+        /// Connections closed because no login came in time.
         login_timeouts,
         logouts,
-        /// Sessions whose orders were had canceled because they were cut off.
+        /// Sessions whose orders were canceled because they were cut off.
         disconnect_cancels,
         /// OUCH messages received, malformed ones included.
         messages,
@@ -190,7 +192,7 @@ counters! {
         /// Lines of the ring of outputs.
         outputs,
         replies,
-        /// ReplyStreams handed to a connection, repeated ones included.
+        /// Replies handed to a connection, repeated ones included.
         replies_sent,
         /// Bytes of replies stored now, index included.
         store_bytes,
@@ -200,7 +202,7 @@ counters! {
 }
 
 counters! {
-    /// What [`OrderEntryUdp`](crate::OrderEntryUdp) counts.
+    /// The counters of [`OrderEntryUdp`](crate::OrderEntryUdp).
     OrderEntryUdpCounters,
     /// [`OrderEntryUdpCounters`] at one moment. Everything is a total, unless it says "now".
     OrderEntryUdpCount {
@@ -241,15 +243,15 @@ counters! {
         bytes_out,
         /// Requests for earlier replies that were answered.
         requests_answered,
-        /// Requests that were not: unknown session, nothing there, or too many in one turn.
+        /// Requests that were not answered: unknown session, no such replies, or too many in one turn.
         requests_unanswered,
-        /// ReplyStreams that were dropped from the store before they could be sent once.
+        /// Replies that were dropped from the store before they could be sent once.
         replies_skipped,
     }
 }
 
 counters! {
-    /// What [`MarketData`](crate::MarketData) counts.
+    /// The counters of [`MarketData`](crate::MarketData).
     MarketDataCounters,
     /// [`MarketDataCounters`] at one moment. Everything is a total, unless it says "now".
     MarketDataCount {
@@ -270,7 +272,7 @@ counters! {
 }
 
 counters! {
-    /// What a [`DeltaStream`](crate::DeltaStream) counts.
+    /// The counters of a [`DeltaStream`](crate::DeltaStream).
     DeltaStreamCounters,
     /// [`DeltaStreamCounters`] at one moment. Everything is a total.
     DeltaStreamCount {
@@ -278,7 +280,7 @@ counters! {
         messages,
         /// Messages that the ring had overwritten before they were taken.
         dropped,
-        /// Ranges of them.
+        /// Ranges of dropped messages.
         gaps,
         /// Packets sent, heartbeats included; one for each destination.
         packets,
@@ -290,7 +292,7 @@ counters! {
 }
 
 counters! {
-    /// What [`FeedServer`](crate::FeedServer) counts.
+    /// The counters of [`FeedServer`](crate::FeedServer).
     FeedServerCounters,
     /// [`FeedServerCounters`] at one moment. Everything is a total, unless it says "now".
     FeedServerCount {
@@ -307,8 +309,8 @@ counters! {
         requests_refused,
         /// Addresses remembered now because they sent requests.
         requesters_kept,
-        /// Requests not answered: malformed, too long, unknown session, nothing there, too many in one
-        /// turn, or for messages that are being read from the journal.
+        /// Requests not answered: malformed, too long, unknown session, no such messages, too many in one turn, or for
+        /// messages that are being read from the journal.
         requests_unanswered,
         /// Pages of older messages read from the journal.
         past_pages,
@@ -320,14 +322,14 @@ counters! {
         /// Connections closed at once because all places were taken, or the system was out of descriptors.
         turned_away,
         logins_rejected,
-        /// Times a connection was looked at to be sent something. One whose socket is full is not.
+        /// Visits to a connection to send it messages. A connection whose socket is full is not visited.
         served,
-        /// Connections whose sockets took nothing of what waits for them, when timers were last looked at.
+        /// Connections whose sockets took none of the waiting bytes, at the last check of the timers.
         stalled,
         /// Snapshots begun, and those that were sent to their end.
         snapshots,
         snapshots_complete,
-        /// Copies of the books made for them: those that log in before the next message share one.
+        /// Copies of the books made for snapshots: subscribers that log in before the next message share one.
         copies,
         /// Logins to the feed over TCP.
         streams,
@@ -346,11 +348,11 @@ counters! {
 }
 
 counters! {
-    /// What [`MarketDataFix`](crate::MarketDataFix) counts.
+    /// The counters of [`MarketDataFix`](crate::MarketDataFix).
     MarketDataFixCounters,
     /// [`MarketDataFixCounters`] at one moment. Everything is a total, unless it says "now".
     MarketDataFixCount {
-        /// Number of the last message of the feed that clients can be sent.
+        /// Number of the last message of the feed that is available to clients.
         sequence,
         /// Updates that were overwritten before they could be taken.
         updates_missed,
@@ -370,7 +372,7 @@ counters! {
         /// Messages with a whole book, and with changes or trades.
         snapshots,
         increments,
-        /// Times a client had no room for what is new: it gets what is then, in one message.
+        /// Times a client had no room for changes: it gets the later state in one message.
         held_back,
         /// Subscriptions that ended because trades were missed.
         trades_missed,

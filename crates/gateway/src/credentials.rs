@@ -1,6 +1,6 @@
 //! User names and passwords, as a configuration has them.
 //!
-//! Invariant: a password is never printed, and the time of a comparison says nothing about it.
+//! Invariant: a password is never printed, and the time of a comparison reveals nothing about it.
 
 use std::{fmt, hint::black_box};
 
@@ -8,7 +8,7 @@ use market::{Firm, Text};
 
 use crate::password_hash::{PasswordHash, PasswordHashError};
 
-/// Who may log in: a name and a password. Case and padding do not matter in either.
+/// A user that may log in: a name and a password. Case and padding do not matter in either.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     username: Text<6>,
@@ -17,21 +17,21 @@ pub struct Credentials {
     pub(crate) firms: Vec<Firm>,
 }
 
-/// What a password is compared with.
+/// The secret that a password is compared with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secret {
     Plain([u8; 10]),
     Hash(PasswordHash),
 }
 
-/// What keeps a name and a password from being an user.
+/// Why a name and a password cannot be those of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialsError {
     /// A name is 1 to 6 printable ASCII characters.
     Username,
     /// A password is 1 to 10 printable ASCII characters.
     Password,
-    /// It begins as a hash, and is none.
+    /// The password begins like a hash and is not a valid one.
     Hash(PasswordHashError),
 }
 
@@ -48,10 +48,10 @@ impl fmt::Display for CredentialsError {
 impl std::error::Error for CredentialsError {}
 
 impl Credentials {
-    /// An user of these; the password may be an argon2 hash of it.
+    /// A user with this name and password; an argon2 hash may stand for the password.
     ///
     /// # Errors
-    /// One of them does not fit its field of the SoupBinTCP login request, or the hash cannot be read.
+    /// The name or the password does not fit its field of the SoupBinTCP login request, or the hash cannot be read.
     pub fn new(username: &str, password: &str) -> Result<Self, CredentialsError> {
         let username = plain_username(username.as_bytes()).ok_or(CredentialsError::Username)?;
         let secret = if PasswordHash::is_meant(password) {
@@ -62,14 +62,14 @@ impl Credentials {
         Ok(Self { username, secret, cancel_on_disconnect: false, firms: Vec::new() })
     }
 
-    /// With its orders canceled whenever its connection ends.
+    /// The user, with its orders canceled whenever its connection ends, if wanted.
     #[must_use]
     pub const fn with_cancel_on_disconnect(mut self, wanted: bool) -> Self {
         self.cancel_on_disconnect = wanted;
         self
     }
 
-    /// With orders of these firms allowed. An order without a firm always is.
+    /// The user, allowed to enter orders of these firms. Orders without a firm are always allowed.
     #[must_use]
     pub fn with_firms(mut self, firms: Vec<Firm>) -> Self {
         self.firms = firms;
@@ -86,7 +86,7 @@ impl Credentials {
         &self.secret
     }
 
-    /// The hash of its password, if that is what is known of it.
+    /// The hash of its password, if only the hash is known.
     #[must_use]
     pub const fn hash(&self) -> Option<&PasswordHash> {
         match &self.secret {
@@ -103,13 +103,14 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A password as it is compared and hashed: in upper case, padded on the right; `None` if it is none.
+/// A password as it is compared and hashed: in upper case, padded on the right; `None` if the text is no valid
+/// password.
 #[must_use]
 pub fn plain_password(password: &str) -> Option<[u8; 10]> {
     plain(password.as_bytes()).filter(|plain| *plain != [b' '; 10])
 }
 
-/// The password of a login as it is compared; that of nobody where it has other characters.
+/// The password of a login as it is compared; one that no user has where it has other characters.
 pub(crate) fn given_password(password: &Text<10>) -> [u8; 10] {
     plain(password.as_bytes()).unwrap_or([0; 10])
 }
@@ -120,7 +121,7 @@ pub(crate) fn position(users: &[Credentials], username: &Text<6>) -> Option<usiz
     users.iter().position(|user| Some(user.username) == username)
 }
 
-/// A name as it is compared: without padding on either side, in upper case. `None` if it is none.
+/// A name as it is compared: without padding on either side, in upper case. `None` if the bytes are no valid name.
 pub(crate) fn plain_username(username: &[u8]) -> Option<Text<6>> {
     Text::from_bytes(plain(username)?).filter(|username| !username.is_blank())
 }
@@ -142,7 +143,7 @@ pub(crate) fn is_equal_in_constant_time<const N: usize>(a: &[u8; N], b: &[u8; N]
 mod tests {
     use super::*;
 
-    /// What cannot be sent in a login request cannot be an user.
+    /// A name or password that does not fit a login request cannot be that of a user.
     #[test]
     fn accounts_fit_the_login_request() {
         assert_eq!(Credentials::new("", "x").unwrap_err(), CredentialsError::Username);
@@ -154,7 +155,7 @@ mod tests {
         assert!(matches!(error, CredentialsError::Hash(PasswordHashError::Format(_))), "{error:?}");
     }
 
-    /// A password never shows where an user is printed.
+    /// A password never shows where a user is printed.
     #[test]
     fn a_password_is_not_printed() {
         let user = Credentials::new("USER01", "HUSH").unwrap();

@@ -1,7 +1,7 @@
 //! Delta streams: parts of the feed, each a MoldUDP64 session with its own instruments, destinations and packets.
 //!
-//! Invariant: a message has one number in its stream whatever is lost; what a stream drops is a gap in its numbers,
-//! never a message out of order or twice.
+//! Invariant: a message has one number in its stream whatever is lost; messages that a stream drops are a gap in its
+//! numbers, never a message out of order or twice.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -10,24 +10,24 @@ use wire::moldudp64::{Packetizer, Session};
 
 use crate::{DatagramNetwork, DeltaStreamCounters, FeedMessage, packets::HEARTBEAT_NS};
 
-/// How one stream sends.
+/// The settings of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeltaStreamOptions {
     /// Name of its session: 10 decimal digits.
     pub session: Session,
-    /// Where each packet goes: groups or addresses. Two groups are two lines.
+    /// The destinations of each packet: groups or addresses. Two groups are two lines.
     pub destinations: Vec<SocketAddr>,
-    /// Bytes of a packet at most.
+    /// The most bytes of a packet.
     pub packet_bytes_max: usize,
-    /// How long a packet with room may wait for more messages, in nanoseconds; 0 is no longer than its turn.
+    /// How long a packet with room may wait for more messages, in nanoseconds; 0 means until the end of its turn.
     pub flush_after_ns: u64,
 }
 
-/// A stream's end of its ring, and so what happens when it falls behind.
+/// A stream's end of its ring, which decides the effect of falling behind.
 pub enum StreamReader {
     /// The ring waits for it, and market data with the ring.
     Block(Consumer<FeedMessage>),
-    /// It loses what the ring has overwritten.
+    /// The stream loses the messages that the ring has overwritten.
     Drop(LossyConsumer<FeedMessage>),
 }
 
@@ -36,11 +36,11 @@ pub struct DeltaStream<N> {
     network: N,
     options: DeltaStreamOptions,
     reader: StreamReader,
-    /// Messages of a turn, and how many of them are in packets.
+    /// The messages of a turn, and the number of them that are in packets.
     taken: Vec<FeedMessage>,
     packed: usize,
     packet: Packetizer,
-    /// When the first message of the packet came.
+    /// The time at which the first message of the packet came.
     packet_ns: u64,
     /// Destinations that have the packet.
     sent_to: usize,
@@ -50,7 +50,7 @@ pub struct DeltaStream<N> {
 }
 
 impl<N: DatagramNetwork> DeltaStream<N> {
-    /// Sends by `network` what comes from `reader`, in turns of at most `batch_max` messages.
+    /// Sends the messages of `reader` on `network`, in turns of at most `batch_max` messages.
     ///
     /// # Panics
     /// There is no destination, or no room for a message in a packet.
@@ -75,7 +75,7 @@ impl<N: DatagramNetwork> DeltaStream<N> {
         }
     }
 
-    /// What it counts; may be read from any thread.
+    /// Its counters; any thread may read them.
     #[must_use]
     pub fn counters(&self) -> Arc<DeltaStreamCounters> {
         Arc::clone(&self.counters)
@@ -96,7 +96,7 @@ impl<N: DatagramNetwork> DeltaStream<N> {
         Ok(work)
     }
 
-    /// Takes what is in the ring, once all that was taken before is in packets.
+    /// Takes the messages of the ring, once all messages taken before are in packets.
     fn take(&mut self) -> usize {
         if self.packed < self.taken.len() {
             return 0;
@@ -121,7 +121,7 @@ impl<N: DatagramNetwork> DeltaStream<N> {
         taken.len()
     }
 
-    /// Puts what was taken into packets, and sends those that are full. False if the network has no room.
+    /// Puts the messages taken into packets, and sends the full packets. False if the network has no room.
     fn pack(&mut self, now_ns: u64) -> Result<bool, AgentError> {
         while let Some(message) = self.taken.get(self.packed) {
             let is_next = message.number == self.packet.next_sequence();
@@ -143,7 +143,7 @@ impl<N: DatagramNetwork> DeltaStream<N> {
         Ok(true)
     }
 
-    /// Sends the packet to those that do not have it. False if the network has no room for all of them.
+    /// Sends the packet to the destinations that do not have it. False if the network has no room for all of them.
     fn send(&mut self, now_ns: u64) -> Result<bool, AgentError> {
         let packet = self.packet.packet();
         for destination in &self.options.destinations[self.sent_to..] {
@@ -161,7 +161,7 @@ impl<N: DatagramNetwork> DeltaStream<N> {
         Ok(true)
     }
 
-    /// Sends all that is there and then the end of the session, unless the network has no room for it.
+    /// Sends all waiting messages and then the end of the session, unless the network has no room for it.
     fn end(&mut self) -> Result<(), AgentError> {
         while self.turn(u64::MAX)? > 0 {}
         if self.packed == self.taken.len() && self.packet.is_empty() {
@@ -173,7 +173,7 @@ impl<N: DatagramNetwork> DeltaStream<N> {
         self.network.flush().map_err(failed)
     }
 
-    /// Sends a heartbeat after a second of silence. A packet without messages is one.
+    /// Sends a heartbeat after a second of silence. A packet without messages is a heartbeat.
     fn keep_alive(&mut self, now_ns: u64) -> Result<usize, AgentError> {
         let is_idle = |sent_ns| now_ns.saturating_sub(sent_ns) >= HEARTBEAT_NS;
         if !self.packet.is_empty() || !self.sent_ns.is_none_or(is_idle) {
@@ -211,10 +211,10 @@ impl<N: DatagramNetwork + Send + 'static> Agent for DeltaStreams<N> {
         false
     }
 
-    /// Sends what is there, then the end of each session, as far as the network takes it at once.
+    /// Sends the waiting messages, then the end of each session, as far as the network takes them at once.
     fn close(&mut self) {
         for stream in &mut self.streams {
-            // The venue is closing, perhaps because of this very socket: what fails now is not told.
+            // The venue is closing, perhaps because of this very socket: a failure is not reported now.
             let _ = stream.end();
         }
     }

@@ -1,10 +1,11 @@
-//! What is derived from the feed: price levels with their totals, trades, and the statistics of the day.
+//! Data derived from the feed: price levels with their totals, trades, and the statistics of the day.
 //!
-//! Start at [`DerivedData::take`]: it is given each message of the feed and what that changed in the books, and emits
+//! Start at [`DerivedData::take`]: it takes each message of the feed with its changes of the books, and emits
 //! [`DerivedUpdate`]s. A [`DerivedMirror`] on another thread has the same after the same updates.
 //!
-//! Invariant: the levels of an instrument are the sums of the displayed orders of [`FeedBooks`](crate::FeedBooks); there
-//! is no second book of orders. An update says what is, not what changed, so that one that is repeated does no harm.
+//! Invariant: the levels of an instrument are the sums of the displayed orders of [`FeedBooks`](crate::FeedBooks);
+//! there is no second book of orders. An update has the new state, not the difference, so a repeated update does no
+//! harm.
 
 mod levels;
 mod mirror;
@@ -38,7 +39,7 @@ pub struct DerivedData {
     origin: Origin,
 }
 
-/// Where it began to take trades.
+/// The point from which trades were taken.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     /// Number of the first message.
@@ -60,7 +61,7 @@ struct Derived {
     prices: BTreeMap<u32, u64>,
 }
 
-/// Collects the facts of one message: the last of them is marked.
+/// Collects the facts of one message, and marks the last of them.
 struct Facts<'a, F> {
     number: u64,
     waiting: Option<DerivedFact>,
@@ -118,8 +119,8 @@ impl DerivedData {
         Some(&self.instruments.get(usize::from(stock_locate).checked_sub(1)?)?.statistics)
     }
 
-    /// Takes a message of the feed, after the books: `changes` is what it changed there, in order. `now_ns` is a time
-    /// near that of the message, which has only the time of its day. Calls `emit` with every fact that is new.
+    /// Takes a message of the feed, after the books: `changes` are its changes of the books, in order. `now_ns` is a
+    /// time near that of the message, which has only the time of its day. Calls `emit` with every new fact.
     pub fn take(
         &mut self,
         number: u64,
@@ -147,7 +148,7 @@ impl DerivedData {
         facts.push(DerivedFact::Level { stock_locate, is_bid, level });
     }
 
-    /// What a message says beside its effect on the books.
+    /// Takes the parts of a message beside its effect on the books.
     fn take_public<F: FnMut(DerivedUpdate)>(
         &mut self,
         number: u64,

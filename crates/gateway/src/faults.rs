@@ -1,7 +1,8 @@
-//! Faults for those who test their own systems against a venue: what an operator has switched on for a session.
+//! Faults that an operator switches on for a session, for clients that test their own systems against a venue.
 //!
-//! Invariant: nothing is wrong unless an operator wants it so, and a fault stays with its session. None is in the log but
-//! the rejects, which are commands: replies stay a function of the log, and what was left out can be had again.
+//! Invariant: nothing is wrong unless an operator wants it so, and a fault stays with its session. Of the faults only
+//! the rejects are in the log, because they are commands: replies stay a function of the log, and a message left out
+//! can be requested again.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,7 +13,7 @@ use crate::{gate::Verdict, refused};
 
 /// The longest delay, in milliseconds.
 pub const FAULT_DELAY_MS_MAX: u64 = 60_000;
-/// Moments that are kept of a delayed session; more replies wait for the last of them.
+/// The most moments kept of a delayed session; further replies wait for the last of them.
 const MARKS_MAX: usize = 8_192;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
@@ -22,14 +23,14 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 #[derive(Clone, Debug, Default)]
 pub struct FaultTable(Vec<(Text<6>, Arc<SessionFaults>)>);
 
-/// What is wrong with one session.
+/// The faults of one session.
 #[derive(Debug)]
 pub struct SessionFaults {
     delay_ms: AtomicGauge,
     reject_percent: AtomicGauge,
-    /// How often its connection was to be cut so far.
+    /// The number of cuts of its connection requested so far.
     disconnects: AtomicGauge,
-    /// How many of its messages were to be left out so far.
+    /// The number of left-out messages requested so far.
     gaps: AtomicGauge,
 }
 
@@ -40,12 +41,12 @@ impl Default for SessionFaults {
     }
 }
 
-/// What changes.
+/// A change of the faults of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultChange {
-    /// What the session is sent comes so much later.
+    /// The delay of messages to the session, in milliseconds.
     pub delay_ms: Option<u64>,
-    /// Of 100 orders and replaces so many are rejected.
+    /// The number of rejects among 100 orders and replaces.
     pub reject_percent: Option<u64>,
     /// Its connection is cut, once.
     pub disconnect: bool,
@@ -53,7 +54,7 @@ pub struct FaultChange {
     pub gap: bool,
 }
 
-/// What is switched on, and what was done so far.
+/// The faults switched on, and those injected so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultState {
     pub delay_ms: u64,
@@ -63,7 +64,7 @@ pub struct FaultState {
 }
 
 impl FaultTable {
-    /// Nothing is wrong with any of these.
+    /// A table of these sessions, without faults.
     #[must_use]
     pub fn new(usernames: impl IntoIterator<Item = Text<6>>) -> Self {
         Self(usernames.into_iter().map(|name| (name, Arc::default())).collect())
@@ -77,7 +78,7 @@ impl FaultTable {
 }
 
 impl SessionFaults {
-    /// Changes them, and says what they are then.
+    /// Changes the faults, and returns their new state.
     pub fn change(&self, change: &FaultChange) -> FaultState {
         if let Some(delay_ms) = change.delay_ms {
             self.delay_ms.set(delay_ms.min(FAULT_DELAY_MS_MAX));
@@ -103,9 +104,9 @@ pub(crate) struct Injector {
     faults: Arc<SessionFaults>,
     disconnects: u64,
     gaps: u64,
-    /// Percents that are to be rejected still: at 100 the next order is.
+    /// Percents still to be rejected: at 100 the next order is rejected.
     debt: u64,
-    /// The number of the next reply at moments of before, oldest first.
+    /// The number of the next reply at earlier moments, oldest first.
     marks: VecDeque<(u64, u64)>,
     /// Replies below this number may be sent.
     released: u64,
@@ -129,7 +130,8 @@ impl Injector {
         is_wanted
     }
 
-    /// The verdict on a command that was to pass. The rejects are spread evenly, so that their number is certain.
+    /// The verdict on a command, replaced by a reject where one is due. The rejects are spread evenly, so their number
+    /// is certain.
     pub(crate) fn verdict(&mut self, verdict: Verdict, command: &Command) -> Verdict {
         let percent = self.faults.reject_percent.get();
         if percent == 0 || verdict != Verdict::Pass {
@@ -144,7 +146,7 @@ impl Injector {
         Verdict::Refuse(refusal)
     }
 
-    /// Replies below this number may be sent now; `next` is the number of the next that comes.
+    /// Replies below this number may be sent now; `next` is the number of the next reply to come.
     pub(crate) fn released(&mut self, next: u64, now_ns: u64) -> u64 {
         let delay_ns = self.faults.delay_ms.get() * NANOS_PER_MILLI;
         if delay_ns == 0 {
@@ -198,8 +200,8 @@ mod tests {
         ))
     }
 
-    /// Of 100 orders as many are rejected as were wanted, spread evenly; what is rejected already, and what is no
-    /// order, is left alone.
+    /// Of 100 orders the wanted number is rejected, spread evenly; commands that are rejected already or are no orders
+    /// are left alone.
     #[test]
     fn rejects_are_counted() {
         for percent in [0, 1, 30, 50, 100] {
@@ -244,7 +246,7 @@ mod tests {
         assert_eq!(injector.released(120_000, 25 * MS), 120_000);
     }
 
-    /// What happens once happens once, however often it is looked at.
+    /// A fault that is injected once happens once, however often it is checked.
     #[test]
     fn cuts_and_gaps_happen_once() {
         let change = FaultChange { disconnect: true, gap: true, ..FaultChange::default() };

@@ -1,6 +1,6 @@
 //! One message of the feed with its number, in a slot of a ring.
 //!
-//! Invariant: a message is encoded once. Whatever carries it later copies these bytes.
+//! Invariant: a message is encoded once. Every later carrier copies these bytes.
 
 use ring::Words;
 use wire::itch::MESSAGE_LEN_MAX;

@@ -1,5 +1,5 @@
-//! What subscribers of the feed need beside the feed itself: lost messages again (MoldUDP64), the books as
-//! they are now (GLIMPSE over SoupBinTCP), and the whole feed over TCP for those without multicast.
+//! Services for subscribers beside the feed itself: lost messages again (MoldUDP64), the current books (GLIMPSE over
+//! SoupBinTCP), and the whole feed over TCP for subscribers without multicast.
 //!
 //! Invariant: its copy of the books has exactly the messages before the next one; whatever subscribers
 //! do, it takes the messages of the feed, so that it never holds the venue up for longer than a turn.
@@ -37,26 +37,26 @@ pub use past::{PastAnswer, PastEnds, PastRange, past_rings};
 const MESSAGES_PER_TURN: usize = 4096;
 /// Batches of requests received in one turn.
 const REQUEST_BATCHES_PER_TURN: usize = 2;
-/// Requests answered in one turn; more are not answered, and come again.
+/// Requests answered in one turn; further ones are not answered, and come again.
 const ANSWERS_PER_TURN: usize = 64;
-/// How long subscribers wait at most while messages of the feed come in every turn: each look at their sockets
-/// is a system call, which the venue would pay where it shares the thread.
+/// The longest wait of subscribers while messages of the feed come in every turn: each look at their sockets is a
+/// system call, which the venue would pay where it shares the thread.
 const SERVED_NS: u64 = 100_000;
-/// How long they wait at most otherwise.
+/// The longest wait of subscribers otherwise.
 const LOOKED_NS: u64 = 20_000;
 /// The stream of the feed in its store.
 const FEED: usize = 0;
 
-/// What [`FeedServer`] needs to know.
+/// Settings of [`FeedServer`].
 #[derive(Clone, Debug)]
 pub struct FeedServerOptions {
     /// Name of the session: 10 decimal digits, that of the feed.
     pub session: [u8; 10],
-    /// Who may log in; each name once.
+    /// The users that may log in; each name once.
     pub users: Vec<Credentials>,
     /// Heartbeats and timeouts of the session protocol.
     pub timers: Timers,
-    /// How long a subscriber may take nothing while there is something for it.
+    /// How long a subscriber may take nothing while messages wait for it.
     pub slow_client_timeout_ns: u64,
     /// Memory for messages that may be requested again, index included; at most 2 GiB.
     pub store_bytes_max: usize,
@@ -77,10 +77,10 @@ pub struct FeedServerNetworks<N, D> {
     pub stream: N,
 }
 
-/// The agent that serves subscribers that join late or lost something.
+/// The agent that serves subscribers that join late or lost messages.
 ///
-/// It takes each message of the feed from the market data agent, keeps the newest in memory and the books
-/// up to date. Older messages it asks of a reader of the journal, and answers when they have come.
+/// It takes each message of the feed from the market data agent, keeps the newest in memory and the books up to date.
+/// It requests older messages from a reader of the journal, and answers when they have come.
 pub struct FeedServer<N, D> {
     options: FeedServerOptions,
     messages: Consumer<FeedMessage>,
@@ -89,14 +89,14 @@ pub struct FeedServer<N, D> {
     snapshot: Door<N>,
     stream: Door<N>,
     packets: Packets,
-    /// Of each delta stream.
+    /// The packets of each delta stream.
     stream_packets: Vec<Packets>,
     requesters: Requesters,
     /// Re-requests of this turn.
     asked: Vec<Asked>,
-    /// At the sockets.
+    /// Decides when to look at the sockets.
     looks: Looks,
-    /// When subscribers were served, and whether messages came since.
+    /// The time at which subscribers were last served, and whether messages came since.
     served_ns: u64,
     has_news: bool,
     counters: Arc<FeedServerCounters>,
@@ -117,7 +117,7 @@ pub(crate) struct Stored {
     streams: Vec<StreamIndex>,
     past: Past,
     books: FeedBooks,
-    /// What is derived from the books, where that is wanted.
+    /// The data derived from the books, where configured.
     derived: Option<DerivedPublisher>,
 }
 
@@ -151,7 +151,7 @@ impl Stored {
         stream.map_or(self.next(), |stream| self.streams[stream].next())
     }
 
-    /// No message of a stream, or of the feed, before this one can be had.
+    /// The messages of a stream, or of the feed, before this one are unavailable.
     fn first_kept_of(&self, stream: Option<usize>) -> u64 {
         stream.map_or(self.first_kept(), |stream| self.streams[stream].first())
     }
@@ -167,7 +167,7 @@ impl Stored {
         }
     }
 
-    /// Has an older message of the feed read; those of a stream are in memory or cannot be had.
+    /// Has an older message of the feed read; those of a stream are in memory or unavailable.
     fn want_of(&mut self, stream: Option<usize>, number: u64) {
         if stream.is_none() {
             self.want(number);
@@ -179,7 +179,7 @@ impl Stored {
         self.recent.next(FEED)
     }
 
-    /// No message before this one can be had, as far as is known.
+    /// The messages before this one are unavailable; later ones may be too.
     fn first_kept(&self) -> u64 {
         self.past.first_kept().min(self.recent.first(FEED))
     }
@@ -192,7 +192,7 @@ impl Stored {
         }
     }
 
-    /// Has an older message read, or notes that it is used.
+    /// Requests an older message from the journal's reader, or notes its use.
     fn want(&mut self, number: u64) {
         if number < self.recent.first(FEED) {
             self.past.want(number);
@@ -235,7 +235,7 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
         }
     }
 
-    /// What it counts; may be read from any thread.
+    /// Its counters; any thread may read them.
     #[must_use]
     pub fn counters(&self) -> Arc<FeedServerCounters> {
         Arc::clone(&self.counters)
@@ -247,8 +247,9 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
         self.stream.check_passwords_by(stream);
     }
 
-    /// Derives levels, trades and statistics too, before anything else, and publishes them in `to`, of which nothing but
-    /// the reader of a mirror reads. `wanted` is where that asks to have everything repeated. Once for each mirror.
+    /// Derives levels, trades and statistics too, before anything else, and publishes them in `to`, from which only the
+    /// mirror reads. `wanted` carries the mirror's requests to have everything repeated. To be called once for each
+    /// mirror.
     pub fn derive(
         &mut self,
         to: Producer<DerivedUpdate>,
@@ -259,8 +260,8 @@ impl<N: StreamNetwork, D: DatagramNetwork> FeedServer<N, D> {
         derived.add(to, wanted, trades_max);
     }
 
-    /// Builds the books that a snapshot of the venue leads to, where something is derived from those: `state` calls
-    /// its argument with messages that lead to them.
+    /// Builds the books that a snapshot of the venue leads to, where data is derived from those: `state` calls its
+    /// argument with messages that lead to them.
     pub fn restore_books(&mut self, now_ns: u64, state: impl FnOnce(&mut dyn FnMut(&[u8]))) {
         let next = self.stored.next();
         let Stored { books, derived: Some(derived), .. } = &mut self.stored else { return };

@@ -1,9 +1,8 @@
-//! What one session may send: orders of its own firms, each number once, and no more than its
-//! allowance. Both order entry gateways ask it before a command goes to the log.
+//! The limits of one session: orders of its own firms, each number once, and no more than its allowance. Both order
+//! entry gateways ask it before a command goes to the log.
 //!
-//! Invariant: a message that is dropped here would have had no effect. What is refused is a command in
-//! the log, so replies stay a function of the log. A day of messages is passed in a microsecond: time
-//! is an argument.
+//! Invariant: a message that is dropped here would have had no effect. A refusal is a command in the log, so replies
+//! stay a function of the log. A day of messages is passed in a microsecond: time is an argument.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use market::{Command, Event, Firm, OrderKey, Output, RejectOrder, RejectReason, 
 
 use crate::counters::Counter;
 
-/// How much a session may send. A rate of 0 is no bound.
+/// The allowance of a session. A rate of 0 is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttle {
     /// Messages a second; above it new orders and replaces are rejected.
@@ -66,8 +65,8 @@ pub(crate) struct GateCounters<'a> {
 }
 
 impl Verdict {
-    /// The command to submit after this verdict on `command`; `None` if nothing is. Counts what is not
-    /// submitted as it is.
+    /// The command to submit after this verdict on `command`; `None` if nothing is. Counts the commands that are not
+    /// submitted unchanged.
     pub(crate) fn submits(self, command: Command, counters: &GateCounters<'_>) -> Option<Command> {
         match self {
             Self::Pass => return Some(command),
@@ -186,7 +185,7 @@ impl Gate {
     }
 }
 
-/// Lets a session's gate know of an output: which number was used, and if its message had an effect.
+/// Notes in a session's gate the number that an output shows as used, and whether its message had an effect.
 pub(crate) fn learn(
     gates: &mut [Gate],
     output: &Output,
@@ -234,12 +233,12 @@ impl Bucket {
         Self { level: burst.saturating_mul(ONE), at_ns: 0 }
     }
 
-    /// Takes one, if there is one; there always is if the rate is 0.
+    /// Takes one message, if the allowance has one; it always has if the rate is 0.
     pub(crate) fn take(&mut self, per_second: u64, burst: u64, now_ns: u64) -> bool {
         self.take_some(1, per_second, burst, now_ns)
     }
 
-    /// Takes so many, if there are so many.
+    /// Takes `count`, if there are that many.
     fn take_some(&mut self, count: u64, per_second: u64, burst: u64, now_ns: u64) -> bool {
         if per_second == 0 {
             return true;
@@ -258,7 +257,7 @@ impl Bucket {
         are_there
     }
 
-    /// When it was last asked.
+    /// The time of the last take.
     pub(crate) const fn at_ns(&self) -> u64 {
         self.at_ns
     }
@@ -332,8 +331,8 @@ mod tests {
         assert_eq!(gate.check(&enter(4), 0), Verdict::Duplicate, "the refusal uses the number");
     }
 
-    /// A number that was used is ignored, also one that only the log tells of. The number of a replace
-    /// is used when the log says so, because a replace without effect does not use it.
+    /// A used number is ignored, also one known only from the log. The number of a replace is used when the log says
+    /// so, because a replace without effect does not use it.
     #[test]
     fn used_numbers_are_duplicates() {
         let mut gate = gate(Throttle::default());
@@ -371,8 +370,8 @@ mod tests {
         );
     }
 
-    /// What grows the log without effect is bounded: the burst, the rate, and one for each message with
-    /// an effect. Above that the session is blocked for a while.
+    /// Messages that grow the log without effect are bounded: the burst, the rate, and one for each message with an
+    /// effect. Above that the session is blocked for a while.
     #[test]
     fn messages_without_effect_are_bounded() {
         let throttle = Throttle {
@@ -395,7 +394,7 @@ mod tests {
         assert_eq!(passed, 20);
         assert_eq!(gate.check(&cancel(), 11 * SECOND), Verdict::Blocked);
         assert_eq!(gate.blocked_s(11 * SECOND), 1);
-        // A participant that cancels what it entered is never blocked.
+        // A participant that cancels the orders it entered is never blocked.
         for number in 1..=1000 {
             assert_eq!(gate.check(&enter(number), 20 * SECOND), Verdict::Pass);
             gate.learn(0, number, true);

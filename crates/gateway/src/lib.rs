@@ -1,16 +1,14 @@
 //! The edges of the exchange: sockets and sessions on one side, rings on the other.
 //!
-//! Start at [`Submission`], which is what leaves here for the sequencer; then the four agents,
-//! [`OrderEntry`] (OUCH over SoupBinTCP), [`OrderEntryUdp`] (OUCH over UDP), [`MarketData`] (ITCH
-//! over MoldUDP64) and [`FeedServer`] (for those that join late), in the order in which an order
-//! passes them. They know sockets only as a
-//! [`StreamNetwork`] or a [`DatagramNetwork`]: [`Tcp`] and [`Udp`] on a real machine, [`fake`] in
-//! a simulation. What was sent is kept in a [`ReplayStore`], because all of it may be asked for
-//! again.
+//! Start at [`Submission`], the message from here to the sequencer; then the four agents, [`OrderEntry`] (OUCH over
+//! SoupBinTCP), [`OrderEntryUdp`] (OUCH over UDP), [`MarketData`] (ITCH over MoldUDP64) and [`FeedServer`] (for
+//! subscribers that join late), in the order in which an order passes them. They know sockets only as a
+//! [`StreamNetwork`] or a [`DatagramNetwork`]: [`Tcp`] and [`Udp`] on a real machine, [`fake`] in a simulation. Sent
+//! messages are kept in a [`ReplayStore`], because all of them may be requested again.
 //!
-//! Architecture invariant: nothing here decides what an order means or when it happened; no byte of
-//! an output leaves before its cause is durable; what one client does costs no other anything.
-//! No `unsafe`: system calls are in `os`. Nothing blocks and nothing prints.
+//! Architecture invariant: nothing here decides the effect or the time of an order; no byte of an output is sent before
+//! its cause is durable; no client pays for the acts of another. No `unsafe`: system calls are in `os`. Nothing blocks
+//! and nothing prints.
 
 #![allow(missing_docs, reason = "a room of the venue, no library for others")]
 

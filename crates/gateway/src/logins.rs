@@ -1,9 +1,10 @@
-//! The names and passwords of logins at one port: which are right, which wait for the check of a hash, and which failed too
-//! often.
+//! The names and passwords of logins at one port: those that are right, those that wait for the check of a hash, and
+//! those that failed too often.
 //!
-//! Invariant: nothing is waited for. A login that waits has a connection, so there are no more of them than places for those;
-//! the next to be checked is one of the user and origin with the fewest checks, so no flood for a name, or from an origin,
-//! keeps out who comes for another name or from elsewhere. A wrong password counts also if its connection has gone.
+//! Invariant: no call blocks. A login that waits has a connection, so their number is bounded by the places of
+//! connections; the next to be checked is one of the user and origin with the fewest checks, so no flood for a name, or
+//! from an origin, keeps out a login for another name or from elsewhere. A wrong password counts also if its connection
+//! has gone.
 
 use std::{
     collections::BTreeMap,
@@ -21,24 +22,24 @@ use crate::{
     password_checker::{PasswordAsker, PasswordQuestion},
 };
 
-/// The logins of a port; `L` is what a login asks beside its name and password.
+/// The logins of a port; `L` is the content of a login beside its name and password.
 pub(crate) struct Logins<L> {
     failed: FailedLogins,
     asker: Option<PasswordAsker>,
-    /// A print of the password of each user whose hash it was found to be of, under keys of this start.
+    /// A print of the verified password of each user with a hash, under keys of this start.
     verified: Vec<Option<Print>>,
     keys: [RandomState; 2],
     /// Oldest first.
     waiting: Vec<Waiting<L>>,
-    /// The one that is being checked.
+    /// The login being checked.
     checked: Option<Checked<L>>,
-    /// Checks for each user, `None` for names that nobody has, and for each origin, as long as one of them waits.
+    /// Checks for each user, `None` for names of no user, and for each origin, as long as one of its logins waits.
     of_user: BTreeMap<Option<usize>, u64>,
     of_origin: BTreeMap<IpAddr, u64>,
     checks: u64,
 }
 
-/// 128 bits that tell a password from any other, to who has the keys.
+/// 128 bits that tell a password from any other, for the holder of the keys.
 type Print = [u64; 2];
 
 /// A login that waits for its check.
@@ -57,14 +58,14 @@ struct Checked<L> {
 struct Asked {
     connection: ConnectionId,
     origin: IpAddr,
-    /// `None` for a name that nobody has.
+    /// `None` for a name of no user.
     user: Option<usize>,
     password: [u8; 10],
 }
 
-/// What is known of a login.
+/// The decision on a login.
 pub(crate) enum Decision<L> {
-    /// Whose it is, or why it is refused.
+    /// Its user, or the reason for its refusal.
     Known(L, Result<usize, LoginFault>),
     /// A hash has to be checked: [`Logins::next`] gives the login again.
     Awaited,
@@ -109,7 +110,7 @@ impl<L> Logins<L> {
         self.waiting.len() + usize::from(is_checked)
     }
 
-    /// True if [`next`](Self::next) has something to do.
+    /// True if [`next`](Self::next) has work to do.
     pub(crate) fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.checked.is_some()
     }
@@ -121,8 +122,8 @@ impl<L> Logins<L> {
 
     /// Decides a login, or keeps it until its hash was checked.
     ///
-    /// Of names and passwords that are wrong, those of users with a hash and those of nobody take equally long, and those of
-    /// users with a plain password too where no user has a hash.
+    /// Wrong names and passwords take equally long for users with a hash and for names of no user, and also for users
+    /// with a plain password where no user has a hash.
     pub(crate) fn begin(
         &mut self,
         users: &[Credentials],
@@ -141,7 +142,7 @@ impl<L> Logins<L> {
         Decision::Awaited
     }
 
-    /// What is known of a login without a check.
+    /// The outcome of a login, where it is known without a check.
     fn known(
         &mut self,
         users: &[Credentials],
@@ -185,7 +186,7 @@ impl<L> Logins<L> {
                 self.failed.record(asked.origin, user, now_ns);
                 Err(LoginFault::Credentials)
             }
-            // A name that nobody has is not remembered: so nobody's memory is pushed out by it.
+            // The name of no user is not remembered, so it pushes out no record of a user.
             (None, _) => Err(LoginFault::Credentials),
         }
     }
@@ -213,7 +214,7 @@ impl<L> Logins<L> {
             }
             let at = self.next_waiting()?;
             let Waiting { asked, login } = self.waiting.remove(at);
-            // It may be paused, or its password be verified, since it began to wait.
+            // The user may have been paused, or its password verified, since the login began to wait.
             if let Some(outcome) = self.known(users, &asked, now_ns) {
                 return Some(Decided { connection: asked.connection, login, outcome });
             }
@@ -233,7 +234,7 @@ impl<L> Logins<L> {
     /// by the smaller, then the oldest.
     fn next_waiting(&mut self) -> Option<usize> {
         let Self { waiting, of_user, of_origin, .. } = self;
-        // Who has nothing that waits begins anew.
+        // A user or origin without a waiting login begins anew.
         of_user.retain(|user, _| waiting.iter().any(|it| it.asked.user == *user));
         of_origin.retain(|origin, _| waiting.iter().any(|it| it.asked.origin == *origin));
         let had = |it: &Waiting<L>| {
@@ -244,7 +245,7 @@ impl<L> Logins<L> {
         (0..waiting.len()).min_by_key(|at| had(&waiting[*at]))
     }
 
-    /// The connection of a login has ended, or was answered in another way.
+    /// Forgets the login of a connection that has ended or was answered in another way.
     pub(crate) fn forget(&mut self, connection: ConnectionId) {
         self.waiting.retain(|it| it.asked.connection != connection);
         if let Some(checked) = &mut self.checked
@@ -263,7 +264,7 @@ mod tests {
     use crate::password_checker::PasswordChecker;
 
     const SECOND: u64 = 1_000_000_000;
-    /// Of `SECRET`, with the least memory that argon2 has, by the argon2 of its authors.
+    /// A hash of `SECRET`, with the least memory that argon2 allows, made by the argon2 of its authors.
     const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$ODsLdKIDu5zi0rnHxY0qhw";
 
     struct Port {
@@ -308,7 +309,7 @@ mod tests {
             Some((decided.login, decided.outcome))
         }
 
-        /// Lets the checker work until nothing waits, and gives what was decided, in order.
+        /// Lets the checker work until nothing waits, and returns the decisions, in order.
         fn all(&mut self) -> Vec<(&'static str, Result<usize, LoginFault>)> {
             let mut decided = Vec::new();
             loop {
@@ -322,8 +323,8 @@ mod tests {
 
     const WRONG: Result<usize, LoginFault> = Err(LoginFault::Credentials);
 
-    /// A right password opens its session, a wrong one does not, and case and padding do not matter; a plain password is
-    /// compared at once, a hash is not, and neither is the name of nobody.
+    /// A right password opens its session, a wrong one does not, and case and padding do not matter; a plain password
+    /// is compared at once, a hash is not, and neither is the name of no user.
     #[test]
     fn right_and_wrong_passwords() {
         let mut port = Port::new();
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!((port.logins.checks(), port.logins.waiting()), (4, 0));
     }
 
-    /// Where no user has a hash nothing waits, also not for the name of nobody.
+    /// Where no user has a hash no login waits, not even one with the name of no user.
     #[test]
     fn plain_passwords_need_no_check() {
         let mut port = Port::new();
@@ -370,8 +371,8 @@ mod tests {
         assert_eq!(port.logins.checks(), 3);
     }
 
-    /// A flood of wrong passwords for a user, from one origin, has five checks; then all others of it are refused at once,
-    /// and the user gets in from elsewhere after one check more, whenever it comes.
+    /// A flood of wrong passwords for a user, from one origin, has five checks; then all further ones from there are
+    /// refused at once, and the user gets in from elsewhere after one check more, whenever it comes.
     #[test]
     fn a_flood_from_an_origin_has_few_checks() {
         let mut port = Port::new();
@@ -388,8 +389,8 @@ mod tests {
         assert_eq!(paused.count(), 45);
     }
 
-    /// A flood for one name from many origins, or for many names from one, keeps another name from elsewhere waiting for the
-    /// check that goes on, and no more.
+    /// A flood for one name from many origins, or for many names from one, makes a login with another name from
+    /// elsewhere wait for the check under way, and no longer.
     #[test]
     fn a_flood_for_another_name_is_passed_by() {
         for number in 0..2 {
@@ -417,8 +418,8 @@ mod tests {
         }
     }
 
-    /// Who leaves before its check takes none; who leaves while it is checked is not told, and a wrong password counts all
-    /// the same.
+    /// A client that leaves before its check costs none; one that leaves during its check gets no answer, and a wrong
+    /// password counts all the same.
     #[test]
     fn who_has_left_is_not_checked() {
         let mut port = Port::new();

@@ -1,16 +1,17 @@
-//! When a socket is looked at. A look is a call of the kernel, and most find nothing.
+//! The times at which a socket is looked at. A look is a system call, and most find nothing.
 //!
-//! Invariant: a socket on which something came a moment ago is looked at in every turn, any other one at least as often as
-//! its interval says, or as [`BUSY_INTERVAL_NS`] does in turns in which others of the thread have work under way; where time
-//! stands still between two turns, in every turn.
+//! Invariant: a socket on which bytes arrived a moment ago is looked at in every turn; any other one at least once in
+//! its interval, or in [`BUSY_INTERVAL_NS`] in turns in which other agents of the thread have work under way; and every
+//! socket in every turn where time stands still between two turns.
 
 use crate::ConnectionId;
 
-/// How long a socket is looked at in every turn after something came.
+/// How long a socket is looked at in every turn after bytes arrived.
 pub(crate) const HOT_NS: u64 = 200_000;
-/// How often a socket of order entry is looked at otherwise: what a venue that is busy elsewhere adds to an order there.
+/// The interval between looks at a quiet socket of order entry: the delay that a venue busy elsewhere adds to an order.
 pub(crate) const ENTRY_INTERVAL_NS: u64 = 4_000;
-/// How often a quiet socket is looked at while others of the thread have work under way: each look delays that.
+/// The interval between looks at a quiet socket while other agents of the thread have work under way: each look delays
+/// that work.
 pub(crate) const BUSY_INTERVAL_NS: u64 = 50_000;
 
 /// The looks at one socket.
@@ -18,11 +19,11 @@ pub(crate) const BUSY_INTERVAL_NS: u64 = 50_000;
 pub(crate) struct Looks {
     interval_ns: u64,
     looked_ns: u64,
-    /// When it was last asked whether a look is due.
+    /// The time of the last call of [`is_due`](Self::is_due).
     asked_ns: u64,
-    /// `None` before the first time.
+    /// The time of the last bytes; `None` before the first.
     heard_ns: Option<u64>,
-    /// True if others of the thread did something in this turn.
+    /// True if other agents of the thread did work in this turn.
     is_busy: bool,
 }
 
@@ -36,7 +37,7 @@ impl Looks {
         self.is_busy = is_busy;
     }
 
-    /// True if others of the thread did something in this turn.
+    /// True if other agents of the thread did work in this turn.
     pub(crate) const fn is_busy(&self) -> bool {
         self.is_busy
     }
@@ -57,28 +58,28 @@ impl Looks {
         is_due
     }
 
-    /// Something came.
+    /// Notes that bytes arrived.
     pub(crate) fn heard(&mut self, now_ns: u64) {
         self.heard_ns = Some(now_ns);
     }
 
-    /// True if something came a moment ago.
+    /// True if bytes arrived a moment ago.
     pub(crate) fn is_hot(&self, now_ns: u64) -> bool {
         self.heard_ns.is_some_and(|heard_ns| now_ns.saturating_sub(heard_ns) < HOT_NS)
     }
 }
 
-/// The connection that is read without asking the network first, because bytes keep coming on it and on no other.
+/// The connection that is read without a poll of the network first, because bytes keep arriving on it and on no other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HotConnection {
     last: Option<ConnectionId>,
     heard_ns: u64,
-    /// When bytes came on another one, a moment after or before.
+    /// The time at which bytes last arrived on a second connection shortly after the first.
     shared_ns: Option<u64>,
 }
 
 impl HotConnection {
-    /// Bytes came.
+    /// Notes that bytes arrived.
     pub(crate) fn heard(&mut self, connection: ConnectionId, now_ns: u64) {
         if self.last.is_some_and(|last| last != connection) && self.is_recent(self.heard_ns, now_ns)
         {
@@ -92,7 +93,7 @@ impl HotConnection {
         self.last.filter(|_| self.is_recent(self.heard_ns, now_ns) && !self.is_shared(now_ns))
     }
 
-    /// True while bytes come on several.
+    /// True while bytes arrive on several connections.
     pub(crate) fn is_shared(&self, now_ns: u64) -> bool {
         self.shared_ns.is_some_and(|then_ns| self.is_recent(then_ns, now_ns))
     }
@@ -119,7 +120,7 @@ mod tests {
         assert!(looks.is_due(end_ns + 1), "time stands still");
     }
 
-    /// A quiet socket waits longer in turns with work of others; one that is busy itself does not.
+    /// A quiet socket waits longer in turns with work of other agents; a busy one does not.
     #[test]
     fn looks_wait_for_work_of_others() {
         let mut looks = Looks::new(4_000);

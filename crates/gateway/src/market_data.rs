@@ -1,5 +1,5 @@
-//! The feed: encodes outputs as ITCH, sends them in MoldUDP64 packets, and hands them to the feed server,
-//! which serves subscribers that join late or lost something.
+//! The feed: encodes outputs as ITCH, sends them in MoldUDP64 packets, and hands them to the feed server, which serves
+//! subscribers that join late or lost packets.
 //!
 //! Invariant: a message leaves only when its cause is durable, and keeps its number for ever.
 
@@ -24,21 +24,20 @@ const UNSENT_MAX: u64 = 4096;
 const STORE_BYTES: usize = 1 << 20;
 const FEED: usize = FeedStream::<ReplayStore>::STREAM;
 
-/// What [`MarketData`] needs to know.
+/// Settings of [`MarketData`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarketDataOptions {
     /// Name of the session: 10 decimal digits. It lives as long as the journal.
     pub session: [u8; 10],
-    /// Where the feed goes: a multicast group, or one subscriber.
+    /// The destination of the feed: a multicast group, or one subscriber.
     pub group: SocketAddr,
 }
 
 /// The agent behind the feed: ITCH 5.0 in MoldUDP64 packets.
 ///
-/// The public messages of the outputs go out in the turn in which they are taken, packed as full as
-/// that turn allows; a heartbeat goes out each second in which nothing else did. Each message is also
-/// published to the feed server. While that has no room, no outputs are taken. With two lines every message goes
-/// out on each, under the same number.
+/// The public messages of the outputs are sent in the turn in which the outputs are taken, packed as full as that turn
+/// allows. A heartbeat is sent after each second without a packet. Each message is also published to the feed server;
+/// while its ring is full, no outputs are taken. With two lines every message is sent on both, under the same number.
 pub struct MarketData<N> {
     lines: Vec<Line<N>>,
     outputs: Consumer<OutputLine>,
@@ -52,7 +51,7 @@ pub struct MarketData<N> {
     counters: Arc<MarketDataCounters>,
 }
 
-/// A way by which the whole feed leaves.
+/// One of the networks on which the whole feed is sent.
 struct Line<N> {
     network: N,
     group: SocketAddr,
@@ -67,7 +66,7 @@ impl<N: DatagramNetwork> Line<N> {
         Self { network, group, next_message: 1, sent_ns: None }
     }
 
-    /// Sends what is stored and has not been sent, until the network is full, and a heartbeat after a silence.
+    /// Sends the stored messages that are still unsent, until the network is full, and a heartbeat after a silence.
     fn publish(
         &mut self,
         store: &ReplayStore,
@@ -117,7 +116,7 @@ impl<N: DatagramNetwork> Line<N> {
     }
 }
 
-/// Where a delta stream gets its messages.
+/// The source of a delta stream's messages.
 struct Tap {
     filter: StreamFilter,
     /// Number of the next message in the stream.
@@ -155,7 +154,7 @@ impl<N: DatagramNetwork> MarketData<N> {
         }
     }
 
-    /// Sends every packet by another network too, line B: a subscriber that hears both lines lacks only what both
+    /// Sends every packet on another network too, line B: a subscriber to both lines lacks only the packets that both
     /// lost. To be called before the first output.
     pub fn add_line(&mut self, network: N, group: SocketAddr) {
         self.lines.push(Line::new(network, group));
@@ -172,14 +171,14 @@ impl<N: DatagramNetwork> MarketData<N> {
         self.taps.push(Tap { filter, next: 1, to });
     }
 
-    /// What it counts; may be read from any thread.
+    /// Its counters; any thread may read them.
     #[must_use]
     pub fn counters(&self) -> Arc<MarketDataCounters> {
         Arc::clone(&self.counters)
     }
 
-    /// Takes a line of a replayed journal: its messages count as sent, and `each` gets them with
-    /// their numbers. A subscriber that missed one learns it from the next heartbeat.
+    /// Takes a line of a replayed journal: its messages count as sent, and `each` gets them with their numbers. A
+    /// subscriber that missed a message notices it at the next heartbeat.
     pub fn replay(&mut self, line: &OutputLine, each: &mut impl FnMut(u64, &[u8])) {
         each_for_gateways(line, |output| self.messages.take(output));
         let store = self.messages.store();
@@ -210,8 +209,8 @@ impl<N: DatagramNetwork> MarketData<N> {
         self.count_as_sent();
     }
 
-    /// Stores what is durable by now, and publishes it to the feed server, unless too much has not been
-    /// sent yet.
+    /// Stores the messages that are durable by now and publishes them to the feed server, unless too many are still
+    /// unsent.
     fn take_outputs(&mut self) -> usize {
         let first = self.messages.store().next(FEED);
         if first - self.next_unsent() > UNSENT_MAX {
@@ -264,10 +263,10 @@ impl<N: DatagramNetwork + Send + 'static> Agent for MarketData<N> {
         self.held_up
     }
 
-    /// Sends what is durable as far as the network takes it at once.
+    /// Sends the durable messages, as far as the network takes them at once.
     fn close(&mut self) {
         self.take_outputs();
-        // The venue is closing, perhaps because of this very socket: what fails now is not reported.
+        // The venue is closing, perhaps because of this very socket: a failure is not reported now.
         let _ = self.publish(self.lines[0].sent_ns.unwrap_or(0));
     }
 }

@@ -1,9 +1,10 @@
-//! Market data by FIX: sessions that subscribe to levels and trades, made of what the feed server derives.
+//! Market data by FIX: sessions that subscribe to levels and trades, made of the data that the feed server derives.
 //!
-//! Start at [`MarketDataFix`], an agent; `subscription` has what a client is sent.
+//! Start at [`MarketDataFix`], an agent; `subscription` makes the messages to a client.
 //!
-//! Invariant: it has a mirror of the derived data and no book. Nothing waits for it: what it missed is repeated to it, and
-//! what a client missed is made anew of what is. A client holds its subscriptions and 64 KiB, whatever it reads.
+//! Invariant: the agent has a mirror of the derived data and no book. Nothing waits for the agent: updates that it
+//! missed are repeated, and a client that missed changes gets new ones made from the current state. A client takes the
+//! memory of its subscriptions and 64 KiB, however slowly it reads.
 
 mod subscription;
 
@@ -34,21 +35,21 @@ pub use self::subscription::{DEPTH_MAX as FIX_DEPTH_MAX, LEVELS_MAX as FIX_LEVEL
 
 /// Connections without a session beside those of users.
 const STRANGERS_MAX: usize = 64;
-/// Of them, those of one address.
+/// The most of them from one address.
 const STRANGERS_PER_ADDRESS_MAX: usize = 32;
 /// Updates taken in one turn.
 const UPDATES_PER_TURN: usize = 4096;
 /// Reads and messages of one connection in one turn.
 const READS_PER_TURN: usize = 2;
 const MESSAGES_PER_TURN: usize = 32;
-/// Room for what may be said to one message, as entries of market data: a reject, and the end of a resend.
+/// Room for the answers to one message, as entries of market data: a reject, and the end of a resend.
 const ANSWER_ENTRIES: usize = 4;
 const READ_BYTES: usize = 4096;
 /// Logons that are answered in one turn after their check.
 const LOGINS_PER_TURN: usize = 16;
-/// How often timers are looked at.
+/// The interval between two checks of the timers.
 const TICK_NS: u64 = 10_000_000;
-/// How long a connection that we have ended may take to read our last words.
+/// How long a connection that we have ended may take to read our last messages.
 const CLOSING_NS: u64 = 1_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -62,7 +63,7 @@ pub struct MarketDataFixOptions {
     pub subscriptions_max: usize,
     /// The shortest time between two rounds of changes to one client.
     pub interval_ns: u64,
-    /// How long a client may take nothing of what waits for it.
+    /// How long a client may take none of the bytes that wait for it.
     pub slow_client_timeout_ns: u64,
 }
 
@@ -72,13 +73,13 @@ pub struct MarketDataFix<N> {
     options: MarketDataFixOptions,
     mirror: DerivedMirror,
     clients: Vec<Option<Box<Client>>>,
-    /// Places of those with something to do, each once: those without a Logon, then longest waiting first.
+    /// Places of the clients with work to do, each once: those without a Logon, then longest waiting first.
     queue: VecDeque<u32>,
     strangers: Strangers,
     logins: Logins<CompId>,
     /// The connection of each user.
     live: Vec<Option<ConnectionId>>,
-    /// The message of the feed and the repetition up to which clients were looked at.
+    /// The message of the feed and the repetition up to which clients were served.
     looked_at: Option<(u64, u64)>,
     drain: Arc<AtomicGauge>,
     has_ended: bool,
@@ -94,14 +95,14 @@ pub struct MarketDataFix<N> {
 struct Client {
     connection: Connection<LiveSession>,
     subscriptions: VecDeque<Subscription>,
-    /// When it was last sent changes.
+    /// The time at which it was last sent changes.
     filled_ns: u64,
-    /// There is something that it has not been sent, and no room for it.
+    /// True if there are unsent changes and no room for them.
     is_behind: bool,
     fills: u64,
 }
 
-/// What becomes of a client after it was served.
+/// The next step for a client that was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
     Idle,
@@ -110,7 +111,7 @@ enum Served {
 }
 
 impl<N: StreamNetwork> MarketDataFix<N> {
-    /// An agent for these connections, with a mirror that nobody else reads.
+    /// An agent for these connections, with a mirror of its own.
     ///
     /// # Panics
     /// `depth_max` is 0, or more than [`FIX_DEPTH_MAX`].
@@ -138,13 +139,13 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         }
     }
 
-    /// The most connections at a time, of so many users.
+    /// The most connections at a time with this number of users.
     #[must_use]
     pub const fn connections_max(users: usize) -> usize {
         users + STRANGERS_MAX
     }
 
-    /// What it counts; may be read from any thread.
+    /// Its counters; any thread may read them.
     #[must_use]
     pub fn counters(&self) -> Arc<MarketDataFixCounters> {
         Arc::clone(&self.counters)
@@ -159,7 +160,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         self.operator_events.go_to(sink);
     }
 
-    /// Stops as that says; see [`DRAIN_REFUSES`].
+    /// Sets the gauge that stops the agent; see [`DRAIN_REFUSES`].
     pub fn set_drain(&mut self, drain: Arc<AtomicGauge>) {
         self.drain = drain;
     }
@@ -233,7 +234,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         }
     }
 
-    /// Serves those with something to do, up to a bound.
+    /// Serves the clients with work to do, up to a bound.
     fn serve_all(&mut self, now_ns: u64) -> usize {
         let mut waiting = std::mem::take(&mut self.queue);
         let (mut written, mut work) = (0, 0);
@@ -313,14 +314,15 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             *finished = true;
             self.network.finish(connection.id);
         }
-        // What had no room has some now.
+        // Messages that had no room have some now.
         let may_read = connection.readable && !connection.awaits_login;
         let had_no_room = client.is_behind || connection.session.has_more() || may_read;
         let is_again = is_again || (is_empty && hears && had_no_room);
         (if is_again { Served::Again } else { Served::Idle }, CloseReason::Gone)
     }
 
-    /// Reads and takes messages, as long as an answer has room. True if there may be more that has.
+    /// Reads and takes messages, as long as an answer has room. True if there may be more messages whose answers have
+    /// room.
     fn hear(&mut self, client: &mut Client, now_ns: u64) -> Result<bool, CloseReason> {
         let mut taken = 0;
         for _ in 0..READS_PER_TURN {
@@ -364,7 +366,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             None => {
                 let fills = client.connection.session.fills();
                 if fills > client.fills {
-                    // What was filled may have been changes of the books.
+                    // The messages that a fill replaced may have been changes of the books.
                     self.counters.resends_filled.add(fills - client.fills);
                     client.fills = fills;
                     client.subscriptions.iter_mut().for_each(Subscription::begin_again);
@@ -422,7 +424,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         work
     }
 
-    /// Answers a Logon. One that is refused closes the connection without a word, as FIX wants it.
+    /// Answers a Logon. A refused Logon closes the connection without a message, as FIX requires.
     fn log_in(
         &mut self,
         client: &mut Client,
@@ -499,12 +501,12 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         Ok(())
     }
 
-    /// Sends a client what is different from what it has, as far as there is room.
+    /// Sends a client the differences from the books it has, as far as there is room.
     fn fill(&mut self, client: &mut Client, now_ns: u64) {
         let connection = &mut client.connection;
         let since_ns = now_ns.saturating_sub(client.filled_ns);
         if !client.is_behind && since_ns < self.options.interval_ns {
-            // The next tick comes back to it, or news after the interval.
+            // The next tick comes back to this client, or news after the interval.
             return;
         }
         if !connection.session.is_logged_on() || !self.mirror.is_held() {
@@ -525,7 +527,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
             match subscription.fill(&self.mirror, &mut pen) {
                 Filled::Whole => client.subscriptions.push_back(subscription),
                 Filled::Full => {
-                    // It goes on here.
+                    // The next fill continues with this subscription.
                     client.subscriptions.push_front(subscription);
                     client.is_behind = true;
                     break;
@@ -554,7 +556,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         self.counters.held_back.add(u64::from(client.is_behind && !was_behind));
     }
 
-    /// Looks at every connection's timers.
+    /// Checks every connection's timers.
     fn tick(&mut self, now_ns: u64) -> usize {
         let mut work = 0;
         for index in 0..self.clients.len() {
@@ -573,7 +575,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         work
     }
 
-    /// Why the time of a connection is over; `None` if it is not.
+    /// The reason to close a connection that timed out; `None` if it has not.
     fn timed_out(&self, client: &mut Client, now_ns: u64) -> Option<CloseReason> {
         let connection = &mut client.connection;
         if let Stage::Closing { until_ns, .. } = connection.stage {
@@ -620,7 +622,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         }
     }
 
-    /// From here on nothing that the connection sends is taken, and its user may log on again.
+    /// From here on the messages of the connection are ignored, and its user may log on again.
     fn begin_closing(&mut self, client: &mut Client, reason: CloseReason, now_ns: u64) {
         let id = client.connection.id;
         self.release(client, reason);
@@ -639,7 +641,7 @@ impl<N: StreamNetwork> MarketDataFix<N> {
         }
     }
 
-    /// Gives up what belongs to the session of a connection, and says why it ended.
+    /// Releases the session of a connection, and reports why it ended.
     fn release(&mut self, client: &Client, reason: CloseReason) {
         let Connection { address, stage, .. } = client.connection;
         let open = self.counters.subscriptions.get();

@@ -1,8 +1,8 @@
 //! All messages of the edges, the newest of them byte for byte: the part of a snapshot from which
 //! gateways can answer clients that come back.
 //!
-//! Invariant: a message has the same number here as in the gateway that sent it, and messages that
-//! were given up are still counted.
+//! Invariant: a message has the same number here as in the gateway that sent it, and messages that were dropped are
+//! still counted.
 
 use std::{fmt, ops::Range};
 
@@ -23,14 +23,14 @@ const FIX_SESSION: u16 = 258;
 const OUCH_42_SESSION: u16 = 259;
 /// The code of a section with messages of the feed.
 const FEED: u16 = 257;
-/// The section ends when it has so many bytes; one message more may be in it.
+/// The bytes after which a section ends; it may exceed them by one message.
 const SECTION_LEN: usize = 256 << 10;
 /// Bytes before each message, which hold its length.
 const LENGTH_BYTES: usize = 2;
 /// The stream of the feed in its store.
 const FEED_STREAM: usize = FeedStream::<ReplayStore>::STREAM;
 
-/// The replies to all sessions, whatever gateway they come in by, and the feed.
+/// The replies to all sessions, whatever gateway serves them, and the feed.
 ///
 /// It keeps as many of the newest messages as its bound allows.
 #[derive(Clone, Debug)]
@@ -132,8 +132,8 @@ impl MessageArchive {
         self.replies.directory_mut().set_part(part);
     }
 
-    /// Emits what is kept, section by section: code and bytes. Sessions and instruments are left
-    /// out; they are part of the state.
+    /// Emits the kept messages and states, section by section: code and bytes. Sessions and instruments are left out;
+    /// they are part of the state.
     pub fn sections(&self, emit: &mut impl FnMut(u16, &[u8])) {
         let mut bytes = Vec::new();
         let replies = self.replies.store();
@@ -166,7 +166,7 @@ impl MessageArchive {
     /// Takes a section up, in the order in which they were emitted.
     ///
     /// # Errors
-    /// It is none that [`sections`](Self::sections) emits.
+    /// [`sections`](Self::sections) emits no such section.
     pub fn section(&mut self, code: u16, bytes: &[u8]) -> Result<(), MessageArchiveError> {
         match code {
             REPLIES => {
@@ -217,7 +217,7 @@ impl MessageArchive {
         self.replies.store().get(stream, number).ok()
     }
 
-    /// How many messages of the feed there were, and the number of the first that is kept.
+    /// The number of messages of the feed so far, and the number of the first that is kept.
     #[must_use]
     pub fn feed_numbers(&self) -> (u64, u64) {
         (self.feed.store().next(FEED_STREAM) - 1, self.feed.store().first(FEED_STREAM))
@@ -322,8 +322,7 @@ mod tests {
         Ok(archive)
     }
 
-    /// A archive with streams of very different lengths, one of them empty, one with messages that
-    /// were given up.
+    /// An archive with streams of very different lengths, one of them empty, one with messages that were dropped.
     fn long() -> MessageArchive {
         let mut archive = MessageArchive::new(1 << 20);
         for (number, name) in (1..).map(SessionId).zip(["A", "B", "C"]) {
@@ -337,7 +336,7 @@ mod tests {
         archive
     }
 
-    /// What is kept comes back under the same numbers, and what was given up is still counted.
+    /// Kept messages come back under the same numbers, and dropped messages are still counted.
     #[test]
     fn what_is_kept_comes_back() {
         let before = long();
@@ -354,8 +353,8 @@ mod tests {
         assert_eq!(store.next(0), 1);
     }
 
-    /// A section that is cut short, repeated or left out is refused, or changes only what its stream
-    /// does not keep.
+    /// A section that is cut short, repeated or left out is refused, or changes only messages that its stream does not
+    /// keep.
     #[test]
     fn damaged_sections_are_refused() {
         let whole = sections(&long());

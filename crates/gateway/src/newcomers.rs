@@ -9,12 +9,12 @@ use market::Text;
 
 use crate::Credentials;
 
-/// Those that were announced to one port and are not its users yet.
+/// The users that were announced to one port and are not its users yet.
 #[derive(Clone, Debug, Default)]
 pub struct Newcomers(Arc<Mutex<Vec<Credentials>>>);
 
 impl Newcomers {
-    /// Lets a user in as soon as the log has its session. A second announcement takes the place of the first.
+    /// Lets a user in as soon as the log has its session. A second announcement replaces the first.
     pub fn announce(&self, user: Credentials) {
         let mut users = self.lock();
         users.retain(|it| it.username() != user.username());

@@ -1,6 +1,6 @@
-//! What gateways report to the operator: logins, rejected logins, closed connections, bad messages.
+//! Events that gateways report to the operator: logins, rejected logins, closed connections, bad messages.
 //!
-//! Invariant: an event names the user or the address it is about, and no password.
+//! Invariant: an event names its user or its address, and no password.
 
 use std::{fmt, net::SocketAddr};
 
@@ -18,7 +18,7 @@ pub enum OperatorEvent {
         /// Number of the first reply it is sent.
         next_reply: u64,
     },
-    /// A session has no connection any more.
+    /// A session no longer has a connection.
     LoggedOut { username: Text<6>, address: SocketAddr, reason: CloseReason },
     /// A login was not accepted.
     LoginRejected {
@@ -48,7 +48,7 @@ pub enum OperatorEvent {
     ExcessDatagrams { username: Text<6>, address: SocketAddr },
     /// A datagram was longer than the receive buffer, and was dropped.
     DatagramTooLong { address: SocketAddr },
-    /// Replies were dropped to make room before they could be sent to who should have had them.
+    /// Replies were dropped to make room before they could be sent to their client.
     RepliesDropped {
         username: Text<6>,
         /// The oldest reply that is still there.
@@ -57,7 +57,7 @@ pub enum OperatorEvent {
 }
 
 impl OperatorEvent {
-    /// What it is about, in a few words: events of one kind are limited and counted together.
+    /// The kind of event, in a few words: events of one kind are limited and counted together.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -118,7 +118,7 @@ impl OperatorEvent {
         }
     }
 
-    /// False for what belongs to a usual day: logins, and connections that their client ends.
+    /// False for events of a usual day: logins, and connections that their client ends.
     #[must_use]
     pub const fn is_warning(&self) -> bool {
         match self {
@@ -169,7 +169,7 @@ pub enum CloseReason {
     PushedOut,
     /// It sent too many messages without effect, and is blocked for a while.
     Blocked,
-    /// An operator had it cut, for a test.
+    /// An operator injected the cut, for a test.
     Injected,
 }
 
@@ -177,11 +177,11 @@ pub enum CloseReason {
 pub enum LoginFault {
     /// Unknown user or wrong password: the reply does not distinguish them.
     Credentials,
-    /// There were too many wrong passwords for the user from that address of late.
+    /// There were too many recent wrong passwords for the user from that address.
     Paused(Text<6>),
     /// The session sent too much and is blocked for a while.
     Blocked(Text<6>),
-    /// There is no session of that name here.
+    /// No session of that name is here.
     NoSuchSession,
     /// The session speaks another protocol than that of the port.
     OtherDialect(Text<6>, Dialect),
@@ -189,13 +189,13 @@ pub enum LoginFault {
     NotYetAdded(Text<6>),
     /// The user has a connection already, which stays.
     AlreadyConnected(Text<6>),
-    /// The replies asked for were given up to make room; the oldest kept is this one.
+    /// The requested replies were dropped to make room; has the number of the oldest kept.
     RepliesDropped(Text<6>, u64),
-    /// The number asked for is beyond the next, which is this one.
+    /// The requested number is beyond the next; has the next number.
     NumberInFuture(Text<6>, u64),
 }
 
-/// Where operator events go.
+/// A receiver of operator events.
 pub trait OperatorEventSink: Send {
     fn take(&mut self, event: OperatorEvent, now_ns: u64);
 

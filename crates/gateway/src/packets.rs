@@ -8,7 +8,7 @@ use crate::{ReplayStore, replay_store::Missing};
 
 /// The longest packet we send, in bytes: it fits a usual network whole.
 pub(crate) const PACKET_BYTES_MAX: usize = PACKET_LEN_DEFAULT;
-/// A heartbeat goes out when nothing else did for this long.
+/// The silence after which a heartbeat is sent.
 pub(crate) const HEARTBEAT_NS: u64 = 1_000_000_000;
 
 /// Builds MoldUDP64 packets from stored messages, from any number on, in one buffer.
@@ -28,7 +28,7 @@ impl Packets {
     /// and how many messages it has.
     ///
     /// # Errors
-    /// The first is not there.
+    /// The first message is not stored.
     pub(crate) fn stored<'a>(
         &self,
         store: &'a ReplayStore,
@@ -39,11 +39,11 @@ impl Packets {
         Ok((count, header(self.session, first, count), blocks))
     }
 
-    /// A packet of whole messages from number `first` on: as many as fit, there are and are
-    /// wanted; and how many that is, at least 1. `get` has the messages.
+    /// A packet of whole messages from number `first` on: as many as fit, exist and are wanted; and their number, at
+    /// least 1. `get` returns a message by its number.
     ///
     /// # Errors
-    /// The first is not there, or none is wanted.
+    /// The first message is not available, or none is wanted.
     pub(crate) fn fill<'a>(
         &mut self,
         first: u64,
@@ -71,7 +71,7 @@ impl Packets {
         self.packetizer.end_of_session()
     }
 
-    /// A packet without messages, which tells the number of the next.
+    /// A packet without messages, which has the number of the next.
     pub(crate) fn heartbeat(&mut self, next: u64) -> &[u8] {
         self.packetizer.restart(next);
         self.packetizer.packet()

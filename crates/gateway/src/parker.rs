@@ -7,8 +7,8 @@ use std::{io, os::fd::AsFd, os::fd::OwnedFd, sync::Arc, time::Duration};
 use os::{EventFd, PollSet};
 use ring::{Parker, Unparker};
 
-/// Parks a group of agents that has sockets: what arrives on one of them wakes it, and so does an
-/// [`Unparker`] from another thread.
+/// Parks a group of agents that has sockets: bytes that arrive on one of them wake it, and so does an [`Unparker`] from
+/// another thread.
 ///
 /// A wake-up that comes before the park is kept, so none is lost. One `SocketParker` serves one
 /// thread.

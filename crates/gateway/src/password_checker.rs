@@ -1,5 +1,5 @@
-//! Passwords compared with argon2 hashes, on a thread of its own: a check takes tens of milliseconds, and no turn of an agent
-//! that serves others may.
+//! Passwords compared with argon2 hashes, on a thread of its own: a check takes tens of milliseconds, which no turn of
+//! an agent with clients may take.
 //!
 //! Invariant: a port has one check at a time, and ports take turns. The answer depends on the question alone.
 
@@ -9,14 +9,14 @@ use ring::{Agent, AgentError, Builder, Consumer, Flow, Parker, Producer, ThreadP
 
 use crate::password_hash::{HashMemory, PasswordHash};
 
-/// Is this hash one of this password?
+/// Asks whether a hash is that of a password.
 #[derive(Clone, Copy)]
 pub(crate) struct PasswordQuestion {
     pub(crate) hash: PasswordHash,
     pub(crate) password: [u8; 10],
 }
 
-/// The agent. It has a thread of its own, on which nothing else waits for it.
+/// The agent. It has a thread of its own, on which no other agent waits for it.
 pub struct PasswordChecker {
     ports: Vec<CheckedPort>,
     parker: Option<ThreadParker>,
@@ -58,10 +58,10 @@ impl PasswordChecker {
         PasswordAsker { questions, answers, checker: Arc::clone(&self.unparker) }
     }
 
-    /// What a question wakes, once.
+    /// The parker that a question wakes; to be taken once.
     ///
     /// # Panics
-    /// It was taken.
+    /// The parker was taken before.
     pub fn take_parker(&mut self) -> Box<dyn Parker> {
         Box::new(self.parker.take().expect("it is taken once"))
     }
@@ -91,14 +91,14 @@ impl Agent for PasswordChecker {
 }
 
 impl PasswordAsker {
-    /// Asks; the last question was answered.
+    /// Asks a question; the last one must have been answered.
     pub(crate) fn ask(&mut self, question: PasswordQuestion) {
         let asked = self.questions.try_publish(question);
         assert!(asked.is_ok(), "a port has one question at a time");
         self.checker.unpark();
     }
 
-    /// The answer, once it is there.
+    /// The answer, once it is available.
     pub(crate) fn answer(&mut self) -> Option<bool> {
         let mut answer = None;
         self.answers.poll(1, |is_right, _end_of_batch| {

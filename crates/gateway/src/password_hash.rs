@@ -15,7 +15,7 @@ const MEMORY_KIB_MAX: u32 = 256 << 10;
 /// The most memory times passes: a quarter of a second.
 const WORK_KIB_MAX: u64 = 256 << 10;
 const LANES_MAX: u32 = 16;
-/// Of a hash that is made: the first choice of OWASP.
+/// Memory of a hash that is made, in KiB, and its passes: the first choice of OWASP.
 const MEMORY_KIB: u32 = 19 << 10;
 const PASSES: u32 = 2;
 const SALT_LEN: usize = 16;
@@ -23,10 +23,10 @@ const HASH_LEN: usize = 32;
 /// The most bytes that the format has room for.
 const SALT_LEN_MAX: usize = 48;
 const HASH_LEN_MAX: usize = 64;
-/// How such a hash begins.
+/// The prefix of such a hash.
 const PREFIX: &str = "$argon2";
 
-/// The hash of a password, with what is needed to compare one with it.
+/// The hash of a password, with the parameters to compare a password with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PasswordHash {
     algorithm: Algorithm,
@@ -45,7 +45,7 @@ pub struct PasswordHash {
 pub enum PasswordHashError {
     /// It is not in the PHC format, or a part of it is missing or out of range.
     Format(password_hash::Error),
-    /// A check would take more than it may.
+    /// A check would exceed the bounds.
     Costs { memory_kib: u32, passes: u32, lanes: u32 },
 }
 
@@ -72,7 +72,7 @@ impl std::error::Error for PasswordHashError {}
 pub(crate) struct HashMemory(Vec<Block>);
 
 impl PasswordHash {
-    /// True if a password of a configuration is a hash, or is meant to be one.
+    /// True if a password of a configuration has the prefix of a hash.
     #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(PREFIX)
@@ -81,7 +81,7 @@ impl PasswordHash {
     /// From the PHC format: `$argon2id$v=19$m=19456,t=2,p=1$SALT$HASH`.
     ///
     /// # Errors
-    /// It is not in that format, or takes more than a check may.
+    /// It is not in that format, or a check of it would exceed the bounds.
     pub fn read(text: &str) -> Result<Self, PasswordHashError> {
         let (hash, params) = Self::parse(text).map_err(PasswordHashError::Format)?;
         let (memory_kib, passes, lanes) = (params.m_cost(), params.t_cost(), params.p_cost());
@@ -101,7 +101,7 @@ impl PasswordHash {
         if !params.keyid().is_empty() || !params.data().is_empty() {
             return Err(password_hash::Error::ParamNameInvalid);
         }
-        // A hash that does not name its version is of the first.
+        // A hash without a version is of the first version.
         let version = phc.version.map_or(Ok(Version::V0x10), Version::try_from)?;
         let mut hash = Self {
             algorithm: Algorithm::try_from(phc.algorithm)?,
@@ -119,7 +119,7 @@ impl PasswordHash {
         Ok((hash, params))
     }
 
-    /// Makes the hash of a password, as a text in the PHC format, with a salt of the system.
+    /// Makes the hash of a password, as a text in the PHC format, with a random salt from the system.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -204,14 +204,14 @@ mod tests {
         assert!(is_of(&hash, b"SECRET1   ") && !is_of(&hash, b"SECRET2   "));
     }
 
-    /// A hash that another program made is taken.
+    /// A hash made by another program is accepted.
     #[test]
     fn hashes_of_others_are_taken() {
         let hash = PasswordHash::read(BY_OTHERS).unwrap();
         assert!(is_of(&hash, b"SECRET1   ") && !is_of(&hash, b"SECRET    "));
     }
 
-    /// What is no hash, or would take too long, is refused with the reason.
+    /// A text that is no hash, or a hash that would take too long, is refused with the reason.
     #[test]
     fn malformed_hashes_are_named() {
         let error = |text: &str| PasswordHash::read(text).unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! Numbered streams of messages in memory, kept so that they can be sent again.
 //!
-//! Invariant: a message that is kept is found by its number, byte for byte; the newest of each stream
-//! is always kept; the bytes stay near their bound.
+//! Invariant: a message that is kept is found by its number, byte for byte; the newest of each stream is always kept;
+//! the memory stays near its bound.
 
 use std::collections::VecDeque;
 
@@ -9,27 +9,26 @@ use crate::streams::MessageStore;
 
 /// Bytes of one chunk, which is the unit in which memory is taken and given back.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Messages one index block knows the place of.
+/// Messages whose places one index block holds.
 const BLOCK_MESSAGES: usize = 4096;
 /// Bytes of one index block.
 const BLOCK_BYTES: usize = BLOCK_MESSAGES * size_of::<u32>();
-/// Bytes before each message, which say how long it is: big-endian, so that messages lie as blocks of MoldUDP64.
+/// Bytes of the length before each message: big-endian, so that messages lie as blocks of MoldUDP64.
 const LENGTH_BYTES: usize = size_of::<u16>();
-/// What a stream always keeps: the chunk being written, the one before it, and their index.
+/// Bytes that a stream always keeps: the chunk being written, the one before it, and their index.
 const STREAM_BYTES_MIN: usize = 2 * (CHUNK_BYTES + BLOCK_BYTES);
 
 /// Streams of numbered messages, kept in memory so that they can be sent again.
 ///
-/// Each stream numbers its messages from 1. All of them share one bound in bytes: where it is
-/// reached, the stream that holds most gives up its oldest messages. A message is found by its
-/// number in constant time, and memory is taken and reused in chunks, so that a message costs one
-/// copy.
+/// Each stream numbers its messages from 1. All of them share one bound in bytes: where it is reached, the stream that
+/// holds most drops its oldest messages. A message is found by its number in constant time, and memory is taken and
+/// reused in chunks, so that a message costs one copy.
 #[derive(Clone, Debug)]
 pub struct ReplayStore {
     streams: Vec<Stream>,
     bytes: usize,
     bytes_max: usize,
-    /// Given up by a stream, to be written again.
+    /// Chunks dropped by a stream, to be reused.
     spare: Vec<Box<[u8]>>,
 }
 
@@ -59,9 +58,9 @@ struct Chunk {
 /// A message that a stream does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// It was given up to make room; the oldest that is kept is this one.
+    /// It was dropped to make room; has the number of the oldest kept.
     Dropped(u64),
-    /// It does not exist yet; the next one is this.
+    /// It does not exist yet; has the number of the next message.
     Future(u64),
 }
 
@@ -88,10 +87,10 @@ impl ReplayStore {
         self.streams.len()
     }
 
-    /// Lets a stream that never had a message begin with this number: those before it are given up.
+    /// Lets a stream that never had a message begin with this number: those before it count as dropped.
     ///
     /// # Panics
-    /// It had one, or the number is 0.
+    /// The stream had a message, or the number is 0.
     pub(crate) fn begin_at(&mut self, stream: usize, number: u64) {
         let stream = &mut self.streams[stream];
         assert!(stream.next == 1 && stream.chunks.is_empty(), "the stream has begun");
@@ -108,7 +107,7 @@ impl ReplayStore {
         }
     }
 
-    /// Appends a message to a stream and says its number.
+    /// Appends a message to a stream and returns its number.
     ///
     /// # Panics
     /// There is no such stream, or the message is longer than 65,534 bytes.
@@ -131,7 +130,7 @@ impl ReplayStore {
     /// A message by its number.
     ///
     /// # Errors
-    /// It is not there any more, or not yet.
+    /// It is not there any longer, or not yet.
     ///
     /// # Panics
     /// There is no such stream.
@@ -146,11 +145,11 @@ impl ReplayStore {
         Ok(stream.message(number))
     }
 
-    /// Messages from number `first` on as they lie in memory, side by side, each after its length in two bytes, big-endian:
-    /// as many as `bytes_max` bytes have, at least 1; and how many those are.
+    /// Messages from number `first` on as they lie in memory, side by side, each after its length in two bytes,
+    /// big-endian: as many as fit `bytes_max` bytes, at least 1; and their number.
     ///
     /// # Errors
-    /// The first is not there any more, or not yet.
+    /// The first is not there any longer, or not yet.
     ///
     /// # Panics
     /// There is no such stream, or the first message does not fit.
@@ -189,7 +188,7 @@ impl ReplayStore {
         self.bytes
     }
 
-    /// Brings `bytes` back under the bound: the stream with the most chunks gives up its oldest.
+    /// Brings `bytes` back under the bound: the stream with the most chunks drops its oldest.
     fn give_up(&mut self) {
         while self.bytes > self.bytes_max {
             let largest = self
@@ -283,8 +282,8 @@ impl Stream {
         &chunk.bytes[offset % CHUNK_BYTES..chunk.written]
     }
 
-    /// Gives up the oldest chunk, unless it is the one being written, with the index blocks that
-    /// only it needed; says how many those are.
+    /// Drops the oldest chunk, unless it is the one being written, with the index blocks that only it needed; returns
+    /// the number of those blocks.
     fn drop_oldest(&mut self) -> Option<(Box<[u8]>, usize)> {
         let first = self.chunks.get(1)?.first;
         let chunk = self.chunks.pop_front()?;
@@ -390,7 +389,7 @@ mod tests {
         }
     }
 
-    /// However small the bound, a stream keeps what was just written to it.
+    /// However small the bound, a stream keeps the messages just written to it.
     #[test]
     fn the_newest_is_always_kept() {
         let mut store = ReplayStore::new(4, 0);

@@ -1,8 +1,8 @@
-//! Who may ask the re-request server, and how often. A request is 20 bytes and its answer up to 1,400,
-//! and the address of a datagram can be forged: without bounds the server would flood others.
+//! The addresses that may send re-requests, and their rate. A request is 20 bytes and its answer up to 1,400, and the
+//! address of a datagram can be forged: without bounds the server would flood third parties.
 //!
-//! Invariant: an answer goes only to an address of the allowed networks, within the bound of its
-//! origin and of all. Memory is bounded, whatever addresses come.
+//! Invariant: an answer is sent only to an address of the allowed networks, within the bound of its origin and of all.
+//! Memory is bounded, whatever addresses come.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
 
 use crate::{gate::Bucket, network::origin};
 
-/// Origins remembered at a time; beyond that the one that asked longest ago is forgotten.
+/// Origins remembered at a time; beyond that number the one whose last request is oldest is forgotten.
 pub const REQUESTERS_MAX: usize = 512;
 
 /// Addresses that begin with the same bits, written `10.0.0.0/8` or `fd00::/8`.
@@ -82,10 +82,10 @@ impl fmt::Display for Network {
     }
 }
 
-/// How many requests are answered; a rate of 0 is no bound.
+/// The limits of answered requests; a rate of 0 is no bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Where requests may come from.
+    /// The networks from which requests are answered.
     pub from: Vec<Network>,
     /// Answers a second to one address, of IPv6 to one /64; twice as many at once.
     pub per_second: u64,
@@ -99,7 +99,7 @@ impl Default for RequestLimits {
     }
 }
 
-/// The requesters of late.
+/// The recent requesters.
 #[derive(Debug)]
 pub(crate) struct Requesters {
     limits: RequestLimits,
@@ -147,7 +147,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Only addresses of the networks are answered, each within its bound and all within theirs.
+    /// Only addresses of the networks are answered, each within its bound and all together within the total bound.
     #[test]
     fn requests_are_bounded_by_origin_and_in_total() {
         let limits = RequestLimits { per_second: 10, total_per_second: 25, ..Default::default() };

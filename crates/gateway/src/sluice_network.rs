@@ -1,7 +1,7 @@
-//! Sluice at its socket: datagrams of many peers as connections, so that they are served as those over TCP are.
+//! Sluice at its socket: datagrams of many peers as connections, served like those over TCP.
 //!
-//! Invariant: who has not shown that it receives at its address costs no memory and gets no more bytes than it sent;
-//! a datagram without the token of its connection changes nothing.
+//! Invariant: a peer that has not proved that it receives at its address costs no memory and gets no more bytes than it
+//! sent; a datagram without the token of its connection changes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,19 @@ use crate::{ConnectionId, DatagramNetwork, NetworkEvent, SluiceCounters, StreamN
 
 /// Datagrams received in one call, one batch more at most: all protocols share the turn.
 const DATAGRAMS_PER_POLL: usize = 128;
-/// Connections opened in one call at most. A login beyond that is dropped, and comes again: between two calls the agent
-/// decides which connections stay.
+/// The most connections opened in one call. A login beyond that number is dropped, and comes again: between two calls
+/// the agent decides which connections stay.
 const OPENED_PER_POLL: usize = 16;
-/// Bytes of a session that wait to be read; what comes beyond them is dropped and counted, as at a full socket. Their buffer
-/// may take twice as many.
+/// Bytes of a session that wait to be read; further bytes are dropped and counted, as at a full socket. The buffer may
+/// take twice as many.
 pub const INBOX_BYTES_MAX: usize = 64 * 1024;
 
 /// The connections of Sluice through one socket.
 ///
-/// A hello from anywhere is answered with a token, a keyed hash of the address and the nonce: nothing is kept for it. A
-/// login with the right token opens a connection, which is known by address and token. A read gives the datagrams of a
-/// connection, each after its length in two bytes; a write takes datagrams in the same form, whole ones only.
+/// A hello from anywhere is answered with a token, a keyed hash of the address and the nonce; the answer takes no
+/// memory. A login with the right token opens a connection, which is known by address and token. A read gives the
+/// datagrams of a connection, each after its length in two bytes; a write takes datagrams in the same form, whole ones
+/// only.
 pub struct SluiceNetwork<D> {
     datagrams: D,
     door: Door,
@@ -39,7 +40,7 @@ pub struct SluiceNetwork<D> {
     blocked: Vec<ConnectionId>,
 }
 
-/// What is behind the socket; apart from it, because the socket gives its datagrams while it is borrowed.
+/// The state behind the socket, in a struct of its own because the socket is borrowed while it gives its datagrams.
 struct Door {
     /// Chosen at random by the system at the start.
     key: RandomState,
@@ -65,11 +66,11 @@ struct Peer {
     address: SocketAddr,
     token: u64,
     inbox: Vec<u8>,
-    /// Bytes at the front of the inbox that were read.
+    /// Bytes at the front of the inbox that have been read.
     read: usize,
-    /// A `Readable` was reported, and no read has followed.
+    /// True if a `Readable` was reported and no read has followed.
     announced: bool,
-    /// Nothing more will be written: the connection is over.
+    /// True if nothing more will be written: the connection is over.
     finished: bool,
 }
 
@@ -89,7 +90,7 @@ impl<D: DatagramNetwork> SluiceNetwork<D> {
         Self { datagrams, door, blocked: Vec::new() }
     }
 
-    /// What it counts; may be read from any thread.
+    /// Its counters; any thread may read them.
     #[must_use]
     pub fn counters(&self) -> Arc<SluiceCounters> {
         Arc::clone(&self.door.counters)
@@ -190,7 +191,7 @@ impl<D: DatagramNetwork> StreamNetwork for SluiceNetwork<D> {
             }
         }
         for (to, nonce, token) in door.answers.drain(..) {
-            // One that finds no room is lost, and asked for again.
+            // An answer that finds no room is lost; the client asks again.
             datagrams.send(to, answer_to_hello(nonce, token).as_bytes())?;
         }
         datagrams.flush()?;
@@ -238,7 +239,7 @@ impl<D: DatagramNetwork> StreamNetwork for SluiceNetwork<D> {
     }
 
     fn finish(&mut self, connection: ConnectionId) {
-        // There is no other half that could still come.
+        // A Sluice connection has no other half to wait for.
         if let Some(peer) = self.door.peer(connection) {
             peer.finished = true;
             self.door.events.push(NetworkEvent::Readable(connection));
@@ -295,7 +296,7 @@ mod tests {
         events
     }
 
-    /// Hellos from anywhere are answered with less, and nothing is kept of them; a token is good at its own address and
+    /// Hellos from anywhere get shorter answers, and nothing is kept of them; a token is good at its own address and
     /// for its own nonce only.
     #[test]
     fn a_token_proves_an_address() {
@@ -329,7 +330,8 @@ mod tests {
         assert!(datagrams.take().is_none());
     }
 
-    /// So many logins of one call open a connection; the others do when they come again. Places are used again.
+    /// Only the first logins of one call open a connection, up to the bound; the others do when they come again. Places
+    /// are used again.
     #[test]
     fn a_call_opens_so_many_connections() {
         let datagrams = FakeDatagram::new();
@@ -353,7 +355,7 @@ mod tests {
         assert_eq!(network.door.peers.len(), OPENED_PER_POLL);
     }
 
-    /// A call ends after so many datagrams, whatever waits behind them.
+    /// A call ends after a fixed number of datagrams, whatever waits behind them.
     #[test]
     fn a_call_receives_so_many_datagrams() {
         let datagrams = FakeDatagram::new();
@@ -368,7 +370,7 @@ mod tests {
         assert_eq!(network.counters().read().strange, sent, "the others follow");
     }
 
-    /// What waits of a connection is bounded, and once it is read more comes; a datagram may be read in parts.
+    /// The waiting bytes of a connection are bounded, and a read makes room for more; a datagram may be read in parts.
     #[test]
     fn an_inbox_is_bounded() {
         let datagrams = FakeDatagram::new();
@@ -398,7 +400,7 @@ mod tests {
         assert_eq!(polled(&mut network), [NetworkEvent::Readable(id)]);
     }
 
-    /// A write that finds no room goes on when there is some; a place that is free again has another name.
+    /// A write that finds no room continues when there is some; a place that is reused has another connection id.
     #[test]
     fn a_full_network_holds_writes_back() {
         let datagrams = FakeDatagram::new();

@@ -1,28 +1,29 @@
-//! What a user may ask of the system for the sockets of a port.
+//! Configurable socket options of a port.
 //!
-//! Invariant: what the system refuses is an error that names the option; nothing else of the socket changes.
+//! Invariant: an option that the system refuses gives an error with its name; no other property of the socket changes.
 
 use std::{io, os::fd::BorrowedFd, time::Duration};
 
 use os::PacketTimes;
 use socket2::SockRef;
 
-/// Options of a socket, beside those that it has in any case.
+/// Options of a socket, beside those that are always set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// How long a receive looks at the network card itself (SO_BUSY_POLL); zero leaves the system's setting.
     pub busy_poll: Duration,
-    /// The one interface by which the socket is reached (SO_BINDTODEVICE).
+    /// The only interface on which the socket is reachable (SO_BINDTODEVICE).
     pub device: Option<String>,
-    /// The clock by which it is counted how long what arrives waits until it is read (SO_TIMESTAMPING); none counts nothing.
+    /// The clock that measures how long arrived packets wait until they are read (SO_TIMESTAMPING); `None` measures
+    /// nothing.
     pub arrival_times: Option<PacketTimes>,
 }
 
 impl SocketOptions {
-    /// Sets SO_BUSY_POLL. Connections have it of their listener.
+    /// Sets SO_BUSY_POLL. Connections inherit it from their listener.
     ///
     /// # Errors
-    /// The system has it not, or lets only a privileged process set it.
+    /// The system lacks the option, or lets only a privileged process set it.
     pub(crate) fn poll_busily(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         if self.busy_poll.is_zero() {
             return Ok(());
@@ -30,7 +31,7 @@ impl SocketOptions {
         os::set_busy_poll(socket, self.busy_poll)
     }
 
-    /// Sets SO_BINDTODEVICE. Connections have it of their listener.
+    /// Sets SO_BINDTODEVICE. Connections inherit it from their listener.
     ///
     /// # Errors
     /// There is no such interface, or the system lets only a privileged process name it.
@@ -42,7 +43,7 @@ impl SocketOptions {
     }
 }
 
-/// Another way to receive has no times of arrival.
+/// The error of a way to receive that has no times of arrival.
 pub(crate) fn no_arrivals(by: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("only {by} has the times of arrivals"))
 }

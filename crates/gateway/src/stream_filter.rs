@@ -1,7 +1,7 @@
-//! Which messages of the feed a delta stream carries, and under which numbers.
+//! The messages of the feed that a delta stream carries, and their numbers.
 //!
-//! Invariant: two that learnt the same directory and take the same messages give them the same numbers. So
-//! the agent that sends a stream and the feed server, which answers requests for it, agree without a word.
+//! Invariant: two filters that learnt the same directory and take the same messages give them the same numbers. So the
+//! agent that sends a stream and the feed server, which answers requests for it, agree without communication.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ struct Pattern {
 
 impl StreamFilter {
     /// # Errors
-    /// There is no pattern, or one is no symbol.
+    /// The list is empty, or a pattern is no symbol.
     pub fn new(patterns: &[String]) -> Result<Self, String> {
         let read = |pattern: &String| {
             let (text, is_beginning) = match pattern.strip_suffix('*') {
@@ -82,7 +82,7 @@ impl StreamFilter {
 /// A stream as the feed server knows it.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// Name of its session: 10 decimal digits, another at each start.
+    /// Name of its session: 10 decimal digits, new at each start.
     pub session: Session,
     /// Its instruments.
     pub filter: StreamFilter,
@@ -92,7 +92,7 @@ pub struct StreamOptions {
 pub(crate) struct StreamIndex {
     pub(crate) session: Session,
     pub(crate) filter: StreamFilter,
-    /// Number in the stream of the first that is known here.
+    /// Number in the stream of the first message known here.
     first: u64,
     /// Numbers in the feed.
     numbers: VecDeque<u64>,
@@ -104,7 +104,7 @@ impl StreamIndex {
         Self { session, filter, first: 1, numbers: VecDeque::new() }
     }
 
-    /// Takes a message of the feed, of which memory has those from `kept` on.
+    /// Takes a message of the feed; memory has the messages from `kept` on.
     pub(crate) fn take(&mut self, number: u64, message: &[u8], kept: u64) {
         if self.filter.takes(message) {
             self.numbers.push_back(number);
@@ -140,7 +140,7 @@ mod tests {
         StreamFilter::new(&patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
     }
 
-    /// A stream has the instruments that it names, by symbol or beginning, and what is about none.
+    /// A stream has the messages of the instruments that it names, by symbol or beginning, and those about none.
     #[test]
     fn a_filter_names_instruments() {
         let mut some = filter(&["AAPL", "M*"]).unwrap();

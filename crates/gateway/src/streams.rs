@@ -1,5 +1,5 @@
-//! Reply streams and the feed, as functions of the outputs. Gateways, snapshots and audits all take
-//! their messages from here, and differ only in where they keep them.
+//! Reply streams and the feed, as functions of the outputs. Gateways, snapshots and audits all take their messages from
+//! here, and differ only in the store.
 //!
 //! Invariant: the same outputs give the same bytes under the same numbers, from 1 without gaps. An
 //! event is encoded only if a stream that is kept here gets a message of it.
@@ -19,17 +19,17 @@ use wire::{
 
 use crate::{message_archive::MessageArchive, replay_store::ReplayStore};
 
-/// Where the messages of some streams are kept. Streams are counted from 0.
+/// A store for the messages of some streams. Streams are counted from 0.
 pub trait MessageStore {
-    /// Adds streams, until this one is there.
+    /// Adds streams, until this one exists.
     fn ensure_stream(&mut self, stream: usize);
 
-    /// Appends a message to a stream that is there.
+    /// Appends a message to an existing stream.
     fn push(&mut self, stream: usize, message: &[u8]);
 }
 
-/// What the requests and replies of a session are written in. Its first request decides, for good: the
-/// replies to an order are in the words of its request.
+/// The protocol of the requests and replies of a session. Its first request decides, for good: the replies to an order
+/// are in the protocol of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// OUCH 5.0.
@@ -57,9 +57,9 @@ pub struct ReplyStreams<S> {
     routes: Routes,
     /// By stream: the state of a FIX session, once it has logged on. All other sessions get OUCH.
     reports: Vec<Option<Box<Reports>>>,
-    /// By stream: the tokens of a session that speaks OUCH 4.2, once it has sent something.
+    /// By stream: the tokens of a session that speaks OUCH 4.2, once it has sent a message.
     tokens: Vec<Option<Box<Tokens>>>,
-    /// What FIX sessions may ask about instruments.
+    /// The instruments, for the requests of FIX sessions.
     directory: Directory,
     /// By session id, less 1: the streams that get a copy of its reports. Empty without drop copies.
     copiers: Vec<Vec<usize>>,
@@ -67,17 +67,17 @@ pub struct ReplyStreams<S> {
     count: u64,
 }
 
-/// Which stream a session has.
+/// The streams of sessions.
 #[derive(Clone, Debug, Default)]
 struct Routes {
-    /// The stream of each user whose replies are kept; `None` if those of all sessions are, in the
-    /// order in which they are added.
+    /// The stream of each user whose replies are kept; `None` if the replies to all sessions are kept, in the order in
+    /// which these are added.
     users: Option<BTreeMap<Text<6>, usize>>,
     /// By session id, less 1: its username, and its stream if that is kept.
     added: Vec<(Text<6>, Option<usize>)>,
-    /// By stream: its session, once that was added.
+    /// By stream: its session, once it was added.
     sessions: Vec<Option<SessionId>>,
-    /// Streams with replies since they were last asked for, each once.
+    /// Streams with replies since the last call of `next_touched`, each once.
     touched: Vec<usize>,
     is_touched: Vec<bool>,
 }
@@ -124,10 +124,10 @@ impl<S: MessageStore> ReplyStreams<S> {
         Self::new(routes, store)
     }
 
-    /// Keeps the replies to one more user too, whose session is added after that. Its stream is the next.
+    /// Keeps the replies to one more user too, whose session is added later. Its stream is the next.
     ///
     /// # Panics
-    /// Those to all sessions are kept, or the name is known.
+    /// The replies to all sessions are kept, or the name is known.
     pub(crate) fn add_user(&mut self, username: Text<6>) {
         let Routes { users, sessions, is_touched, .. } = &mut self.routes;
         let users = users.as_mut().expect("it keeps the streams of users");
@@ -171,7 +171,7 @@ impl<S: MessageStore> ReplyStreams<S> {
         };
         let [one, other] = owners(&output.event);
         let takes_ouch = |session_id| routes.stream(session_id).is_some_and(|it| !is_fix(it));
-        // An event without an owner is for all, or tells the encoder something.
+        // An event without an owner is for all, or has information for the encoder.
         if one.is_none() || [one, other].into_iter().flatten().any(takes_ouch) {
             encoder.encode(output, &mut |recipient, message| match recipient {
                 Recipient::One(session_id) => {
@@ -224,7 +224,7 @@ impl<S: MessageStore> ReplyStreams<S> {
             streams.map_or(&[][..], Vec::as_slice)
         };
         let [one, other] = owners(&output.event).map(copiers_of);
-        // A drop copy of both sides of a trade takes it once.
+        // A drop copy of both sides of a trade takes the trade once.
         let others = other.iter().filter(|stream| !one.contains(stream));
         for stream in one.iter().chain(others) {
             let Some(Some(reports)) = reports.get_mut(*stream) else { continue };
@@ -236,7 +236,7 @@ impl<S: MessageStore> ReplyStreams<S> {
         }
     }
 
-    /// Notes which streams copy which sessions.
+    /// Indexes the streams that copy each session.
     fn index_copiers(&mut self) {
         self.copiers.clear();
         for (stream, reports) in self.reports.iter().enumerate() {
@@ -385,7 +385,7 @@ impl<S: MessageStore> ReplyStreams<S> {
 }
 
 impl ReplyStreams<ReplayStore> {
-    /// Takes what was sent before a snapshot, before the first output.
+    /// Takes the messages sent before a snapshot, before the first output.
     pub(crate) fn restore(&mut self, archive: &MessageArchive) {
         archive.instruments().iter().for_each(|instrument| self.add_instrument(instrument));
         self.directory.clone_from(archive.directory());
@@ -514,14 +514,15 @@ impl<S: MessageStore> FeedStream<S> {
 }
 
 impl FeedStream<ReplayStore> {
-    /// Takes what was sent before a snapshot, before the first output.
+    /// Takes the messages sent before a snapshot, before the first output.
     pub(crate) fn restore(&mut self, archive: &MessageArchive) {
         archive.instruments().iter().for_each(|instrument| self.add_instrument(instrument));
         archive.copy_feed(&mut self.store, Self::STREAM);
     }
 }
 
-/// Takes the outputs of at most `limit` lines, up to the durable cursor; those beyond stay in the ring. Returns the lines taken.
+/// Takes the outputs of at most `limit` lines, up to the durable cursor; later ones stay in the ring. Returns the lines
+/// taken.
 pub(crate) fn pull_durable(
     outputs: &mut Consumer<OutputLine>,
     durable: &Cursor,
@@ -541,7 +542,7 @@ pub(crate) fn pull_durable(
     })
 }
 
-/// Gives each output of a line that a gateway may read: none reads ledger entries.
+/// Calls `take` with each output of a line, except ledger entries, which no gateway reads.
 #[inline(always)]
 pub(crate) fn each_for_gateways(line: &OutputLine, take: impl FnMut(&Output)) {
     if !matches!(line.outcome, Outcome::Settled(_)) {

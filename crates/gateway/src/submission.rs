@@ -1,4 +1,4 @@
-//! What gateways hand to the sequencer.
+//! The commands that gateways hand to the sequencer.
 
 use market::{Command, Timestamp};
 
@@ -6,7 +6,7 @@ use market::{Command, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Submission {
-    /// When the turn began in which the gateway read it.
+    /// The start of the turn in which the gateway read the command.
     pub received: Timestamp,
     pub command: Command,
 }
@@ -15,15 +15,16 @@ market::assert_layout! {
     Submission, 120 { received: 0, command: 8 }
 }
 
-/// The steps of a turn that a command takes which [searches](Command::searches), while its session alone trades. The core needs some
-/// 3 µs for one where the orders that it looks at are in the cache, as long as a gateway and the core together for so many
-/// plain orders.
+/// The steps of a turn that a command takes which [searches](Command::searches), while its session alone trades. The
+/// core needs some 3 µs for such a command where the orders that it looks at are in the cache: the time of a gateway
+/// and the core together for that many plain orders.
 const STEPS_OF_SEARCH: usize = 8;
 
-/// The steps while others trade, too: all that a session has. Where the orders are in no cache, a search takes up to 20 µs.
+/// The steps while other sessions trade too: all steps of a session. Where the orders are in no cache, a search takes
+/// up to 20 µs.
 const STEPS_OF_SEARCH_SHARED: usize = 32;
 
-/// The steps of a turn that a command takes, so that a turn of searches keeps others waiting no longer than a turn of
+/// The steps of a turn that a command takes, so that a turn of searches delays other sessions no longer than a turn of
 /// plain orders.
 pub(crate) fn steps(command: &Command, is_shared: bool) -> usize {
     match (command.searches(), is_shared) {

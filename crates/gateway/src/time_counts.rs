@@ -1,13 +1,13 @@
-//! How often each length of time was seen.
+//! Counts of lengths of time.
 //!
-//! Invariant: one agent counts, anybody reads, and nobody waits.
+//! Invariant: one agent counts, any thread reads, and none waits.
 
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// How often each length of time was seen, in buckets of an eighth of an octave.
+/// Counts of lengths of time, in buckets of an eighth of an octave.
 pub struct TimeCounts([AtomicU64; BUCKETS]);
 
 const BUCKETS: usize = 62 * 8;
@@ -25,14 +25,14 @@ impl fmt::Debug for TimeCounts {
 }
 
 impl TimeCounts {
-    /// Counts a time. Only for its one writer.
+    /// Counts a time, in nanoseconds. Only for its one writer.
     pub fn record(&self, ns: u64) {
         let count = &self.0[bucket(ns)];
-        // Relaxed: nothing else is read because of it.
+        // Relaxed: no other data is read because of it.
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// The longest time of each bucket that has some, in nanoseconds, and how many, in rising order.
+    /// The longest time of each non-empty bucket, in nanoseconds, with its count, in rising order.
     #[must_use]
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
@@ -40,7 +40,8 @@ impl TimeCounts {
     }
 }
 
-/// The least time that so large a part of the counted ones do not exceed, as far as their buckets say; 0 for none.
+/// The least time that this part of the counted times does not exceed, to the precision of the buckets; 0 if none was
+/// counted.
 #[must_use]
 pub fn at_most(counts: &[(u64, u64)], part: f64) -> u64 {
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
@@ -73,7 +74,8 @@ fn longest(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// A bucket has the times up to its longest, none is missing, and none is longer by more than an eighth.
+    /// A bucket has the times up to its longest, no bucket is missing, and the longest time exceeds the others by at
+    /// most an eighth.
     #[test]
     fn buckets_follow_each_other() {
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);

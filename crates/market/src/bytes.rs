@@ -1,8 +1,8 @@
 //! Byte encoding of values: little-endian, without padding; prices and quantities in as few bytes as they
 //! need. Journal records and snapshots share it.
 //!
-//! Invariant: each value has exactly one encoding. [`ByteReader::read`] reads what
-//! [`ByteWriter::write`] wrote, and rejects any other bytes.
+//! Invariant: each value has exactly one encoding. [`ByteReader::read`] reads the bytes that [`ByteWriter::write`]
+//! wrote, and rejects any others.
 
 use core::fmt;
 
@@ -82,7 +82,7 @@ impl<'a> ByteReader<'a> {
         Ok(*taken)
     }
 
-    /// Reads so many bytes unchanged.
+    /// Reads `len` bytes unchanged.
     ///
     /// # Errors
     /// [`DecodeError::Short`].
@@ -102,7 +102,7 @@ impl<'a> ByteReader<'a> {
         T::read_from(self, name)
     }
 
-    /// Reads what follows a kind byte; `None` if no `T` has this kind.
+    /// Reads the bytes after a kind byte; `None` if no `T` has this kind.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -118,7 +118,7 @@ pub trait Encoded: Sized {
     /// Appends the encoding.
     fn write_to(&self, out: &mut impl ByteWriter);
 
-    /// Reads what [`write_to`](Self::write_to) wrote.
+    /// Reads the bytes that [`write_to`](Self::write_to) wrote.
     ///
     /// # Errors
     /// [`DecodeError::Short`], or [`DecodeError::Field`] with `name` or the name of a field within.
@@ -127,7 +127,7 @@ pub trait Encoded: Sized {
 
 /// An enum that is encoded as a kind byte and the fields of the variant.
 pub trait Kinds: Encoded {
-    /// Reads what follows the kind byte; `None` if no variant has this kind.
+    /// Reads the bytes after the kind byte; `None` if no variant has this kind.
     ///
     /// # Errors
     /// As [`Encoded::read_from`].

@@ -29,7 +29,7 @@ pub fn parse_decimal<T: TryFrom<u128>>(text: &str, decimals: u8) -> Result<T, De
     }
     let missing = (fraction.len()..usize::from(decimals)).map(|_| b'0');
     let digits = whole.bytes().chain(fraction.bytes()).chain(missing);
-    // Nearly all: so many digits fit into 64 bits.
+    // Nearly all numbers: this many digits fit into 64 bits.
     if whole.len() + usize::from(decimals) < 20 {
         let units = digits.fold(0_u64, |units, digit| units * 10 + u64::from(digit - b'0'));
         return T::try_from(units.into()).map_err(|_| error(DecimalFault::TooLarge));

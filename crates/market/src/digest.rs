@@ -1,10 +1,10 @@
 //! The event digest: one number for all output lines of a run so far. Equal digests after the same
 //! input mean that the runs had the same events, up to here.
 //!
-//! Invariants: each line counts, with all its fields, its input and its place. A line is hashed by
-//! itself and then joins the chain by one multiplication, so that the processor works on several lines
-//! at a time. An outcome of several events is one line, and has another digest than those events one by
-//! one: the engine groups events by its state alone, so runs with equal inputs have equal lines.
+//! Invariants: each line counts, with all its fields, its input and its place. A line is hashed alone and then joins
+//! the chain by one multiplication, so that the processor works on several lines at a time. An outcome of several
+//! events is one line, and has another digest than those events one by one: the engine groups events by its state
+//! alone, so runs with equal inputs have equal lines.
 
 use core::hash::{Hash, Hasher};
 
@@ -502,8 +502,8 @@ mod tests {
         all_differ(all.into_iter().map(|it| Outcome::Event(Event::Traded(it))));
     }
 
-    /// The order of the lines counts, and so do the input and the time of each; a digest goes on where its
-    /// number was kept.
+    /// The order of the lines counts, and so do the input and the time of each; a digest continues from its stored
+    /// number.
     #[test]
     fn place_and_input_of_a_line_count() {
         let event = Outcome::Event(Event::System(SystemEvent::StartOfMessages));

@@ -217,7 +217,7 @@ pub struct Replaced {
     pub client_order_id: ClientOrderId,
     /// The firm it was entered for; blank is the session's own firm.
     pub firm: Firm,
-    /// Capacity: for whom the firm acts.
+    /// The capacity in which the firm acts.
     pub capacity: Capacity,
     /// Conditions: those that the replace named, and the others of the original.
     pub conditions: Conditions,
@@ -322,7 +322,7 @@ pub struct SelfMatchPrevented {
     pub price: Price,
     /// True for the resting order; false for the incoming one.
     pub booked: bool,
-    /// What the feed shows of the order.
+    /// The lots of the order that the feed shows.
     pub shown: Shown,
     /// The strategy applied; neither off nor the session's default.
     pub prevention: SelfMatchPrevention,
@@ -332,7 +332,7 @@ code_enum! {
     /// Why an order was reduced or canceled. The codes are those of OUCH 5.0, but for
     /// [`Linked`](Self::Linked) and [`Unpaid`](Self::Unpaid).
     CancelReason {
-        /// The owner asked for it.
+        /// The owner requested it.
         User = b'U',
         /// The open rest of an immediate-or-cancel or market order, or all of an order whose
         /// minimum could not trade.
@@ -371,7 +371,7 @@ pub struct Canceled {
     pub leaves: Quantity,
     /// True if it rested in the book.
     pub booked: bool,
-    /// What the feed shows of the order.
+    /// The lots of the order that the feed shows.
     pub shown: Shown,
     /// The reason.
     pub reason: CancelReason,
@@ -395,7 +395,7 @@ pub struct Modified {
     pub quantity: Quantity,
     /// Open lots after the event; 0 if the order is done.
     pub leaves: Quantity,
-    /// What the feed shows of the order.
+    /// The lots of the order that the feed shows.
     pub shown: Shown,
 }
 

@@ -114,8 +114,7 @@ code_enum! {
         None = b'N',
         /// Cash: the full cost, or the full delivery, of an order is reserved.
         Cash = b'C',
-        /// Position: buying power is reserved. The account sells what it holds, and sells short up
-        /// to its limit.
+        /// Position: buying power is reserved. The account sells its holdings, and sells short up to its limit.
         Position = b'P',
     }
 }

@@ -149,7 +149,7 @@ impl Display {
         !matches!(self, Self::Hidden)
     }
 
-    /// What the feed shows of a fully displayed order, given its open lots before and after.
+    /// The lots of a fully displayed order that the feed shows, given its open lots before and after.
     #[must_use]
     #[inline]
     pub fn shown(self, before: Quantity, after: Quantity) -> Shown {
@@ -161,7 +161,7 @@ impl Display {
 }
 
 code_enum! {
-    /// Capacity: for whom the firm acts. The codes are those of OUCH 5.0.
+    /// The capacity in which the firm acts. The codes are those of OUCH 5.0.
     Capacity {
         /// Agency: for a customer.
         Agency = b'A',
@@ -193,7 +193,7 @@ pub struct OrderAttributes {
     pub client_order_id: ClientOrderId,
     /// The firm it is entered for; blank is the session's own firm.
     pub firm: Firm,
-    /// Capacity: for whom the firm acts.
+    /// The capacity in which the firm acts.
     pub capacity: Capacity,
     /// Whether the customer is retail.
     pub customer_type: CustomerType,

@@ -17,7 +17,7 @@ pub struct OutputLine {
     pub cause: Sequence,
     /// Time of that input.
     pub timestamp: Timestamp,
-    /// What happened.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -164,7 +164,7 @@ pub struct OrderEntered {
     pub rests: bool,
     /// Self-match group, as entered.
     pub self_match_group: SelfMatchGroup,
-    /// What it reserves.
+    /// The amount that it reserves.
     pub reserved: OwnMovement,
 }
 
@@ -299,7 +299,7 @@ pub struct OrderWithdrawn {
     pub order_id: OrderId,
     /// The owner's name for the order.
     pub key: OrderKey,
-    /// What it releases.
+    /// The amount that it releases.
     pub released: OwnMovement,
     /// The instrument.
     pub instrument_id: InstrumentId,
@@ -716,7 +716,7 @@ mod tests {
         }
     }
 
-    /// The legs are posted in order, each with the next version of both of its balances; a leg of nothing is none.
+    /// The legs are posted in order, each with the next version of both of its balances; a leg of 0 units is omitted.
     #[test]
     fn a_settlement_gives_its_legs() {
         let settlement = Settlement::small();

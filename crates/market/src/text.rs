@@ -40,7 +40,7 @@ impl<const N: usize> Text<N> {
     /// A text from its padded form; `None` if a byte is not printable ASCII.
     #[must_use]
     pub fn from_bytes(bytes: [u8; N]) -> Option<Self> {
-        // All bytes are looked at, without a branch for each.
+        // All bytes are tested, without a branch for each.
         let is_printable = |byte: &u8| (b' '..=b'~').contains(byte);
         bytes.iter().fold(true, |all, byte| all & is_printable(byte)).then_some(Self(bytes))
     }
@@ -125,7 +125,7 @@ mod tests {
         assert!(Symbol::BLANK.is_blank());
     }
 
-    /// Padding is what is blank at the end, however much of it there is, and nothing before.
+    /// Padding is all blanks at the end, and no blank before.
     #[test]
     fn blanks_inside_are_no_padding() {
         for len in 1..=36 {

@@ -6,8 +6,8 @@
 //! place changes the sums at once. So between two steps the sums are always those of the orders before
 //! the places, and an indication needs only a count of the other orders.
 //!
-//! Invariant: lots are those of the orders before the places; [`Engine::check`](crate::Engine::check)
-//! counts again.
+//! Invariant: lots are those of the orders before the places; [`Engine::check`](crate::Engine::check) counts them
+//! again.
 
 use market::{Indication, InstrumentId, OrderId, Price, Quantity, Side, encoded};
 
@@ -136,7 +136,7 @@ fn place_of(book: &Book, order: &Order) -> Option<Place> {
 }
 
 impl Count {
-    /// Begins anew.
+    /// Forgets all counted orders.
     pub(crate) fn clear(&mut self) {
         (self.counted, self.next, self.any_price) = Default::default();
         self.priced.clear();
@@ -234,7 +234,7 @@ impl Count {
         }
     }
 
-    /// An order came into the book.
+    /// Notes that an order entered the book.
     pub(crate) fn order_added(&mut self, book: &Book, pool: &Pool, slot: Slot) {
         let order = &pool[slot].order;
         let Some(place) = place_of(book, order) else { return };
@@ -250,7 +250,7 @@ impl Count {
         }
     }
 
-    /// An order is about to leave the book.
+    /// Notes that an order is about to leave the book.
     pub(crate) fn order_removed(&mut self, book: &Book, pool: &Pool, slot: Slot) {
         let order = &pool[slot].order;
         let Some(place) = place_of(book, order) else { return };
@@ -262,7 +262,7 @@ impl Count {
         }
     }
 
-    /// An order lost open lots, and has others left.
+    /// Notes that an order lost some of its open lots.
     pub(crate) fn order_reduced(&mut self, book: &Book, order: &Order, lots: Quantity) {
         let place = place_of(book, order);
         if place.is_some_and(|place| place < self.counted.places[index(order.side())]) {
@@ -309,7 +309,7 @@ impl Count {
         self.search(book).map(|point| (point.price, point.volume()))
     }
 
-    /// The same with the imbalance, in lots, at most 2⁶⁴ − 1.
+    /// The price, the lots and the imbalance of the auction; both numbers of lots are at most 2⁶⁴ − 1.
     pub(crate) fn indication(&self, book: &Book) -> Indication {
         let Some(point) = self.search(book) else { return Indication::default() };
         Indication {

@@ -84,7 +84,7 @@ pub(super) struct LotsByPrice {
     chunks: Vec<Box<[Node; CHUNK_LEN]>>,
     /// Nodes ever used since the last [`clear`](Self::clear).
     used: u32,
-    /// The first node that is unused again.
+    /// The first node of the list of released nodes.
     free: u32,
     root: u32,
     /// Nodes that were read or changed.
@@ -106,7 +106,7 @@ impl Default for LotsByPrice {
 }
 
 impl LotsByPrice {
-    /// Removes all prices, without a look at them.
+    /// Removes all prices, in constant time.
     pub(super) fn clear(&mut self) {
         (self.used, self.free, self.root) = (0, NONE, NONE);
     }
@@ -361,7 +361,7 @@ mod tests {
             for _ in 0..random.below(90) {
                 let side = [Side::Buy, Side::Sell][random.below(2) as usize];
                 if random.below(3) == 0 {
-                    // What is gone from a price, or some of it.
+                    // Remove some or all lots of a price.
                     let nth = random.below(1 + map.len() as u64) as usize;
                     let Some((price, lots)) = map.iter_mut().nth(nth) else { continue };
                     let (price, before) = (*price, *lots);

@@ -1,6 +1,6 @@
-//! Auctions in steps: an auction makes some of its trades when its phase ends, and some more before each
-//! later input. Its price and lots are fixed before the first trade; in a large book this takes steps of
-//! its own, see [`count`](super::count).
+//! Auctions in steps: an auction makes its first trades when its phase ends, and the next ones before each later input.
+//! Its price and lots are fixed before the first trade; in a large book this takes steps of its own, see
+//! [`count`](super::count).
 //!
 //! Until the last trade the instrument stays in the phase that ends, and only the auction's own trades
 //! change its resting orders: new orders are rejected, cancels wait, and orders that would enter the
@@ -39,15 +39,15 @@ pub(crate) struct Uncrossing {
     pub(crate) instrument_id: InstrumentId,
     /// The change of phase that follows.
     step: PhaseStep,
-    /// The change of phase after that, if a command asked for one meanwhile.
+    /// The change of phase after that, if a command requested one meanwhile.
     next: Option<PhaseStep>,
-    /// What trades; `None` until it is counted.
+    /// The price and the lots; `None` until they are counted.
     cross: Option<Cross>,
     /// 0; earlier builds counted their steps here.
     reserved: u32,
 }
 
-/// What trades in an auction.
+/// The price and the lots of an auction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cross {
     pub(crate) price: Price,
@@ -109,7 +109,7 @@ pub(crate) struct AuctionLine {
     pub(crate) held: PendingCancels,
     /// Orders that come in when nothing trades in steps in their instrument.
     pub(crate) waiting: BTreeMap<InstrumentId, WaitingOrders>,
-    /// The first waiting order of each instrument in which no auction or order trades in steps any more.
+    /// The first waiting order of each instrument in which no auction or order trades in steps any longer.
     ready: BTreeMap<OrderId, OrderKey>,
 }
 
@@ -129,7 +129,7 @@ impl Default for AuctionLine {
 }
 
 impl AuctionLine {
-    /// Follows a change of the orders that wait in an instrument, or of whether it trades in steps.
+    /// Updates the index after a change of the orders that wait in an instrument, or of whether it trades in steps.
     pub(crate) fn settle_waiting(&mut self, instrument_id: InstrumentId, is_uncrossing: bool) {
         let Some(waiting) = self.waiting.get_mut(&instrument_id) else { return };
         let first = waiting.by_id.first_key_value().filter(|_| !is_uncrossing);
@@ -147,7 +147,7 @@ impl AuctionLine {
         }
     }
 
-    /// True if anything is left to do.
+    /// True if work is left.
     pub(crate) fn has_left(&self) -> bool {
         !self.line.is_empty() || !self.held.is_empty() || !self.waiting.is_empty()
     }
@@ -160,7 +160,7 @@ impl AuctionLine {
 }
 
 impl Engine {
-    /// An instrument leaves its phase with an auction: from now on nothing else changes its book.
+    /// Begins the auction with which an instrument leaves its phase: from now on nothing else changes its book.
     pub(crate) fn begin_auction(&mut self, instrument_id: InstrumentId, step: &PhaseStep) {
         self.change_trading(instrument_id, |trading| {
             trading.is_uncrossing = true;
@@ -179,12 +179,11 @@ impl Engine {
             return None;
         }
         let uncrossing = self.auction_line.line.find(instrument_id);
-        // Without one it has a half-matched order.
+        // Without an auction it has a half-matched order.
         Some(uncrossing.map_or(Phase::Continuous, |it| it.step.to))
     }
 
-    /// A change of phase that follows when the auction of an instrument is over, or its half-matched
-    /// order has traded.
+    /// Plans a change of phase for the end of an instrument's auction, or of the trades of its half-matched order.
     pub(crate) fn change_phase_later(&mut self, instrument_id: InstrumentId, step: &PhaseStep) {
         let next = if let Some(uncrossing) = self.auction_line.line.find_mut(instrument_id) {
             &mut uncrossing.next
@@ -246,7 +245,7 @@ impl Engine {
                 || self.contingents[self.contingents.of(slot)].state == State::HalfMatched)
     }
 
-    /// Cancels all open lots of a live order, or makes that wait until its auction is over.
+    /// Cancels all open lots of a live order, or makes the cancel wait until its auction is over.
     pub(crate) fn cancel_when_possible(
         &mut self,
         slot: Slot,
@@ -262,8 +261,7 @@ impl Engine {
         }
     }
 
-    /// Lets an order wait outside the book, because the book uncrosses, or other orders wait for the end
-    /// of that.
+    /// Lets an order wait outside the book, because the book uncrosses, or other orders wait for that end.
     #[cold]
     pub(crate) fn wait_for_auction(&mut self, order: Order, id: ContingentId) {
         self.add_waiting(&order);
@@ -285,7 +283,7 @@ impl Engine {
         self.change_trading(order.instrument_id, |trading| trading.waiting -= 1);
     }
 
-    /// The next waiting order of an instrument in which no auction or order trades in steps any more.
+    /// The next waiting order of an instrument in which no auction or order trades in steps any longer.
     pub(crate) fn first_after_auctions(&self) -> Option<ContingentId> {
         let (_, key) = self.auction_line.ready.first_key_value()?;
         let slot = self.find(*key).expect("an order that waits is live");
@@ -372,8 +370,8 @@ impl Engine {
         assert_eq!(ready_count, self.auction_line.ready.len());
     }
 
-    /// A cancel of an order that cannot leave its auction: a whole one waits, another has no
-    /// effect. An order that waits to be canceled already needs no answer.
+    /// Answers a cancel of an order that cannot leave its auction: a cancel of all lots waits, any other has no effect.
+    /// An order that waits to be canceled already needs no answer.
     pub(crate) fn answer_in_auction(
         &mut self,
         slot: Slot,

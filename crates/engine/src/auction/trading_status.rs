@@ -12,7 +12,7 @@ use crate::{
     state::hash,
 };
 
-/// No time.
+/// Stands for no time.
 const NEVER_NS: u64 = u64::MAX;
 
 /// One, in ppm.
@@ -106,13 +106,13 @@ impl TradingStatus {
         self.ends_ns.min(self.indicates_ns)
     }
 
-    /// The same of an auction; `None` if it waits for none.
+    /// The earliest time that an auction waits for; `None` if there is none.
     pub(crate) fn auction_due_ns(&self) -> Option<u64> {
         Some(self.due_ns()).filter(|due_ns| self.phase.is_auction() && *due_ns != NEVER_NS)
     }
 
-    /// True if a new order waits outside the book: for an order that is half matched, or behind others
-    /// that waited for one.
+    /// True if a new order waits outside the book: for an order that is half matched, or behind other orders that
+    /// waited for one.
     pub(crate) fn holds_new_orders(&self) -> bool {
         self.phase == Phase::Continuous && (self.is_uncrossing || self.waiting != 0)
     }

@@ -53,7 +53,7 @@ impl Looks {
         mem::take(self)
     }
 
-    /// After one auction.
+    /// The budget after one auction.
     fn less(self) -> Self {
         Self { auctions: self.auctions.saturating_sub(1), ..self }
     }
@@ -229,7 +229,7 @@ impl Engine {
         result
     }
 
-    /// Nothing is counted of an instrument any more.
+    /// Drops the count of an instrument.
     pub(crate) fn clear_count(&mut self, instrument_id: InstrumentId) {
         if self.books[instrument_id].count.is_some() {
             self.with_count(instrument_id, |count, _, _| count.clear());
@@ -247,15 +247,14 @@ impl Engine {
         }
     }
 
-    /// The first indication is not published any more, if it still waits.
+    /// Drops the first indication, if it still waits.
     pub(super) fn forget_first_indication(&mut self, instrument_id: InstrumentId) {
         if self.books[instrument_id].count.is_some() {
             self.with_count(instrument_id, |count, _, _| count.counted.is_first = false);
         }
     }
 
-    /// Restores how far the orders of an instrument are counted; the error is the field that is
-    /// invalid.
+    /// Restores the places up to which the orders of an instrument are counted; the error is the field that is invalid.
     pub(crate) fn restore_count(
         &mut self,
         instrument_id: InstrumentId,

@@ -1,10 +1,10 @@
 //! A ladder: one side of a book, by price.
 //!
-//! A price is addressed by its *rank*; the lower rank is the better price, so both sides share one
-//! implementation. Levels near the market are in a window, indexed by rank; the others are far
-//! levels, found by binary search. The window follows the market lazily: each access to a far level
-//! moves it some steps, as many as the accesses have paid for. So no order waits for more than two
-//! strips of levels, and a market that jumps to and fro costs no more work than its orders.
+//! A price is addressed by its *rank*; the lower rank is the better price, so both sides share one implementation.
+//! Levels near the market are in a window, indexed by rank; the others are far levels, found by binary search. The
+//! window follows the market lazily: each access to a far level moves it some steps, as many as the accesses have paid
+//! for. So no order waits for more than two strips of levels, and a market that jumps back and forth costs no more work
+//! than its orders.
 //!
 //! Invariant: each level is in the window or among the far levels, never in both.
 //! window work more than the orders did.
@@ -21,8 +21,8 @@ use crate::book::paged_map::PagedMap;
 /// Strips of the first window: 1,024 ranks, 640 bytes.
 const STRIPS_MIN: usize = 16;
 
-/// Strips that a window may grow to in a market that moves to and fro, with any number of levels:
-/// 65,536 ranks, 40 KiB. A larger window has at most two strips for each level.
+/// Strips that a window may grow to in a market that moves back and forth, with any number of levels: 65,536 ranks, 40
+/// KiB. A larger window has at most two strips for each level.
 const STRIPS_WANDERING: usize = 1024;
 
 /// Accesses to far levels, for each strip of the window, before it grows for that reason.

@@ -1,5 +1,5 @@
-//! A sorted map in pages, for entries that miss the fast index: levels outside the window of a
-//! ladder, by rank; long-lived orders of a session, by number; what expires, by moment.
+//! A sorted map in pages, for entries that miss the fast index: levels outside the window of a ladder, by rank;
+//! long-lived orders of a session, by number; orders that expire, by moment.
 //!
 //! A lookup is a binary search over the first keys of the pages and one within a page; adding and
 //! removing move at most one page. So an order far from the market costs little more than one at
@@ -168,7 +168,7 @@ impl<V: Copy, const LEN: usize, K: Copy + Ord + Default + Debug> PagedMap<V, LEN
         value
     }
 
-    /// All, by key.
+    /// All entries, by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, V)> {
         self.directory.iter().flat_map(|entry| {
             let page = &self.pages[entry.page as usize];

@@ -33,17 +33,17 @@ impl Slot {
     }
 }
 
-/// Nothing, at a multiple of 64 bytes.
+/// An empty field that aligns its struct to 64 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Line;
 
-/// Nothing, at a multiple of 32 bytes.
+/// An empty field that aligns its struct to 32 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(crate) struct HalfLine;
 
-/// What the pool requires of an order type.
+/// The requirements of the pool on an order type.
 pub(crate) trait PoolOrder: Copy {
     /// [`Line`] or [`HalfLine`]: where its slots begin, so that none straddles two cache lines.
     type Start: Copy + Default + Debug;
@@ -51,7 +51,7 @@ pub(crate) trait PoolOrder: Copy {
     /// The value of a slot that was never used: an order without open lots.
     fn vacant() -> Self;
 
-    /// True if it has open lots, as it has while it rests.
+    /// True if it has open lots, which is so while it rests.
     fn is_open(&self) -> bool;
 }
 
@@ -85,8 +85,8 @@ impl<T: PoolOrder> Resting<T> {
     }
 }
 
-/// The fewest slots of the range: 16 MiB of addresses, for which the operating system gives memory as they are used. Unit tests
-/// have few, so that all of them use slots beyond the range.
+/// The fewest slots of the range: 16 MiB of addresses, for which the operating system provides memory as they are used.
+/// Unit tests have a short range, so that all of them use slots beyond it.
 const RANGE_LEN_MIN: usize = if cfg!(test) { 16 } else { 1 << 18 };
 
 /// Slots in a chunk beyond the range. Adding a chunk takes microseconds and moves no order.
@@ -262,7 +262,7 @@ impl<T: PoolOrder> Pool<T> {
     }
 }
 
-/// Stops: a link leads to no slot.
+/// Panics because a link leads to no slot.
 #[cold]
 fn no_slot(slot: Slot) -> ! {
     panic!("{slot:?} was never used");

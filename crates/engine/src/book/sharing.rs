@@ -17,13 +17,13 @@ use super::{
 };
 use crate::order::QUANTITY_LIMIT;
 
-/// All, in ppm.
+/// The whole, in ppm.
 const ALL_PPM: u32 = 1_000_000;
 
 /// Maximum number of orders that share a price, without own orders of the incoming order's owner.
 const SHARED_MAX: usize = 256;
 
-// What they offer fits in 64 bits, with the parts that icebergs show in a step.
+// The lots that they offer fit in 64 bits, with the parts that icebergs show in a step.
 const _: () = assert!(QUANTITY_LIMIT.0 < u64::MAX / (4 * SHARED_MAX as u64));
 
 /// The allocation at a price.
@@ -56,9 +56,9 @@ impl Sharing {
 /// The lots still to be shared out, when fewer trade than a level offers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
-    /// For the oldest orders first.
+    /// Lots for the oldest orders first.
     time: u64,
-    /// For all orders in proportion.
+    /// Lots for all orders in proportion.
     pro_rata: u64,
     /// Lots that they offer beyond the time share.
     offered_behind: u64,
@@ -77,7 +77,7 @@ impl Shares {
         offered_behind != 0 && time.max(left) <= leaves.0 && pro_rata <= offered_behind
     }
 
-    /// What decides all later shares.
+    /// The numbers that decide all later shares.
     pub(crate) fn words(&self) -> [u64; 4] {
         let Self { time, pro_rata, offered_behind, left } = *self;
         [time, pro_rata, offered_behind, left]

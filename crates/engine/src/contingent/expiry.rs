@@ -21,9 +21,9 @@ pub(crate) struct Expiries {
     begun_s: u32,
     /// The earliest second that has not begun, in nanoseconds; [`u64::MAX`] is none.
     expires_ns: u64,
-    /// When work that is left over goes on; [`u64::MAX`] if none is.
+    /// The time at which remaining work continues, in nanoseconds; [`u64::MAX`] if there is none.
     resumes_ns: u64,
-    /// The earlier of the two: one comparison for an input without either.
+    /// The earlier of the two times above: one comparison for an input without either.
     due_ns: u64,
 }
 
@@ -41,7 +41,7 @@ impl Expiries {
         self.due_ns
     }
 
-    /// When work that is left over goes on; [`u64::MAX`] if none is.
+    /// The time at which remaining work continues, in nanoseconds; [`u64::MAX`] if there is none.
     pub(crate) fn resumes_ns(&self) -> u64 {
         self.resumes_ns
     }
@@ -81,7 +81,7 @@ impl Expiries {
         (1..=self.begun_s).contains(&expires_s)
     }
 
-    /// The seconds up to this time begin.
+    /// Begins the seconds up to this time.
     pub(crate) fn begin(&mut self, now_ns: u64) {
         self.begun_s = u32::try_from(now_ns / NANOS_PER_SECOND).unwrap_or(u32::MAX);
         self.settle();

@@ -79,7 +79,7 @@ pub(crate) struct Contingent {
     pub(crate) has_executed: bool,
     /// True while it is queued for its links to be followed.
     is_noted: bool,
-    /// Executed by the whole chain, once it is done.
+    /// Lots executed by the whole chain, once it is done.
     pub(crate) executed: Quantity,
     links: [Link; 2],
     pub(crate) trail: Trail,
@@ -122,13 +122,13 @@ impl Trail {
 /// The place of a triggered order in line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// How many were in line before it since the line was last empty.
+    /// The number of orders in line before it since the line was last empty.
     pub(crate) place: u64,
     /// The trigger that was reached, in ticks.
     pub(crate) trigger: u32,
 }
 
-/// Which of its lists is meant.
+/// One of the lists of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List {
     /// The list of a trigger, or of the unused records.
@@ -138,7 +138,7 @@ pub(crate) enum List {
 }
 
 impl Contingent {
-    /// When it expires, in seconds since the epoch, with its owner's name.
+    /// Its expiry, in seconds since the epoch, with its owner's name.
     pub(crate) fn moment(&self) -> (u32, OrderKey) {
         (self.instructions.expires_s, self.key)
     }
@@ -263,9 +263,9 @@ pub(crate) struct Contingents {
     pub(crate) triggered: VecDeque<(ContingentId, OrderId)>,
     /// Orders that a trade triggers; empty at all other times.
     pub(crate) reached: Vec<(u32, OrderId, ContingentId)>,
-    /// The place of the next one; 0 while the line is empty.
+    /// The place of the next triggered order; 0 while the line is empty.
     pub(crate) next_place: u64,
-    /// True if an earlier command left triggered orders, or some that wait for an auction.
+    /// True if an earlier command left triggered orders, or orders that wait for an auction.
     pub(crate) has_triggered_left: bool,
     /// Children of a done parent; empty between commands.
     pub(crate) family: Vec<ContingentId>,

@@ -164,8 +164,7 @@ impl Engine {
         self.contingents.let_go(id);
     }
 
-    /// The parent is done: releases as much of the child as the parent executed, and cancels the
-    /// rest.
+    /// After the parent is done: releases as many lots of the child as the parent executed, and cancels the rest.
     fn release_held(
         &mut self,
         id: ContingentId,

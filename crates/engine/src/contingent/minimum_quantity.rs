@@ -38,8 +38,7 @@ const COUNTED_MAX: usize = 64;
 /// are left.
 pub(crate) const CHECKS_MAX: usize = 4;
 
-/// True if a minimum-quantity order waits outside the book until it can trade; any other is
-/// canceled.
+/// True if a minimum-quantity order waits outside the book until it can trade; any other order is canceled.
 #[inline]
 pub(crate) fn waits_for_quantity(
     order_type: OrderType,
@@ -62,9 +61,9 @@ pub(crate) struct MinimumQuantityOrders {
     /// The orders of one such instrument that are still to test, oldest first, each with its order
     /// id at that time. One may be done by now.
     line: VecDeque<(OrderKey, OrderId)>,
-    /// True while one of these two is not empty.
+    /// True while `noted` or `line` is not empty.
     is_pending: bool,
-    /// True if an earlier command left some.
+    /// True if an earlier command left orders to test.
     pub(crate) is_behind: bool,
 }
 
@@ -149,7 +148,7 @@ impl MinimumQuantityOrders {
         }
     }
 
-    /// Adds the youngest waiting order; returns how many wait.
+    /// Adds the youngest waiting order; returns the number that wait.
     fn add(&mut self, instrument_id: InstrumentId, id: ContingentId) {
         let ids = &mut self.waiting_mut(instrument_id).ids;
         ids.reserve_exact(WAITING_MAX - ids.len());

@@ -6,8 +6,8 @@
 //! one by order id: each enters again, trades and rests (see
 //! [`follow`](crate::contingent::linked)).
 //!
-//! Invariant: a command moves at most [`MOVES_MAX`] pegged orders. The others move before the next inputs
-//! act; [`Engine::due`] asks for an input. Which orders are left follows from the books alone.
+//! Invariant: a command moves at most [`MOVES_MAX`] pegged orders. The others move before the next inputs act;
+//! [`Engine::due`] asks for an input. The orders that are left follow from the books alone.
 //!
 //! Invariant: this ends. Without a trade displayed prices stay, because only hidden orders move,
 //! and each moves at most once; and each trade leaves fewer open lots.
@@ -113,7 +113,7 @@ impl Reference {
         highest: Price::ZERO,
     };
 
-    /// That of a book with these best displayed prices.
+    /// The reference of a book with these best displayed prices.
     fn new(book: &Book, bid: Option<Price>, ask: Option<Price>) -> Self {
         let increment = book.instrument().price_increment.0;
         let (lowest, highest) = (book.price_lowest(), book.price_highest());
@@ -215,7 +215,7 @@ impl Pegs {
         }
     }
 
-    /// How many books changed.
+    /// The number of changed books.
     #[inline(always)]
     pub(crate) fn touched_count(&self) -> usize {
         self.touched.len()
@@ -333,7 +333,7 @@ impl Engine {
         self.reference(contingent.instrument_id).price(&peg)
     }
 
-    /// Checks that there may be one more pegged order, this one. A replacement of one takes its place.
+    /// Checks that this pegged order does not exceed the bounds. A replacement of a pegged order takes its place.
     pub(crate) fn check_peg_count(&self, asked: &Proposal) -> Result<(), RejectReason> {
         let replaced = asked.original.and_then(|slot| self.contingents.find(slot));
         let is_one = |id: ContingentId| self.contingents[id].instructions.pricing.is_pegged();
@@ -364,7 +364,7 @@ impl Engine {
         id: ContingentId,
         emit: &mut dyn FnMut(Event),
     ) {
-        // Where others wait for an order that is half matched, it gets its price after them.
+        // Where other orders wait for a half-matched order, it gets its price after them.
         let price = match self.books[order.instrument_id].trading.holds_new_orders() {
             true => None,
             false => self.price_by_reference(order.side(), id),
@@ -425,8 +425,7 @@ impl Engine {
         self.hold(order, id, State::ForReference);
     }
 
-    /// Continuous trading ended: the pegged orders of an instrument leave the book and wait, by
-    /// order id.
+    /// Makes the pegged orders of an instrument leave the book and wait, by order id, because continuous trading ended.
     pub(crate) fn suspend_pegs(
         &mut self,
         instrument_id: InstrumentId,

@@ -40,7 +40,7 @@ pub(crate) struct Triggers {
     /// A trade at a price strictly between these two changes nothing here.
     low: u32,
     high: u32,
-    /// `None` before the first waiting order: in most books there never is one.
+    /// `None` before the first waiting order: most books never have one.
     halves: Option<Box<[StopSide; 2]>>,
 }
 
@@ -212,8 +212,8 @@ impl Triggers {
     pub(crate) fn trade(&mut self, contingents: &mut Contingents, first: u32, last: u32) {
         let is_quiet = |price| self.low < price && price < self.high;
         if !is_quiet(first) || !is_quiet(last) {
-            // Prices between the two move in one direction. They trigger no order, and move no
-            // mark, that the two ends do not.
+            // Prices between the two move in one direction. They trigger no orders and move no marks except those of
+            // the two ends.
             self.pass(contingents, first);
             if last != first {
                 self.pass(contingents, last);

@@ -15,11 +15,11 @@ use crate::{
     intake::{cancel_line::Selection, pending_cancels::Whose},
 };
 
-/// No time.
+/// Stands for no time.
 const NEVER_NS: u64 = u64::MAX;
 
-/// How long a search in vain waits for an input before the engine asks for one: its steps are in the journal, and a session
-/// can ask for many of them.
+/// How long a search in vain waits for an input before the engine requests one: its steps are in the journal, and a
+/// session can cause many of them.
 const SEARCH_PAUSE_NS: u64 = 50_000;
 
 impl Engine {
@@ -34,20 +34,20 @@ impl Engine {
             due_ns =
                 resumes_ns.min(self.contingents.expiries.expires_ns()).min(self.auctions_due_ns);
         }
-        // What auctions had no more looks for goes on before the next input.
+        // The work of auctions that exceeded the budget continues before the next input.
         let next_ns = self.timestamp.0.saturating_add(1);
         (due_ns != NEVER_NS).then_some(Timestamp(due_ns.max(next_ns)))
     }
 
-    /// Carries out all effects that are due, in the order of their times, each with its own
-    /// effects; those of auctions as far as the looks reach.
+    /// Carries out all effects that are due, in the order of their times, each with its own effects; those of auctions
+    /// as far as the budget reaches.
     #[cold]
     pub(crate) fn pass_time(&mut self, emit: &mut dyn FnMut(Event)) {
         self.cause = CommandKind::Time;
         self.looks = Looks::NEW;
         loop {
             if self.contingents.expiries.resumes_ns() <= self.timestamp.0 {
-                // Planned anew for a later time if something is left.
+                // Planned anew for a later time if work is left.
                 self.resume(emit);
                 continue;
             }
@@ -79,7 +79,7 @@ impl Engine {
         self.auctions_due_ns.min(self.contingents.expiries.due_ns())
     }
 
-    /// The orders with the earliest expiry wait to be canceled.
+    /// Makes the orders with the earliest expiry wait to be canceled.
     #[cold]
     fn expire_first(&mut self, due_ns: u64, emit: &mut dyn FnMut(Event)) {
         let was_empty = !self.has_cancels_left();

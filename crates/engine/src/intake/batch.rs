@@ -23,10 +23,10 @@ pub const BATCH_MAX: usize = 16;
 /// With fewer live orders the state fits the cache, and lookups ahead only cost time.
 pub const LOOK_AHEAD_FROM: u32 = 1 << 14;
 
-/// What was found of an order before it is applied.
+/// The result of the lookup for an order before it is applied.
 #[derive(Clone, Copy)]
 pub(crate) enum Found {
-    /// Nothing yet.
+    /// No lookup yet.
     Nothing,
     /// It is not plain, or its terms are not allowed.
     Unusual,
@@ -42,7 +42,7 @@ pub struct InputBatch<'a, I> {
     lookups: Option<Lookups>,
 }
 
-/// What was found for the inputs of a batch, in their order.
+/// The results of the lookups for the inputs of a batch, in their order.
 struct Lookups {
     found: [Found; BATCH_MAX],
     /// The settings at that time.
@@ -106,7 +106,7 @@ impl<'b> NextInput<'_, 'b> {
 }
 
 impl Lookups {
-    /// What was found for the next input, if it still holds.
+    /// The result for the next input, if it still holds.
     #[inline]
     fn take(&mut self, settings: u64) -> Found {
         let found = self.found.get(self.next).filter(|_| self.settings == settings);
@@ -145,7 +145,7 @@ impl Engine {
         self.act(input, found, emit);
     }
 
-    /// Three rounds, so that each round finds what the one before it fetched.
+    /// Looks up in three rounds, so that each round finds the data that the round before fetched.
     #[inline(never)]
     fn look_up<'b>(
         &self,
@@ -173,7 +173,7 @@ impl Engine {
         Lookups { found, settings: self.settings, next: 0 }
     }
 
-    /// What a command needs first.
+    /// The memory that a command needs first.
     #[inline]
     fn lead(&self, command: &Command, fetch: impl Fn(*const u8) + Copy) -> (Found, Lead<'_>) {
         let key = match command {
@@ -261,7 +261,7 @@ mod tests {
         Command::Enter(EnterOrder::limit(key, side, symbol, Quantity(10), Price(price)))
     }
 
-    /// Whatever the next commands are and name, to look them up changes nothing.
+    /// Whatever the next commands are and name, a lookup for them changes nothing.
     #[test]
     fn looking_ahead_changes_nothing() {
         let mut engine = Engine::new();

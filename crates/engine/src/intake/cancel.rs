@@ -20,7 +20,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn cancel(&mut self, cancel: &CancelOrder, emit: &mut (impl Emit + ?Sized)) {
         let Some(slot) = self.find(cancel.key) else { return };
-        // Read once: what follows is nearly always to remove it.
+        // Read once: nearly always the order is then removed.
         let order = self.pool[slot].order;
         let (quantity, leaves) = (order.excess(cancel.quantity), order.leaves());
         if quantity.is_zero() {
@@ -141,7 +141,7 @@ impl Engine {
         self.cancel_whole(slot, &order, reason, false, emit);
     }
 
-    /// As [`cancel_all`](Self::cancel_all). What its owner's command cancels goes out as one line.
+    /// As [`cancel_all`](Self::cancel_all). The cancel by its owner's command is emitted as one line.
     #[inline(always)]
     fn cancel_whole(
         &mut self,

@@ -32,11 +32,11 @@ pub(crate) struct Sweep {
     pub(super) last: u32,
     pub(super) selection: Selection,
     pub(crate) reason: CancelReason,
-    /// The first turn that it has not looked at; see [`turn_of`](super::client_order_index).
+    /// The first turn that it has not visited; see [`turn_of`](super::client_order_index).
     pub(super) from: u64,
 }
 
-/// The orders that a command means, of its sessions. What is `None` is any.
+/// The orders that a command selects, of its sessions. A field that is `None` selects any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// Never blank, unless a session's own firm is.
@@ -44,7 +44,7 @@ pub(crate) struct Selection {
     pub(crate) instrument_id: Option<InstrumentId>,
     pub(crate) side: Option<Side>,
     pub(crate) group_id: Option<u16>,
-    /// Only those that end with the day.
+    /// True to select only orders that end with the day.
     pub(crate) of_the_day: bool,
 }
 
@@ -82,14 +82,13 @@ pub(crate) struct AuctionEnd {
     pub(crate) phase: Phase,
     /// Orders with higher ids are newer than the end.
     pub(crate) last: OrderId,
-    /// The first queue that it has not looked at to its end, of
-    /// [`QUEUES`](crate::auction::uncross::QUEUES).
+    /// The first queue that it has not visited to its end, of [`QUEUES`](crate::auction::uncross::QUEUES).
     pub(crate) queue: u8,
-    /// The first rank of that queue that it has not looked at.
+    /// The first rank of that queue that it has not visited.
     pub(crate) rank: u32,
 }
 
-/// What waits in line.
+/// An element of the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pending {
     Order(PendingCancel),
@@ -152,10 +151,10 @@ impl Pending {
     }
 }
 
-/// How many places of a line are looked at to know whose searches wait.
+/// The most places of a line that are visited to find the sessions whose searches wait.
 const SEARCHES_MAX: usize = 8;
 
-/// A place in line: the round, and how many were put in line before since it was last empty.
+/// A place in line: the round, and the number of items put in line before since it was last empty.
 type Place = (u64, u64);
 
 /// A line of pending cancels, by round and then by arrival.
@@ -164,12 +163,12 @@ pub(crate) struct PendingCancels {
     /// Names the line in its elements of the state hash.
     name: u64,
     line: BTreeMap<Place, Pending>,
-    /// The arrival of the next.
+    /// The arrival number of the next item.
     next: u64,
-    /// How many of them are orders.
+    /// The number of orders in line.
     order_count: usize,
-    /// True if the last step canceled nothing. It affects only the time at which the engine asks for an
-    /// input, so it is not part of the state.
+    /// True if the last step canceled nothing. It affects only the time at which the engine requests an input, so it is
+    /// not part of the state.
     pub(super) found_none: bool,
 }
 
@@ -208,12 +207,12 @@ impl PendingCancels {
         self.line.values()
     }
 
-    /// All in line, each with its round.
+    /// All items in line, each with its round.
     pub(super) fn rounds(&self) -> impl Iterator<Item = (u64, &Pending)> {
         self.line.iter().map(|((round, _), pending)| (*round, pending))
     }
 
-    /// The orders in line, but for those that are found at their turn.
+    /// The orders in line, except those that are found at their turn.
     pub(crate) fn orders(&self) -> impl Iterator<Item = PendingCancel> {
         self.iter().filter_map(Pending::order)
     }
@@ -223,7 +222,7 @@ impl PendingCancels {
         self.push(self.round(), Pending::Order(order));
     }
 
-    /// Adds one behind the others of its round.
+    /// Adds an item behind the others of its round.
     pub(super) fn push(&mut self, round: u64, pending: Pending) {
         let place = (round, self.next);
         self.next += 1;
@@ -246,7 +245,7 @@ impl PendingCancels {
         self.line.first_entry().expect("it is first in line").insert(pending);
     }
 
-    /// The element of the state hash of one in line.
+    /// The element of an item in the state hash.
     fn hash(&self, (round, arrival): Place, pending: &Pending) -> u64 {
         pending.hash(self.name, arrival.wrapping_add(round << 40))
     }
@@ -261,7 +260,7 @@ impl PendingCancels {
         self.line.iter().map(|((round, arrival), it)| (self.next, *round, *arrival, *it))
     }
 
-    /// Restores one of the line; the error is the field that cannot be.
+    /// Restores an item of the line; the error is the invalid field.
     pub(crate) fn restore(&mut self, from: &mut ByteReader<'_>) -> Result<(), DecodeError> {
         let next: u64 = from.read("next place")?;
         let place: Place = (from.read("round")?, from.read("arrival")?);

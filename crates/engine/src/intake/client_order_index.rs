@@ -423,8 +423,7 @@ mod tests {
     use super::*;
     use market::SplitMix64;
 
-    /// For numbers with or without gaps, and any order of removal, the index finds what a sorted
-    /// map finds.
+    /// For numbers with or without gaps, and any order of removal, the index finds the same orders as a sorted map.
     #[test]
     fn agrees_with_a_sorted_map() {
         for seed in 1..=12_u64 {

@@ -23,8 +23,8 @@ struct Admitted {
 }
 
 impl Engine {
-    /// Enters an order: it uses up its number, passes the checks, is accepted, and trades or rests. An order
-    /// with the mark of a plain one passes them if its account pays for it; all others pass them one by one.
+    /// Enters an order: it uses up its number, passes the checks, is accepted, and trades or rests. An order marked as
+    /// plain passes the checks if its account pays for it; all other orders are checked one by one.
     #[inline(always)]
     pub(crate) fn enter(
         &mut self,
@@ -291,7 +291,7 @@ impl Engine {
     }
 }
 
-/// What is reported of a plain order that was accepted.
+/// The report of a plain order that was accepted.
 #[inline(always)]
 fn entered(
     order: &EnterOrder,

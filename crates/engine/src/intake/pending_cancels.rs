@@ -1,5 +1,5 @@
-//! Cancels in steps: a command that cancels many orders cancels some of them at once, and some more
-//! before each later input.
+//! Cancels in steps: a command that cancels many orders cancels the first of them at once, and the next ones before
+//! each later input.
 //!
 //! Orders are canceled in the order in which they were found. Expired orders come first, by expiry and
 //! owner's name, straight from the index of expiries. Until its turn an order is live like any other.
@@ -38,7 +38,7 @@ use crate::{
     order::Order,
 };
 
-/// The most orders that a command cancels at once, and as many again before each later input.
+/// The most orders that a command cancels at once, and again before each later input.
 pub(crate) const CANCELS_MAX: usize = 32;
 
 /// The number of cancels as which an expired order counts: its record and its place among the expiries
@@ -59,9 +59,9 @@ const CHANNELS_FEW: usize = 4;
 /// The sessions whose orders a command cancels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whose {
-    /// 0 is any.
+    /// 0 selects any session.
     pub(crate) session_id: SessionId,
-    /// [`AccountId::VENUE`] is any, and none.
+    /// [`AccountId::VENUE`] selects any account, and sessions without one.
     pub(crate) account_id: AccountId,
     /// True if the session itself gave the command, or is gone.
     pub(crate) is_own: bool,
@@ -76,7 +76,7 @@ impl Whose {
     }
 }
 
-/// What the sweeps of a step may still do.
+/// The remaining budget of the sweeps of a step.
 struct Budget {
     cancels: usize,
     looks: usize,
@@ -111,9 +111,9 @@ impl Engine {
         self.begin_cancels(was_empty, emit);
     }
 
-    /// Cancels the live orders that a command means: the first of them now, if no other orders wait to
-    /// be canceled, and the rest in steps. Few are found at once and canceled by session, channel
-    /// and number, those that end with the day by order id; others are found at their turn.
+    /// Cancels the live orders that a command selects: the first of them now, if no other orders wait to be canceled,
+    /// and the rest in steps. Few are found at once and canceled by session, channel and number, those that end with
+    /// the day by order id; others are found at their turn.
     pub(crate) fn cancel_selected(
         &mut self,
         whose: Whose,
@@ -145,13 +145,13 @@ impl Engine {
         })
     }
 
-    /// How many live orders the sessions have.
+    /// The number of live orders of the sessions.
     pub(crate) fn live_orders_of(&self, whose: Whose) -> u32 {
         self.sessions_of(whose).map(Session::live_orders).sum()
     }
 
-    /// True if the live orders of the sessions are so few, and their tables so short, that they are
-    /// found at once.
+    /// True if the live orders of the sessions are few enough, and their tables short enough, to find the orders at
+    /// once.
     fn are_few(&self, whose: Whose) -> bool {
         let (mut orders, mut channels) = (0, 0);
         for session in self.sessions_of(whose).filter(|session| session.live_orders() != 0) {
@@ -192,8 +192,8 @@ impl Engine {
         self.begin_cancels(was_empty, emit);
     }
 
-    /// An instrument enters a phase in which orders for an auction only are over: they end at their
-    /// turn, the first of them now, if nothing else waits.
+    /// Ends the auction-only orders that are over in the new phase of an instrument: at their turn, the first of them
+    /// now if nothing else waits.
     pub(crate) fn end_auction_orders(
         &mut self,
         instrument_id: InstrumentId,
@@ -210,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// Cancels the first orders that wait for it, if none waited before.
+    /// Cancels the first waiting orders, if none waited before.
     pub(crate) fn begin_cancels(&mut self, was_empty: bool, emit: &mut dyn FnMut(Event)) {
         if was_empty {
             self.cancel_portion(emit);
@@ -218,7 +218,7 @@ impl Engine {
         self.plan_resumption();
     }
 
-    /// Cancels the first orders that wait for it.
+    /// Cancels the first waiting orders.
     fn cancel_portion(&mut self, emit: &mut dyn FnMut(Event)) {
         let mut left = Budget { cancels: CANCELS_MAX, looks: LOOKS_MAX, parts: PARTS_MAX };
         self.use_up(&mut left, emit);
@@ -261,7 +261,7 @@ impl Engine {
         if is_held { &self.auction_line.held } else { &self.pending_cancels }
     }
 
-    /// The same, to change it.
+    /// As [`line_of`](Self::line_of), to change the line.
     fn line_mut(&mut self, is_held: bool) -> &mut PendingCancels {
         if is_held { &mut self.auction_line.held } else { &mut self.pending_cancels }
     }
@@ -300,7 +300,7 @@ impl Engine {
         }
     }
 
-    /// The first price of the queues of an end that it has not looked at, and the oldest order there.
+    /// The first price that an end has not visited in its queues, and the oldest order there.
     fn first_ended(&self, end: &mut AuctionEnd) -> Option<(u32, Slot)> {
         let book = &self.books[end.instrument_id];
         while let Some(queue) = QUEUES.get(usize::from(end.queue)) {
@@ -346,7 +346,7 @@ impl Engine {
             let Some(slot) = self.find(key) else { continue };
             left.looks -= 1;
             let selects = selection.selects(&self.pool[slot].order, self.sessions.owner(key));
-            // One that an auction holds waits already.
+            // An order that an auction holds waits already.
             let waits = self.is_leaving(slot) && self.is_in_auction(slot);
             if user_ref_num <= last && selects && !waits {
                 self.cancel_or_hold(slot, PendingCancel { key, reason }, emit);
@@ -370,7 +370,7 @@ impl Engine {
         }
     }
 
-    /// Cancels an order at its turn; one in an auction is held until that is over.
+    /// Cancels an order at its turn; one in an auction is held until the auction is over.
     fn cancel_or_hold(&mut self, slot: Slot, pending: PendingCancel, emit: &mut dyn FnMut(Event)) {
         if !self.is_in_auction(slot) {
             self.cancel_all(slot, pending.reason, emit);
@@ -379,7 +379,7 @@ impl Engine {
         }
     }
 
-    /// An order is canceled when no auction is left.
+    /// Holds the cancel of an order until no auction is left.
     pub(crate) fn hold_cancel(&mut self, slot: Slot, pending: PendingCancel) {
         self.pool[slot].order.set_leaving();
         if let Some(id) = self.contingents.find(slot) {
@@ -484,7 +484,7 @@ impl Engine {
         Ok(())
     }
 
-    /// True if all that is left over are sweeps of one session, which found no order in the last step.
+    /// True if only sweeps of one session are left over, and they found no order in the last step.
     pub(crate) fn searches_in_vain(&self) -> bool {
         self.pending_cancels.searches_in_vain()
             && self.auction_line.held.is_empty()
@@ -497,7 +497,7 @@ impl Engine {
         self.has_cancels_left() || self.has_others_left()
     }
 
-    /// True if they left other work over than cancels.
+    /// True if earlier commands left work over other than cancels.
     fn has_others_left(&self) -> bool {
         self.contingents.has_triggered_left
             || self.contingents.pegs.is_behind()
@@ -545,7 +545,7 @@ mod tests {
         Symbol::new("AAPL").unwrap()
     }
 
-    /// Applies a command a nanosecond later, and returns how many orders it cancels.
+    /// Applies a command a nanosecond later, and returns the number of orders it cancels.
     fn apply(engine: &mut Engine, command: Command) -> usize {
         let timestamp = Timestamp(engine.timestamp.0 + 1);
         apply_at(engine, timestamp, command)
@@ -566,7 +566,7 @@ mod tests {
         Command::Enter(EnterOrder { time_in_force, ..order })
     }
 
-    /// Has it cancel all that waits; returns how many orders that were.
+    /// Lets the engine cancel all waiting orders; returns their number.
     fn finish(engine: &mut Engine) -> usize {
         let mut canceled = 0;
         while engine.due().is_some() {
@@ -581,7 +581,7 @@ mod tests {
         (engine.pending_cancels.iter().count(), engine.pending_cancels.order_count())
     }
 
-    /// A cut of a session with 10,000 orders lists none of them: one sweep waits, and goes on.
+    /// A cut of a session with 10,000 orders lists none of them: one sweep waits, and continues.
     #[test]
     fn many_orders_are_not_looked_for() {
         let mut engine = market();
@@ -603,13 +603,14 @@ mod tests {
         Command::MassCancel(MassCancel { key, firm, symbol: Symbol::BLANK, side: None, group_id })
     }
 
-    /// After this time the engine needs an input.
+    /// The time after which the engine needs an input, in nanoseconds from now.
     fn due_after_ns(engine: &Engine) -> u64 {
         engine.due().expect("something is left").0 - engine.timestamp.0
     }
 
-    /// Rule 24.2: the engine needs no input at once for a search that finds nothing, so a session that asks for many of them does
-    /// not fill the journal. It needs one at once if another session waits too, or if the search found an order.
+    /// Rule 24.2: the engine needs no input at once for a search that finds nothing, so a session that causes many of
+    /// them does not fill the journal. It needs one at once if another session waits too, or if the search found an
+    /// order.
     #[test]
     fn a_search_in_vain_pauses() {
         let mut engine = market();
@@ -695,7 +696,7 @@ mod tests {
         }
         assert!(canceled <= CANCELS_MAX, "{canceled}");
         assert_eq!((waiting(&engine), engine.found.capacity()), ((1, 0), 0));
-        // No step begins within a nanosecond. What is for the next auction stays.
+        // No step begins within a nanosecond. Orders for the next auction stay.
         let timestamp = engine.timestamp;
         for user_ref_num in 10_001..=11_000 {
             let later = order(user_ref_num, TimeInForce::GoodForAuction, user_ref_num.into());

@@ -17,13 +17,13 @@ use crate::{Engine, book::Ranks};
 pub(crate) struct LimitTerms {
     /// The instrument that its symbol names.
     pub(crate) instrument_id: InstrumentId,
-    /// True if it has no terms that a plain order has not, the day is open, and nothing is blocked.
+    /// True if it has only terms that a plain order may have, the day is open, and nothing is blocked.
     pub(crate) is_plain: bool,
     /// The ranks of its limit.
     pub(crate) ranks: Ranks,
 }
 
-/// True if an order has conditions, instructions or terms that a plain order has not.
+/// True if an order has conditions, instructions or terms that a plain order may not have.
 #[inline]
 fn asks_for_more(order: &EnterOrder) -> bool {
     let Conditions { self_match_prevention: _, self_match_group: _, post_only, minimum_quantity } =

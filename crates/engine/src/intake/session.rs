@@ -13,8 +13,7 @@ use crate::{book::pool::Slot, intake::name_index::NameIndex, state::hash};
 /// The most firms with disabled order entry in a session.
 pub const FIRMS_DISABLED_MAX: usize = 256;
 
-/// So many live orders at once are in size class 0; each class is twice as large, and the last one
-/// has no end.
+/// The most live orders at once in size class 0; each class is twice as large, and the last one has no bound.
 const CLASS_LIVE: i32 = 256;
 pub(crate) const CLASS_MAX: u8 = 7;
 
@@ -98,8 +97,8 @@ pub struct Session {
     /// The numbers of channel 0, the session's own; most sessions use no other.
     own: ClientOrderIndex,
     details: Box<SessionDetails>,
-    /// How many more live orders it may have without a further check: until its maximum, or the end
-    /// of its size class. Below 0 after its maximum was lowered.
+    /// The number of further live orders it may have without another check: up to its maximum, or to the end of its
+    /// size class. Below 0 after its maximum was lowered.
     room: i32,
     session_id: SessionId,
     /// Default self-match prevention; never the session's default.
@@ -129,10 +128,10 @@ struct SessionDetails {
     others: Vec<(u8, ClientOrderIndex)>,
     /// Firms with disabled order entry, sorted; never blank unless the session's own firm is.
     firms_disabled: Vec<Firm>,
-    /// Tells how many live orders it ever had at once, and so how long its tables can be: it rises
-    /// when an order is accepted while the class is full.
+    /// The class of the most live orders it ever had at once, and so of the length of its tables: the class rises when
+    /// an order is accepted while it is full.
     size_class: u8,
-    /// How many sweeps of its orders wait, and the last round of those.
+    /// The number of waiting sweeps of its orders, and the last round of those.
     sweeps: u32,
     round: u64,
 }
@@ -192,7 +191,7 @@ impl Session {
         self.room = self.class_bound() - live as i32;
     }
 
-    /// A new order was accepted, which does not rest yet: a full size class rises.
+    /// Notes that a new order was accepted, which does not rest yet: a full size class rises.
     #[inline]
     pub(crate) fn note_accepted(&mut self) {
         let SessionDetails { size_class, .. } = *self.details;
@@ -247,13 +246,13 @@ impl Session {
         (sweeps != 0).then_some(round)
     }
 
-    /// A sweep of its orders waits in this round.
+    /// Notes that a sweep of its orders waits in this round.
     pub(crate) fn begin_sweep(&mut self, round: u64) {
         self.details.round = self.round_waiting().map_or(round, |last| last.max(round));
         self.details.sweeps += 1;
     }
 
-    /// A sweep of its orders is over.
+    /// Notes that a sweep of its orders is over.
     pub(crate) fn end_sweep(&mut self) {
         self.details.sweeps -= 1;
     }

@@ -43,7 +43,7 @@ const _: () = assert!(size_of::<Account>() == 64, "an account is one cache line"
 pub(crate) struct HotAccount {
     /// Live orders of its sessions.
     pub(crate) live_orders: u32,
-    /// A copy of the account's.
+    /// A copy of the account's fee tier.
     pub(crate) fee_tier: u8,
     /// A copy of [`Account::is_limited`].
     pub(crate) is_limited: bool,

@@ -6,14 +6,14 @@ use market::{MoneyTerms, Price, Quantity};
 
 use super::fees::{self, Fees};
 
-/// An amount in units: a `u64`, which has nearly every amount, or a `u128`, which has each.
+/// An amount in units: a `u64`, which fits nearly every amount, or a `u128`, which fits all.
 pub(super) trait AmountWidth:
     Copy + Default + Ord + Into<u128> + Sub<Output = Self>
 {
-    /// See [`MoneyTerms::quote_amount`]; `None` if this width does not have it.
+    /// See [`MoneyTerms::quote_amount`]; `None` if the amount does not fit this width.
     fn quote_amount(terms: &MoneyTerms, price: Price, quantity: Quantity) -> Option<Self>;
 
-    /// See [`MoneyTerms::base_amount`]; `None` if this width does not have it.
+    /// See [`MoneyTerms::base_amount`]; `None` if the amount does not fit this width.
     fn base_amount(terms: &MoneyTerms, quantity: Quantity) -> Option<Self>;
 
     /// This many ppm of it, at most a million, rounded down.
@@ -63,12 +63,12 @@ impl AmountWidth for u128 {
     }
 }
 
-/// What a trade moves, in units.
+/// The amounts that a trade moves, in units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TradeAmounts<N> {
-    /// What the buyer pays.
+    /// The payment of the buyer.
     pub(super) paid: N,
-    /// What the seller delivers.
+    /// The delivery of the seller.
     pub(super) delivered: N,
     /// The taker's fee, out of the amount it receives.
     pub(super) taker_fee: N,
@@ -91,8 +91,8 @@ impl<N: AmountWidth> TradeAmounts<N> {
         Some(Self { paid, delivered, ..Self::default() })
     }
 
-    /// The same with fees. A party pays fees out of the amount it receives: the buyer in the base asset, the seller in
-    /// the quote asset.
+    /// The amounts with fees. A party pays fees out of the amount it receives: the buyer in the base asset, the seller
+    /// in the quote asset.
     #[inline(always)]
     pub(super) fn with_fees(self, taker_is_buy: bool, of_taker: Fees, of_maker: Fees) -> Self {
         let (taken, made) =

@@ -1,8 +1,8 @@
 //! Balances of one asset, and the one way to change them.
 //!
-//! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry;
-//! [`Holding::shift`] moves within one balance, and [`Holding::settle`] applies the movements of a trade.
-//! [`Holding::check_conserved`] ends the movements of a step; the last two end it themselves.
+//! [`Holding::post`] applies a movement to both of its ends and returns the ledger entry; [`Holding::shift`] moves
+//! within one balance, and [`Holding::settle`] applies the movements of a trade. [`Holding::check_conserved`] ends the
+//! movements of a step; the last two include it.
 //!
 //! Balances have 64 bits while less than 2⁶² units are issued and no account may be short of the asset,
 //! and 128 bits from then on. Both widths have the same code, and no output of the engine depends on
@@ -32,7 +32,7 @@ pub(crate) const ISSUED_MAX: u128 = 1 << 120;
 /// each balance, and each sum of balances, fits.
 const NARROW_LIMIT: u128 = 1 << 62;
 
-/// Order and trade of a movement that belongs to none.
+/// The order and the trade of a movement that belongs to no order and no trade.
 pub(super) const NO_ORDER: OrderId = OrderId(0);
 pub(super) const NO_TRADE: TradeId = TradeId(0);
 
@@ -149,7 +149,7 @@ impl<N: Width> Balance<N> {
         self.available.wrapping_add(self.reserved)
     }
 
-    /// What it gained since its sum was this, read from the balance itself.
+    /// Its gain since its sum was `before`, read from the balance itself.
     #[inline(always)]
     fn gained(&self, before: N) -> N {
         self.sum().wrapping_sub(before)
@@ -175,16 +175,16 @@ struct Sheet<N> {
     minted: N,
 }
 
-/// What an account gives another in an asset by a trade, in units; each 0 or more, and `amount` at least 1.
+/// The amounts that an account gives another in an asset by a trade, in units; each 0 or more, and `amount` at least 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Dues {
-    /// What the giver's order pays or delivers.
+    /// The payment or delivery of the giver's order.
     pub(super) amount: i64,
-    /// What the giver's order reserved beyond it, which is released.
+    /// The excess of the giver's reservation over `amount`, which is released.
     pub(super) freed: i64,
-    /// What the receiver pays the venue.
+    /// The payment of the receiver to the venue.
     pub(super) fee: i64,
-    /// What the venue pays the giver.
+    /// The payment of the venue to the giver.
     pub(super) rebate: i64,
 }
 
@@ -264,7 +264,7 @@ impl<N: Width> Sheet<N> {
             .then(|| self.move_within(account_id, LedgerKind::Reserve.buckets_within(), amount))
     }
 
-    /// What an account receives of an amount: all of it, unless a test planted a fault.
+    /// The part of an amount that an account receives: all of it, unless a test planted a fault.
     #[inline(always)]
     fn received(&self, amount: N) -> N {
         #[cfg(test)]
@@ -356,7 +356,7 @@ pub(crate) struct Movement {
 }
 
 impl Movement {
-    /// The ledger entry of it, with the versions of both ends after it.
+    /// Its ledger entry, with the versions of both ends after it.
     #[inline(always)]
     fn entry(&self, asset_id: AssetId, versions: [u64; 2]) -> LedgerEntry {
         let Self { kind, from, to, amount, order_id, trade_id } = *self;
@@ -387,7 +387,7 @@ pub(crate) struct Shift {
 }
 
 impl Shift {
-    /// The ledger entry of it, for an order.
+    /// Its ledger entry, for an order.
     #[inline(always)]
     pub(crate) fn entry(&self, order_id: OrderId) -> LedgerEntry {
         let Self { account_id, asset_id, kind, amount, version } = *self;
@@ -396,7 +396,7 @@ impl Shift {
         movement.entry(asset_id, [version; 2])
     }
 
-    /// The same for an output line; `None` if the amount exceeds 64 bits.
+    /// The movement for an output line; `None` if the amount exceeds 64 bits.
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<OwnMovement> {
         let Self { account_id, asset_id, amount, version, .. } = *self;
@@ -704,13 +704,13 @@ fn element(balance: &WideBalance, asset_id: AssetId, account_id: AccountId) -> u
 
 #[cfg(test)]
 mod tests {
-    //! Each step compares what accounts hold with what was issued, also a step that changes neither.
+    //! Each step compares the holdings of accounts with the units issued, also a step that changes neither.
 
     use market::Text;
 
     use super::*;
 
-    /// An account with 1,000 units, 500 of them reserved, and a count of what all hold that is one unit too high.
+    /// An account with 1,000 units, 500 of them reserved, and a count of all holdings that is one unit too high.
     fn miscounted() -> Holding {
         let name = Text::new("ASSET").expect("five letters");
         let mut holding = Holding::new(Asset { asset_id: AssetId(1), name, decimals: 0 }, 3);

@@ -137,7 +137,7 @@ impl Money {
         Ok(())
     }
 
-    /// True if the account has this much available, counting what would be freed.
+    /// True if the account has this much available, counting the units that would be freed.
     #[inline]
     fn check_available(
         &self,
@@ -178,7 +178,7 @@ impl Money {
     }
 }
 
-/// What the replaced order holds.
+/// The reservation of the replaced order, in units.
 #[inline]
 fn freed(terms: &Terms, asked: &Asked<'_>) -> u128 {
     asked.original.map_or(0, |order| terms.reservation(order.side(), order.price(), order.leaves()))

@@ -132,7 +132,7 @@ impl Money {
         mem::take(&mut self.market_reserved)
     }
 
-    /// Gives it back when the order trades on.
+    /// Restores the remaining reservation when the order trades on.
     pub(crate) fn resume_market(&mut self, reserved: u128) {
         assert!(self.market_reserved == 0, "one order comes in at a time");
         self.market_reserved = reserved;
@@ -233,7 +233,7 @@ impl Money {
         }
     }
 
-    /// Reserves an amount for an order, or releases it; `None` if that is nothing.
+    /// Reserves an amount for an order, or releases it; `None` if the amount is 0.
     #[inline(always)]
     fn shift(
         &mut self,
@@ -249,7 +249,7 @@ impl Money {
         Some(self.holding_mut(asset_id).shift(account_id, kind, amount))
     }
 
-    /// As [`shift`](Self::shift), and emits it.
+    /// As [`shift`](Self::shift), and emits the movement.
     fn hold(
         &mut self,
         claim: &Claim,

@@ -30,7 +30,7 @@ fn post<const IS_CHARGED: bool>(
     let Settlement { paid, freed, delivered, taker_fee, rebate, maker_fee, .. } = settlement;
     let [paid, freed, delivered, taker_fee, rebate, maker_fee] =
         [paid, freed, delivered, taker_fee, rebate, maker_fee].map(|amount| amount as i64);
-    // Each party pays its fee out of what it receives; the rebate of the maker is in what it gives.
+    // Each party pays its fee in the asset that it receives; the rebate of the maker is in the asset that it gives.
     let [[quote_fee, quote_rebate], [base_fee, base_rebate]] = match (IS_CHARGED, taker_is_buy) {
         (false, _) => [[0; 2]; 2],
         (true, true) => [[maker_fee, 0], [taker_fee, rebate]],
@@ -149,7 +149,7 @@ impl Money {
         self.holdings.get_disjoint_mut(indexes).expect("terms name two assets")
     }
 
-    /// What a trade moves, without the versions; `None` if amounts of this width do not have it.
+    /// The movements of a trade, without the versions; `None` if they do not fit amounts of this width.
     #[inline(always)]
     fn settlement<N: AmountWidth, const IS_CHARGED: bool>(
         &self,
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use crate::Engine;
 
-    /// Takes events, and counts those that came as one.
+    /// Takes events, and counts those that came as one outcome.
     #[derive(Default)]
     struct Seen {
         events: alloc::vec::Vec<Event>,

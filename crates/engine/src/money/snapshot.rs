@@ -22,7 +22,7 @@ use crate::{
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Record {
-    /// With the version of its outside end.
+    /// An asset, with the version of its outside end.
     Asset(AddAsset, u64),
     Account(Account),
     /// The fees of a tier.

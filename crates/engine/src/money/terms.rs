@@ -41,8 +41,7 @@ impl Terms {
         select_unpredictable(side.is_buy(), self.0.quote, self.0.base)
     }
 
-    /// What an order with a limit holds for this many open lots, in units: its possible cost or
-    /// delivery.
+    /// The reservation of an order with a limit for this many open lots, in units: its possible cost or delivery.
     #[inline(always)]
     pub(crate) fn reservation(&self, side: Side, price: Price, leaves: Quantity) -> u128 {
         // Both sides are equally likely, so there is no branch: a delivery is lots at one tick.
@@ -60,8 +59,8 @@ mod tests {
     use super::*;
     use crate::order::{PRICE_MAX, QUANTITY_LIMIT};
 
-    /// The largest order at the largest terms fits, and so do its addition to any balance and what 2³²
-    /// orders bring in, whether the quantity or the units of a lot are what is large.
+    /// The largest order at the largest terms fits, and so do its addition to any balance and the receipts of 2³²
+    /// orders, whether the quantity or the units of a lot are large.
     #[test]
     fn the_largest_order_has_a_cost() {
         for (quantity, units) in [(QUANTITY_LIMIT, 1 << 44), (Quantity((1 << 28) - 1), u64::MAX)] {

@@ -138,8 +138,8 @@ impl Engine {
         emit(Event::Venue(VenueEvent::Operated(result)));
     }
 
-    /// Carries out an action; counts its effect by its events, and the orders that now wait to be
-    /// canceled: all of its sessions where it cancels all, else those that are found.
+    /// Carries out an action; counts its effect by its events, and the orders that now wait to be canceled: all orders
+    /// of its sessions where it cancels all, else those that are found.
     fn carry_out(
         &mut self,
         action: &OperatorAction,

@@ -18,7 +18,7 @@ pub const TRADES_KEPT: usize = 1 << 16;
 pub(crate) struct Trades {
     /// A circular buffer, once full.
     kept: Vec<Kept>,
-    /// The index of the oldest once it is full, and of the next one.
+    /// The index of the oldest trade once the buffer is full, and of the next one.
     oldest: usize,
 }
 

@@ -125,8 +125,8 @@ impl Engine {
         self.complete_phase_change(instrument_id, step, emit);
     }
 
-    /// Moves an instrument to a phase after its auction, if there was one, and cancels the orders
-    /// that were only for that.
+    /// Moves an instrument to a phase after its auction, if there was one, and cancels the orders that were only for
+    /// that auction.
     pub(crate) fn complete_phase_change(
         &mut self,
         instrument_id: InstrumentId,

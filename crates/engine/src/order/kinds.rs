@@ -78,7 +78,7 @@ pub(super) const fn place_of_time_in_force(time_in_force: TimeInForce) -> u16 {
     ((code ^ code >> 4) & 7) as u16
 }
 
-/// The places of all codes in such a list, the first one of each.
+/// The places of all codes in a list of values, for each code its first place.
 macro_rules! places {
     ($name:ident, $list:ident) => {
         pub(super) const $name: [u8; 256] = {

@@ -1,9 +1,8 @@
 //! The state hash: equal where states are equal, however they were reached.
 //!
-//! The state is a set of elements (an instrument, a trading status, a trade, a session, the last
-//! number of a channel, an order, a balance). Each type computes a 64-bit hash of all its fields,
-//! and their sum does not depend on an order. A walk over the whole state computes it, so the core
-//! keeps nothing for it while it trades.
+//! The state is a set of elements (an instrument, a trading status, a trade, a session, the last number of a channel,
+//! an order, a balance). Each type computes a 64-bit hash of all its fields, and their sum does not depend on an order.
+//! A walk over the whole state computes the hash, so the core keeps no data for it while it trades.
 //!
 //! Invariant: this module depends on no type of the engine, so that every type can use it.
 //!

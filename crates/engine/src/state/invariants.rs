@@ -1,5 +1,5 @@
-//! The state hash and the invariants of the whole state. Each walks over all of it: for snapshots, tools
-//! and tests, where no order waits.
+//! The state hash and the invariants of the whole state. Each function walks over all of it: for snapshots, tools and
+//! tests, where no order waits.
 
 use alloc::vec::Vec;
 
@@ -39,7 +39,7 @@ impl Engine {
         self.operators.last.iter().for_each(|last| sum.add(last.hash()));
         self.operators.held.iter().for_each(|setting| sum.add(setting.hash()));
         self.trades.add_hashes(&mut sum);
-        // Those that rest and those that wait.
+        // Resting and waiting orders.
         for slot in self.live_slots() {
             let order = &self.pool[slot].order;
             sum.add(order.hash());
@@ -156,7 +156,7 @@ impl Engine {
         assert_eq!(resumes_ns != u64::MAX, self.has_left_over());
     }
 
-    /// Checks the auction-only orders; returns how many there are.
+    /// Checks the auction-only orders; returns their number.
     fn check_auction(&self, view: BookView<'_>) -> usize {
         let instrument_id = view.instrument().instrument_id;
         let trading = &view.book.trading;
@@ -201,7 +201,7 @@ impl Engine {
         order_count
     }
 
-    /// Checks the contingent orders; returns how many are outside the book.
+    /// Checks the contingent orders; returns the number of those outside the book.
     fn check_standings(&self) -> usize {
         self.contingents.check();
         let mut held_count = 0;
@@ -283,7 +283,7 @@ impl Engine {
         outside + for_reference_count + for_quantity_count + self.half_matched.len()
     }
 
-    /// Checks the queues of one side; returns how many orders they have.
+    /// Checks the queues of one side; returns the number of their orders.
     fn check_side(&self, view: BookView<'_>, side: Side) -> usize {
         let instrument_id = view.instrument().instrument_id;
         let mut order_count = 0;

@@ -4,9 +4,9 @@
 //! orders of each book in priority order. So it does not depend on the history, and a restored
 //! engine emits the same events from there on.
 //!
-//! The bytes come in sections of whole records, so that writer and reader need not have all of it
-//! in memory; the store adds a checksum to each section. Invariant: the last section has the state
-//! hash, and the restored state must have the same.
+//! The bytes come in sections of whole records, so that writer and reader need not have the whole snapshot in memory;
+//! the store adds a checksum to each section. Invariant: the last section has the state hash, and the restored state
+//! must have the same.
 //!
 //! A module with state of its own adds a [`Section`], writes it in [`Engine::snapshot`] and reads
 //! it in [`Restoration::section`]. The model test continues with restored engines, so that it finds
@@ -67,11 +67,11 @@ pub enum Section {
     PendingCancels = 42,
     /// The auctions that trade in steps, in that order, each with the place of the first.
     Auctions = 44,
-    /// How far the orders of each auction are counted, by number of its instrument.
+    /// The counted places of each auction, by number of its instrument.
     Counts = 49,
     /// The half-matched orders, in the order of their turns, each with the place of the first.
     HalfMatched = 48,
-    /// The orders that are canceled after them, likewise.
+    /// The orders that are canceled after the auctions and half-matched orders, in the form of pending cancels.
     HeldCancels = 45,
     /// The instruments whose orders that wait for quantity are still to test, in that order.
     NotedForQuantity = 46,

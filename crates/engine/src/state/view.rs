@@ -62,7 +62,7 @@ pub struct RestingOrder {
     pub firm: Firm,
     /// The firm that the feed shows; blank if unattributed.
     pub attribution: Firm,
-    /// Capacity: for whom the firm acts.
+    /// The capacity in which the firm acts.
     pub capacity: Capacity,
     /// Customer type: retail or not.
     pub customer_type: CustomerType,

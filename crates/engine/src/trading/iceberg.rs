@@ -44,7 +44,7 @@ impl Iceberg {
 #[derive(Debug, Default)]
 pub(crate) struct Icebergs {
     by_slot: PagedMap<Iceberg, 64>,
-    /// The rounds of the order that comes in.
+    /// The rounds of the incoming order.
     pub(crate) rounds: Rounds,
 }
 
@@ -62,11 +62,11 @@ pub(crate) struct Rounds {
     taker: OrderId,
     /// The last price at which it took rounds; [`Price::ZERO`] is none.
     pub(crate) price: Price,
-    /// How many it takes there.
+    /// The number of rounds that it takes there.
     pub(crate) count: u64,
     /// The lots that are still to be shared out at the best price, pro rata; no rounds are open then.
     pub(crate) shares: Option<Shares>,
-    /// The order whose turn it is; [`Slot::NONE`] if all had theirs.
+    /// The order whose turn it is; [`Slot::NONE`] if all orders had their turn.
     pub(crate) next: Slot,
     /// The price whose icebergs are in the tally.
     tally_price: Price,
@@ -81,7 +81,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Those of an order that comes in.
+    /// The rounds of an incoming order.
     pub(crate) fn new(taker: OrderId) -> Self {
         Self {
             taker,
@@ -121,7 +121,7 @@ impl Rounds {
         change(whole + 2, 0_u128.wrapping_sub(last));
     }
 
-    /// Begins the rounds at a price: as many as these lots are enough for.
+    /// Begins the rounds at a price: as many as these lots suffice for.
     pub(crate) fn begin(&mut self, price: Price, leaves: Quantity, oldest: Slot) {
         assert!(self.tally_price == price, "its icebergs have shown their next part");
         // The icebergs of a price may have more lots than 64 bits say.
@@ -136,7 +136,7 @@ impl Rounds {
         self.next = if self.count == 0 { Slot::NONE } else { oldest };
     }
 
-    /// The iceberg whose turn it is, and how many rounds it has.
+    /// The iceberg whose turn it is, and the number of its rounds.
     pub(crate) fn next(&self) -> Option<(Slot, u64)> {
         self.are_open().then_some((self.next, self.count))
     }

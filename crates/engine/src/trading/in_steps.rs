@@ -41,7 +41,7 @@ pub(crate) struct HalfMatched {
     /// The reservation for the lots that it still buys without a limit, in units.
     pub(crate) reserved: u128,
     taken: TakenRounds,
-    /// The change of phase that follows, if a command asked for one meanwhile.
+    /// The change of phase that follows, if a command requested one meanwhile.
     pub(crate) next: Option<PhaseStep>,
     /// The rounds of `taken`, and a tally that follows from the book.
     rounds: Rounds,

@@ -98,8 +98,8 @@ impl Engine {
         }
     }
 
-    /// The order has traded as far as it may, within this limit: the open rest goes into the book, or
-    /// is canceled.
+    /// Puts the open rest of an order that has traded as far as it may, within this limit, into the book, or cancels
+    /// it.
     pub(crate) fn rest_or_cancel(
         &mut self,
         order: &mut Order,

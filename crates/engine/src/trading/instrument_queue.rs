@@ -1,7 +1,7 @@
 //! A queue of work that is done in steps: an instrument has at most one item, which is found without a search.
 //!
-//! Invariant: the place of an item is the number of those that went before it since the queue was last empty, and the
-//! state hash has each item at its place.
+//! Invariant: the place of an item is the number of items before it since the queue was last empty, and the state hash
+//! has each item at its place.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -21,7 +21,7 @@ pub(crate) trait Queued {
 #[derive(Debug)]
 pub(crate) struct InstrumentQueue<T> {
     items: VecDeque<T>,
-    /// The place of the first.
+    /// The place of the first item.
     first: u64,
     /// The place of each instrument's item, by the instrument's number less one; [`NONE`] without one.
     places: Vec<u64>,
@@ -59,7 +59,7 @@ impl<T: Queued> InstrumentQueue<T> {
         Some(&self.items[self.index(instrument_id)?])
     }
 
-    /// The same, to change it.
+    /// As [`find`](Self::find), to change the item.
     pub(crate) fn find_mut(&mut self, instrument_id: InstrumentId) -> Option<&mut T> {
         let index = self.index(instrument_id)?;
         Some(&mut self.items[index])
@@ -86,7 +86,7 @@ impl<T: Queued> InstrumentQueue<T> {
         self.items.push_back(item);
     }
 
-    /// Takes the first item. Without [`begin_anew_if_empty`](Self::begin_anew_if_empty) after it, places go on.
+    /// Takes the first item. Without [`begin_anew_if_empty`](Self::begin_anew_if_empty) afterwards, places continue.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let item = self.items.pop_front()?;
         self.places[Self::number(item.instrument_id())] = NONE;
@@ -144,7 +144,8 @@ mod tests {
         }
     }
 
-    /// A queue and a plain list with the same items have the same answers, and the same hash, however they came about.
+    /// A queue and a plain list with the same items give the same answers and the same hash, however the items got
+    /// there.
     #[test]
     fn a_queue_is_a_list_with_an_index() {
         let (mut queue, mut list) = (InstrumentQueue::default(), Vec::<Item>::new());

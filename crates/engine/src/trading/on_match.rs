@@ -1,4 +1,4 @@
-//! The book's match callback: what happens outside the book when two orders meet in it.
+//! The book's match callback: the effects outside the book when two orders meet in it.
 //!
 //! The book calls [`MatchEffects`] once for each match, which updates sessions, icebergs,
 //! contingent orders, kept trades and money. `money::settle` settles the trade.
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// How many orders a step counts an iceberg as: its shown part changes, too.
+/// The number of orders as which a step counts an iceberg: its shown part changes, too.
 pub(crate) const ICEBERG_COST: u64 = 2;
 
 /// The state outside the book that a match changes.

@@ -1,4 +1,4 @@
-//! Self-match prevention: which orders are a participant's own, and what happens when they meet.
+//! Self-match prevention: the orders that count as a participant's own, and the effect when they meet.
 //!
 //! Invariant: depends on the two orders and their sessions alone.
 

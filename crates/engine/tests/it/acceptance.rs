@@ -2,7 +2,7 @@
 
 use crate::scenario::{check, check_from_nothing};
 
-/// Rule 5.1: the first check that fails gives the reason; each line puts one more thing right.
+/// Rule 5.1: the first check that fails gives the reason; each line corrects one more field.
 #[test]
 fn first_failing_check_gives_the_reason() {
     check_from_nothing(
@@ -25,7 +25,7 @@ fn first_failing_check_gives_the_reason() {
     );
 }
 
-/// Rule 5.2: a rejected order is nowhere, but its number is gone and its name is echoed.
+/// Rule 5.2: a rejected order is in no book, but its number is used up and its name is echoed.
 #[test]
 fn rejected_order_leaves_only_its_number() {
     check(
@@ -84,7 +84,7 @@ fn one_price_is_enough_to_trade() {
     );
 }
 
-/// Rule 5.5: as long as a session has all the live orders it may have, it enters none.
+/// Rule 5.5: while a session has its maximum of live orders, it enters no more.
 #[test]
 fn live_orders_have_a_bound() {
     check(
@@ -102,7 +102,7 @@ fn live_orders_have_a_bound() {
     );
 }
 
-/// Rule 5.6: what the edge refused is answered with its reason, whatever the engine would say.
+/// Rule 5.6: an order refused at the edge is answered with the reason of the edge, whatever the engine would say.
 #[test]
 fn refused_request_is_answered_with_the_reason_found() {
     check_from_nothing(
@@ -116,8 +116,8 @@ fn refused_request_is_answered_with_the_reason_found() {
     );
 }
 
-/// Rules 50.1, 50.2: what a venue that cannot record does not take is rejected and uses up its number;
-/// the original of a replace lives on, and can be canceled.
+/// Rules 50.1, 50.2: a request that the venue cannot record is rejected and uses up its number; the original of a
+/// replace lives on, and can be canceled.
 #[test]
 fn what_cannot_be_recorded_is_rejected() {
     check(

@@ -9,7 +9,7 @@ use crate::{
     scenario::{World, check},
 };
 
-/// Joins what happens to the orders of a range.
+/// Joins the expected events of the orders of a range.
 fn each(range: RangeInclusive<u32>, happens: impl Fn(u32) -> String) -> String {
     range.map(happens).collect::<Vec<_>>().join(", ")
 }
@@ -37,8 +37,8 @@ fn begun() -> World {
     world
 }
 
-/// Rule 27.14: an auction makes 16 trades less one when it begins, and 16 before each later input;
-/// the engine asks for that input.
+/// Rule 27.14: an auction makes 16 trades less one when it begins, and 16 before each later input; the engine requests
+/// that input.
 #[test]
 fn sixteen_trades_at_a_time() {
     let mut world = begun();
@@ -110,8 +110,8 @@ fn many_orders_are_counted_in_steps() {
     world.play(&format!("time 0 => {pairs}"));
 }
 
-/// Rule 28.3: an indication comes when its orders are counted, 256 before each input, and what changes
-/// meanwhile counts; then it costs only what is new, and so does the auction.
+/// Rule 28.3: an indication comes when its orders are counted, 256 before each input, and changes meanwhile count;
+/// afterwards an indication costs only the new orders, and so does the auction.
 #[test]
 fn an_indication_is_counted_in_steps() {
     let mut world = World::in_open_market();
@@ -143,8 +143,8 @@ fn an_indication_is_counted_in_steps() {
     ));
 }
 
-/// Rule 28.3: 1,200 orders take five times 256 looks before the indication, none after it, and the
-/// auction needs no step to count.
+/// Rule 28.3: 1,200 orders take five steps of 256 before the indication, none after it, and the auction needs no step
+/// to count.
 #[test]
 fn a_step_counts_no_more_than_its_orders() {
     let mut world = World::in_open_market();
@@ -182,7 +182,7 @@ fn as_many_as_a_step_counts_trade_at_once() {
     world.play(&format!("phase AAPL continuous => {}", traded(1..=15)));
 }
 
-/// Rule 27.15: until its last trade an instrument takes no orders, and others go on.
+/// Rule 27.15: until its last trade an instrument takes no orders, and other instruments continue.
 #[test]
 fn only_its_own_instrument_waits() {
     let mut world = begun();
@@ -210,8 +210,8 @@ fn only_its_own_instrument_waits() {
     ));
 }
 
-/// Rule 27.16: what would leave nothing open of an order is done after the auction, and what would
-/// leave lots is not done; both are answered.
+/// Rule 27.16: a cancel that would leave no open lots of an order is done after the auction, and one that would leave
+/// lots is not done; both are answered.
 #[test]
 fn cancels_wait_for_the_auction() {
     let mut world = World::in_open_market();
@@ -248,7 +248,7 @@ fn cancels_wait_for_the_auction() {
         traded(16..=31),
         traded(32..=47),
     ));
-    // Those that traded by then are done.
+    // The orders that traded by then are done.
     world.play(&format!(
         "
         cancel A61                          => {}, auction AAPL 60 @ 100, phase AAPL continuous, canceled A61 5
@@ -317,7 +317,7 @@ fn a_partner_leaves_after_the_auction() {
     ));
 }
 
-/// Rule 27.14: an engine restored between two steps goes on as its origin.
+/// Rule 27.14: an engine restored between two steps continues like its origin.
 #[test]
 fn a_snapshot_between_two_steps() {
     let mut world = begun();
@@ -328,7 +328,7 @@ fn a_snapshot_between_two_steps() {
     assert_eq!(restored.due(), engine.due());
 }
 
-/// Rule 27.14: an auction of less is over at once.
+/// Rule 27.14: an auction with fewer trades is over at once.
 #[test]
 fn a_small_auction_is_over_at_once() {
     check(&format!(

@@ -15,8 +15,8 @@ fn auction(orders: &str, comes_of_it: &str) {
     ));
 }
 
-/// Rule 27.1: an auction takes place on the way to continuous trading, and from the closing auction
-/// to the close; on other ways none does, and orders go on collecting.
+/// Rule 27.1: an auction takes place on the way to continuous trading, and from the closing auction to the close; other
+/// changes of phase have none, and orders are still collected.
 #[test]
 fn auction_takes_place_at_the_end_of_its_phase() {
     check(
@@ -56,7 +56,7 @@ fn price_is_where_most_trades() {
     );
 }
 
-/// Rule 27.3: of several, that which leaves least over.
+/// Rule 27.3: of several, the price with the smallest imbalance.
 #[test]
 fn then_where_least_is_left_over() {
     auction(
@@ -77,8 +77,8 @@ fn then_where_least_is_left_over() {
     );
 }
 
-/// Rule 27.4: of several, where what is left over presses to: the highest if buyers are left at all
-/// of them, the lowest if sellers are.
+/// Rule 27.4: of several, the price to which the imbalance presses: the highest if buyers are left at all of them, the
+/// lowest if sellers are.
 #[test]
 fn then_where_what_is_left_presses_to() {
     auction(
@@ -112,7 +112,7 @@ fn then_the_nearest_to_the_reference_price() {
             &format!("trade A1 B1 5 @ {price}, auction AAPL 5 @ {price}"),
         );
     }
-    // Buyers are left at one end, sellers at the other, and the reference price is no price here.
+    // Buyers are left at one end, sellers at the other, and the reference price is not a valid price here.
     check(
         "
         phase MSFT pre-open             => phase MSFT pre-open
@@ -142,8 +142,8 @@ fn market_orders_alone_trade_at_the_reference_price() {
     );
 }
 
-/// Rule 27.7: first those without a price, then the better prices, and at one price the displayed,
-/// the hidden, and those for an auction only; of each the oldest first.
+/// Rule 27.7: orders without a price trade first, then the better prices, and at one price the displayed, the hidden,
+/// and the auction-only orders; of each the oldest first.
 #[test]
 fn priority_goes_by_price_and_time() {
     auction(
@@ -175,8 +175,8 @@ fn priority_goes_by_price_and_time() {
     );
 }
 
-/// Rules 27.8, 27.10: all trades are at one price; the order accepted first is the maker; what is left
-/// goes on where it stands.
+/// Rules 27.8, 27.10: all trades are at one price; the order accepted first is the maker; the open lots stay in their
+/// place.
 #[test]
 fn all_trades_are_at_one_price() {
     check(
@@ -267,8 +267,8 @@ fn a_new_indication_is_published_each_second() {
     );
 }
 
-/// Rule 27.13: a reserve order takes part with all that is open; what is shown of it has its turn, and
-/// the next part stands behind the others at its price.
+/// Rule 27.13: a reserve order takes part with all its open lots; the shown part has its turn, and the next part stands
+/// behind the others at its price.
 #[test]
 fn reserve_order_takes_part_by_its_parts() {
     check(
@@ -286,8 +286,8 @@ fn reserve_order_takes_part_by_its_parts() {
     );
 }
 
-/// Rules 25.8, 27.8: what is paid in an auction is its price; the rest of what an order held is
-/// released. An order to buy without a limit is not collected where orders are paid for.
+/// Rules 25.8, 27.8: the price paid in an auction is its own; the rest of an order's reservation is released. An order
+/// to buy without a limit is not collected where orders are paid for.
 #[test]
 fn auction_is_paid_for_at_its_price() {
     crate::money::check_paid(

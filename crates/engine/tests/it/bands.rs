@@ -1,9 +1,9 @@
-//! How far the price may go, and what an order may ask: sections 29 and 30 of the rules.
+//! Price bands, and the limits of orders: sections 29 and 30 of the rules.
 
 use crate::scenario::check;
 
-/// Rules 29.1, 29.4: trading goes no further from the reference price than the static band; without
-/// a pause what would is canceled, and what rests further stays.
+/// Rules 29.1, 29.4: trading goes no further from the reference price than the static band; without a pause an order
+/// that would trade further is canceled, and orders that rest further stay.
 #[test]
 fn static_band_bounds_trading() {
     check(
@@ -26,7 +26,7 @@ fn static_band_bounds_trading() {
     );
 }
 
-/// Rule 29.1: of a band that is no price of the increment the next one within counts.
+/// Rule 29.1: if a band is not a multiple of the increment, the next multiple within it counts.
 #[test]
 fn band_counts_prices_of_the_increment() {
     check(
@@ -41,8 +41,8 @@ fn band_counts_prices_of_the_increment() {
     );
 }
 
-/// Rule 29.2: nor further from the last price before the order than the dynamic band; before the
-/// first trade the reference price counts.
+/// Rule 29.2: trading goes no further from the last price before the order than the dynamic band; before the first
+/// trade the reference price counts.
 #[test]
 fn dynamic_band_bounds_trading() {
     check(
@@ -72,8 +72,8 @@ fn dynamic_band_bounds_trading() {
     );
 }
 
-/// Rules 29.3, 29.5: with a pause, an order that would trade further brings a volatility auction,
-/// in which what is left of it takes part if it may rest; it ends by itself.
+/// Rules 29.3, 29.5: with a pause, an order that would trade further starts a volatility auction, in which its open
+/// rest takes part if it may rest; the auction ends automatically.
 #[test]
 fn price_that_would_go_too_far_pauses_trading() {
     check(
@@ -106,8 +106,8 @@ fn price_that_would_go_too_far_pauses_trading() {
     );
 }
 
-/// Rule 29.6: a volatility auction that would end outside its collar goes on for as long again, with
-/// the collar widened by the static band; the venue may end it at any time.
+/// Rule 29.6: a volatility auction that would end outside its collar continues for the same time again, with the collar
+/// widened by the static band; the venue may end it at any time.
 #[test]
 fn volatility_auction_goes_on_until_its_price_is_within_the_collar() {
     check(
@@ -129,8 +129,8 @@ fn volatility_auction_goes_on_until_its_price_is_within_the_collar() {
     );
 }
 
-/// Rule 29.7: a fill-or-kill order and a minimum count only what trades within the band; they, and
-/// post-only orders, bring no pause.
+/// Rule 29.7: a fill-or-kill order and a minimum count only lots that trade within the band; they, and post-only
+/// orders, cause no pause.
 #[test]
 fn what_is_beyond_the_band_does_not_count() {
     check(
@@ -148,8 +148,8 @@ fn what_is_beyond_the_band_does_not_count() {
     );
 }
 
-/// Rules 30.1, 30.2, 30.3: an instrument bounds the lots of an order, what it may cost, and how far
-/// through the reference price its limit is.
+/// Rules 30.1, 30.2, 30.3: an instrument bounds the lots of an order, its notional, and the distance of its limit
+/// through the reference price.
 #[test]
 fn instrument_bounds_its_orders() {
     check(
@@ -180,7 +180,7 @@ fn instrument_bounds_its_orders() {
     );
 }
 
-/// Rule 30.4: a replace that goes beyond them cancels its original.
+/// Rule 30.4: a replace that exceeds these limits cancels its original.
 #[test]
 fn replace_beyond_bounds_cancels_the_original() {
     check(

@@ -2,7 +2,7 @@
 
 use crate::scenario::check;
 
-/// Rules 7.1, 7.5: a cancel lowers what may still execute in all, and says what it removed now.
+/// Rules 7.1, 7.5: a cancel lowers the lots that may execute in total, and reports the lots it removed now.
 #[test]
 fn cancel_lowers_the_intended_quantity() {
     check(
@@ -19,7 +19,7 @@ fn cancel_lowers_the_intended_quantity() {
     );
 }
 
-/// Rule 7.1: an intended quantity below what was executed removes all that is open.
+/// Rule 7.1: an intended quantity below the executed lots removes all open lots.
 #[test]
 fn cancel_below_what_was_executed_removes_all() {
     check(
@@ -31,7 +31,7 @@ fn cancel_below_what_was_executed_removes_all() {
     );
 }
 
-/// Rule 7.2: what a replaced order executed counts against the intended quantity of its replacement.
+/// Rule 7.2: the executed lots of a replaced order count against the intended quantity of its replacement.
 #[test]
 fn executed_lots_of_the_chain_count() {
     check(
@@ -46,7 +46,7 @@ fn executed_lots_of_the_chain_count() {
     );
 }
 
-/// Rule 7.3: what would remove nothing is ignored.
+/// Rule 7.3: a cancel that would remove no lots is ignored.
 #[test]
 fn superfluous_cancel_is_ignored() {
     check(

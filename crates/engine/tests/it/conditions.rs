@@ -33,7 +33,7 @@ fn post_only_order_that_cannot_rest_is_canceled() {
     );
 }
 
-/// Rule 14.3: its own orders count as those of others; nothing is prevented.
+/// Rule 14.3: its own orders count like any others; nothing is prevented.
 #[test]
 fn post_only_comes_before_self_match_prevention() {
     check(
@@ -62,8 +62,8 @@ fn replacement_stays_post_only() {
     );
 }
 
-/// Rule 14.5: a post-only order that asks for it slides beside the best price of the other side,
-/// displayed or hidden, and is canceled if there is no price beside it.
+/// Rule 14.5: a post-only order with price sliding slides beside the best price of the other side, displayed or hidden,
+/// and is canceled if there is no price beside it.
 #[test]
 fn post_only_order_slides() {
     check(
@@ -87,8 +87,8 @@ fn post_only_order_slides() {
     );
 }
 
-/// Rule 14.6: it slides once; a replacement begins at its own limit. To ask for it changes nothing of
-/// an order that is not post-only, or may not rest.
+/// Rule 14.6: it slides once; a replacement begins at its own limit. The instruction has no effect on an order that is
+/// not post-only, or may not rest.
 #[test]
 fn sliding_is_once() {
     check(
@@ -125,8 +125,8 @@ fn minimum_is_checked() {
     );
 }
 
-/// Rules 15.2, 15.3: it trades at least the minimum at once, over as many orders and prices as that
-/// takes, or nothing; with a minimum of all of it, all or nothing.
+/// Rules 15.2, 15.3: it trades at least the minimum at once, over as many orders and prices as necessary, or nothing;
+/// with a minimum of its whole quantity, all or nothing.
 #[test]
 fn minimum_trades_at_once_or_not_at_all() {
     check(
@@ -146,8 +146,8 @@ fn minimum_trades_at_once_or_not_at_all() {
     );
 }
 
-/// Rule 15.4: what self-match prevention would keep from trading does not count, and an order that
-/// misses its minimum prevents nothing.
+/// Rule 15.4: lots that self-match prevention would keep from trading do not count, and an order that misses its
+/// minimum prevents nothing.
 #[test]
 fn prevented_lots_do_not_reach_a_minimum() {
     check(
@@ -165,8 +165,8 @@ fn prevented_lots_do_not_reach_a_minimum() {
     );
 }
 
-/// Rule 15.5: a replacement may have a minimum of what is open of it, under the same conditions; one
-/// that may not cancels the original.
+/// Rule 15.5: a replacement may have a minimum of its open lots, under the same conditions; one that may not have it
+/// cancels the original.
 #[test]
 fn replacement_may_have_a_minimum() {
     check(

@@ -1,4 +1,4 @@
-//! The order of everything, the day, instruments and sessions: sections 1 to 3 of the rules.
+//! The order of commands, the day, instruments and sessions: sections 1 to 3 of the rules.
 
 use crate::scenario::{World, check, check_from_nothing};
 
@@ -35,7 +35,7 @@ fn accepted_comes_first_and_ids_have_no_gaps() {
     );
 }
 
-/// Rule 1.4: nothing comes of a command of a session that does not exist.
+/// Rule 1.4: a command of a session that does not exist has no effect.
 #[test]
 fn unknown_session_is_ignored() {
     check(
@@ -91,7 +91,7 @@ fn orders_trade_throughout_system_hours() {
     );
 }
 
-/// Rule 2.3: after the close what rests may be taken away, but nothing may come.
+/// Rule 2.3: after the close resting orders may be canceled, but no order may enter.
 #[test]
 fn closed_market_lets_orders_go_and_none_come() {
     check(
@@ -137,7 +137,7 @@ fn orders_for_the_day_end_with_it() {
     );
 }
 
-/// Rules 3.1, 3.3: names are given once, and an instrument nobody could trade is not added.
+/// Rules 3.1, 3.3: names are given once, and an instrument that no order could trade is not added.
 #[test]
 fn names_are_given_once() {
     check_from_nothing(

@@ -2,8 +2,8 @@
 
 use crate::scenario::check;
 
-/// Rule 12.1: all orders of the session go, on every channel, of every firm and instrument, by
-/// channel and number; other sessions keep theirs.
+/// Rule 12.1: all orders of the session are canceled, on every channel, of every firm and instrument, by channel and
+/// number; other sessions keep theirs.
 #[test]
 fn all_orders_of_the_session_are_canceled() {
     check(

@@ -2,7 +2,7 @@
 
 use crate::scenario::check;
 
-/// Rule 11.1: nothing new comes while entry is forbidden; what rests lives on.
+/// Rule 11.1: no new order enters while entry is forbidden; resting orders live on.
 #[test]
 fn forbidden_entry_leaves_what_rests() {
     check(
@@ -36,7 +36,7 @@ fn switch_concerns_one_firm_on_one_session() {
     );
 }
 
-/// Rule 11.3: forbidding twice, or allowing what is allowed, is answered.
+/// Rule 11.3: a second forbidding, or a second allowing, is answered.
 #[test]
 fn switch_that_changes_nothing_is_answered() {
     check(

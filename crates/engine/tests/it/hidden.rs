@@ -21,7 +21,7 @@ fn hidden_orders_stand_behind_displayed_ones_at_their_price() {
     );
 }
 
-/// Rule 16.2: so it is on the bid side.
+/// Rule 16.2: the same holds on the bid side.
 #[test]
 fn hidden_bids_stand_behind_displayed_ones() {
     check(
@@ -51,7 +51,7 @@ fn incoming_orders_meet_hidden_ones() {
     );
 }
 
-/// Rule 16.4: a hidden order is canceled, modified and kept from its own like any other.
+/// Rule 16.4: a hidden order is canceled, modified and kept from matching its own orders like any other.
 #[test]
 fn hidden_orders_can_be_changed() {
     check(

@@ -81,7 +81,7 @@ fn contingent_orders_take_large_quantities() {
     );
 }
 
-/// Rules 13.1, 13.2: what self-match prevention takes from an order is counted in as many bits.
+/// Rules 13.1, 13.2: the lots that self-match prevention takes from an order are counted in as many bits.
 #[test]
 fn large_quantities_are_prevented() {
     check_large(
@@ -95,7 +95,7 @@ fn large_quantities_are_prevented() {
     );
 }
 
-/// Rules 27.2, 27.12, 28.1: an auction of large orders, and what it is indicated to trade.
+/// Rules 27.2, 27.12, 28.1: an auction of large orders, and its indication.
 #[test]
 fn an_auction_trades_large_quantities() {
     check_large(
@@ -110,8 +110,8 @@ fn an_auction_trades_large_quantities() {
     );
 }
 
-/// Rules 32.1, 33.1, 42.2, 42.3: what large orders hold, pay and deliver, with fees; their trades are undone and
-/// corrected.
+/// Rules 32.1, 33.1, 42.2, 42.3: the reservations, payments and deliveries of large orders, with fees; their trades are
+/// undone and corrected.
 #[test]
 fn large_trades_are_settled_and_undone() {
     check_paid(
@@ -131,8 +131,8 @@ fn large_trades_are_settled_and_undone() {
 }
 
 /// Rules 41.1, 42.1: orders hold and pay the same while the total of an asset passes 2⁶² units, from where its balances
-/// have 128 bits, and when it is back below; an engine restored meanwhile has 64 bits again. So it is where an account may be
-/// short of the asset.
+/// have 128 bits, and when it is back below; an engine restored meanwhile has 64 bits again. The same holds where an
+/// account may be short of the asset.
 #[test]
 fn the_width_of_balances_changes_nothing() {
     check_paid(

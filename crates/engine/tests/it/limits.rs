@@ -1,4 +1,4 @@
-//! As many instruments and sessions as there can be, and prices from one end to the other.
+//! The most instruments and sessions, and prices over the whole range.
 
 use market::{
     AddAccount, AddAsset, AddInstrument, AddSession, Command, DeclineReason, Event, Firm,
@@ -73,7 +73,7 @@ fn assets_and_accounts_have_a_bound() {
     }
     assert_eq!(assets.engine().assets().len(), 65_535);
     assert_eq!(accounts.engine().accounts().len(), 65_536);
-    // So many accounts with one asset are far from too many balances.
+    // This many accounts with one asset are far from the maximum of balances.
     let events = accounts.apply(Command::Money(asset(1)));
     assert!(!too_many(&events), "{events:?}");
 }

@@ -1,4 +1,4 @@
-//! Orders tied to each other: sections 21 and 22 of the rules.
+//! Linked orders: sections 21 and 22 of the rules.
 
 use crate::scenario::check;
 
@@ -17,8 +17,8 @@ fn execution_cancels_the_partner() {
     );
 }
 
-/// Rule 21.1: where the order that one partner fills releases one that fills the other, both have
-/// executed, and both are canceled, whether or not something is left of them.
+/// Rule 21.1: where the order that one partner fills releases one that fills the other, both have executed, and both
+/// are canceled, whether or not lots are left open.
 #[test]
 fn both_partners_execute() {
     check(
@@ -37,7 +37,7 @@ fn both_partners_execute() {
     );
 }
 
-/// Rule 21.2: so does the trigger of one, before it comes in.
+/// Rule 21.2: the trigger of one also cancels the other, before it comes in.
 #[test]
 fn trigger_cancels_the_partner() {
     check(
@@ -107,7 +107,7 @@ fn partners_are_checked() {
     );
 }
 
-/// Rule 21.5: a cancel of one, its expiry and self-match prevention leave the other as it is, alone.
+/// Rule 21.5: a cancel of one, its expiry and self-match prevention leave the other unchanged, without a partner.
 #[test]
 fn cancel_leaves_the_partner() {
     check(
@@ -231,8 +231,8 @@ fn a_parent_has_so_many_children() {
     ));
 }
 
-/// Rule 22.4: what follows for tied orders happens when the command is done, in the order in which
-/// orders executed or were done, and before orders that were triggered come in.
+/// Rule 22.4: the effects on linked orders happen when the command is done, in the order in which orders executed or
+/// were done, and before orders that were triggered come in.
 #[test]
 fn links_follow_before_triggers() {
     check(

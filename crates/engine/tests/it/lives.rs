@@ -20,8 +20,8 @@ fn good_till_time_expires_before_the_next_input_acts() {
     );
 }
 
-/// Rule 23.2: those of one moment expire by session, channel and number, earlier moments first; what
-/// waits outside the book expires too.
+/// Rule 23.2: orders of one moment expire by session, channel and number, earlier moments first; orders that wait
+/// outside the book expire too.
 #[test]
 fn orders_expire_by_moment_and_then_by_name() {
     check(
@@ -40,7 +40,7 @@ fn orders_expire_by_moment_and_then_by_name() {
     );
 }
 
-/// Rule 23.3: the moment must be to come, and only a good-till-time order has one.
+/// Rule 23.3: the expiry must be in the future, and only a good-till-time order has one.
 #[test]
 fn moments_are_checked() {
     check(

@@ -1,4 +1,4 @@
-//! The rules of docs/rules.md as scenarios, and what holds of the state after each command.
+//! The rules of docs/rules.md as scenarios, and the invariants of the state after each command.
 
 // The language of the scenarios lives in `proof`, where users have it too. Compiled from here, these
 // tests need nothing above the engine.

@@ -6,7 +6,7 @@ use market::Timestamp;
 
 use crate::scenario::World;
 
-/// Joins what happens to the orders of a range.
+/// Joins the expected events of the orders of a range.
 fn each(range: RangeInclusive<u32>, happens: impl Fn(u32) -> String) -> String {
     range.map(happens).collect::<Vec<_>>().join(", ")
 }
@@ -29,8 +29,7 @@ fn canceled(range: RangeInclusive<u32>, reason: &str) -> String {
     each(range, |number| format!("canceled A{number} 2 {reason}").trim_end().to_owned())
 }
 
-/// Rules 24.1, 24.2: 32 orders are canceled at once, and 32 before each later input. The engine asks
-/// for that input.
+/// Rules 24.1, 24.2: 32 orders are canceled at once, and 32 before each later input. The engine requests that input.
 #[test]
 fn thirty_two_are_canceled_at_once() {
     let mut world = world_with_bids(1..=80);
@@ -44,8 +43,8 @@ fn thirty_two_are_canceled_at_once() {
     assert_eq!(world.engine().due(), None, "none waits");
 }
 
-/// Rules 24.1, 24.4: what another command means waits behind, and an order that waits already keeps
-/// its place and its reason; one that is done by then counts all the same.
+/// Rules 24.1, 24.4: the orders of another command wait behind, and an order that waits already keeps its place and its
+/// reason; one that is done by then counts all the same.
 #[test]
 fn commands_wait_in_line() {
     let mut world = world_with_bids(1..=70);
@@ -61,8 +60,8 @@ fn commands_wait_in_line() {
     ));
 }
 
-/// Rule 24.3: until its turn an order trades, and is canceled, modified and replaced; what is entered
-/// later stays, a replacement too.
+/// Rule 24.3: until its turn an order trades, and is canceled, modified and replaced; orders entered later stay,
+/// replacements too.
 #[test]
 fn an_order_is_live_until_its_turn() {
     let mut world = world_with_bids(1..=70);
@@ -120,8 +119,8 @@ fn orders_expire_in_steps() {
     world.play(&format!("time 14 => {}", canceled(74..=80, "end-of-day")));
 }
 
-/// Rules 24.1, 24.4: orders whose time is over are canceled before those that wait by a command, also
-/// one that waits already: it is canceled as expired.
+/// Rules 24.1, 24.4: expired orders are canceled before those that wait because of a command; one that waits already is
+/// also canceled as expired.
 #[test]
 fn what_expires_is_canceled_first() {
     let mut world = world_with_bids(1..=70);
@@ -154,8 +153,8 @@ fn the_venue_cancels_in_steps() {
     assert_eq!(world.engine().due(), None, "none waits");
 }
 
-/// Rules 24.1, 31.3: so do those of an instrument that is removed. Its symbol is unknown at once, and may be
-/// another instrument's; what waits is in a closed instrument, and no order of another is canceled.
+/// Rules 24.1, 31.3: so do those of an instrument that is removed. Its symbol is unknown at once, and may be another
+/// instrument's; the waiting orders are in a closed instrument, and no order of another is canceled.
 #[test]
 fn an_instrument_is_removed_in_steps() {
     let mut world = world_with_bids(1..=100);
@@ -203,8 +202,8 @@ fn an_order_of_a_removed_instrument_is_live_until_its_turn() {
     assert_eq!(world.engine().due(), None, "none waits");
 }
 
-/// Rule 24.6: many orders of a session are found at their turn, by blocks of 128 numbers, these by
-/// their binary digits read backwards. What is entered meanwhile stays.
+/// Rule 24.6: many orders of a session are found at their turn, by blocks of 128 numbers, these by their binary digits
+/// read backwards. Orders entered meanwhile stay.
 #[test]
 fn many_orders_of_a_session_are_found_at_their_turn() {
     for command in ["mass-cancel A999 ACME", "cut-off A"] {
@@ -230,7 +229,7 @@ fn many_orders_of_a_session_are_found_at_their_turn() {
     }
 }
 
-/// Rule 24.7: 96 orders are looked at for a firm's, and the end of a channel is the end of a turn.
+/// Rule 24.7: 96 orders are visited for a firm's, and the end of a channel is the end of a turn.
 #[test]
 fn a_sweep_looks_at_so_many_orders() {
     let mut world = world_with_bids(1..=130);
@@ -245,9 +244,8 @@ fn a_sweep_looks_at_so_many_orders() {
     assert_eq!(world.engine().due(), None, "none waits");
 }
 
-/// Rules 24.6, 24.7: so are those of a mass cancel with criteria, of a cancel of the venue and of a kill
-/// switch: 96 orders are looked at for them at once. The venue's result counts the orders canceled at
-/// once (24.5).
+/// Rules 24.6, 24.7: so are those of a mass cancel with criteria, of a cancel of the venue and of a kill switch: 96
+/// orders are visited for them at once. The venue's result counts the orders canceled at once (24.5).
 #[test]
 fn criteria_are_looked_at_in_steps() {
     for (command, echo, reason, result) in [
@@ -270,8 +268,8 @@ fn criteria_are_looked_at_in_steps() {
     }
 }
 
-/// Rule 24.7: a session that had many orders at once has its numbers in parts, of which four end at
-/// once, also if none of its orders is left in them. So a table that is mostly empty delays nobody.
+/// Rule 24.7: a session that had many orders at once has its numbers in parts, of which four end at once, also if none
+/// of its orders is left in them. So a table that is mostly empty delays no other session.
 #[test]
 fn empty_numbers_are_passed_in_steps() {
     let mut world = World::in_open_market();
@@ -320,7 +318,7 @@ fn a_day_ends_in_steps() {
     }
 }
 
-/// Rule 24.8: a session's commands wait for each other, and those of others for one of them only.
+/// Rule 24.8: a session's commands wait for each other, and those of other sessions for one of them only.
 #[test]
 fn commands_wait_by_rounds() {
     let mut world = world_with_bids(1..=400);

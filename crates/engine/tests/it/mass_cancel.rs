@@ -12,7 +12,7 @@ const ORDERS: &str = "
     buy B1 6 @ 100 firm ACME                => accepted, booked 6 @ 100
 ";
 
-/// Rule 10.1: each criterion given narrows the orders meant; other sessions are never meant.
+/// Rule 10.1: each criterion given narrows the selected orders; orders of other sessions are never selected.
 #[test]
 fn criteria_narrow_the_orders_meant() {
     for (criteria, canceled) in [
@@ -49,7 +49,7 @@ fn orders_are_canceled_by_channel_and_number() {
     );
 }
 
-/// Rule 10.3: a mass cancel that means no order is echoed all the same.
+/// Rule 10.3: a mass cancel that selects no order is echoed all the same.
 #[test]
 fn mass_cancel_of_nothing_is_echoed() {
     check(
@@ -61,7 +61,7 @@ fn mass_cancel_of_nothing_is_echoed() {
     );
 }
 
-/// Rule 10.1: a mass cancel finds what earlier ones left, with the side that it has by now.
+/// Rule 10.1: a mass cancel finds the orders that earlier ones left, with their present side.
 #[test]
 fn mass_cancels_follow_each_other() {
     check(&format!(

@@ -50,7 +50,7 @@ fn incoming_order_takes_the_best_then_the_oldest_first() {
     );
 }
 
-/// Rule 6.4: one owner's orders trade with each other, unless that is to be prevented.
+/// Rule 6.4: one owner's orders trade with each other, unless self-match prevention applies.
 #[test]
 fn owner_trades_with_itself() {
     check(
@@ -78,7 +78,7 @@ fn kinds_of_sell_share_one_queue() {
     );
 }
 
-/// Rule 6.6: what is left of a limit order rests, under its firm's name only if attributable.
+/// Rule 6.6: the open rest of a limit order rests, under its firm's name only if attributable.
 #[test]
 fn what_is_left_rests_with_or_without_a_name() {
     check(
@@ -91,7 +91,7 @@ fn what_is_left_rests_with_or_without_a_name() {
     );
 }
 
-/// Rule 6.7: what is left of an immediate-or-cancel order or a market order does not rest.
+/// Rule 6.7: the open rest of an immediate-or-cancel order or a market order does not rest.
 #[test]
 fn what_may_not_rest_is_canceled() {
     check(
@@ -122,7 +122,7 @@ fn book_is_never_locked_or_crossed() {
     );
 }
 
-/// Rule 6.9: an order that was filled can be named by nothing.
+/// Rule 6.9: no request can name an order that was filled.
 #[test]
 fn done_order_is_gone() {
     check(
@@ -138,7 +138,7 @@ fn done_order_is_gone() {
     );
 }
 
-/// Rules 6.1, 6.2: instruments do not meet.
+/// Rules 6.1, 6.2: orders of different instruments do not meet.
 #[test]
 fn instruments_have_their_own_books() {
     check(

@@ -7,7 +7,7 @@ use crate::{
     trades_in_steps::in_steps,
 };
 
-/// Rule 37.1: it waits outside the book until enough can trade, and nobody meets it.
+/// Rule 37.1: it waits outside the book until enough can trade, and no order meets it.
 #[test]
 fn it_waits_outside_the_book() {
     check(
@@ -46,7 +46,7 @@ fn it_comes_in() {
     );
 }
 
-/// Rule 37.3: the oldest is looked at first; and all again if by one that came in an order rests.
+/// Rule 37.3: the oldest is tested first; and all are tested again if an order rests because one of them entered.
 #[test]
 fn oldest_first() {
     check(
@@ -82,8 +82,8 @@ fn only_orders_that_rest_count() {
     );
 }
 
-/// Rule 37.4: hidden orders and reserves count, its own orders and what is beyond a band do not, nor
-/// what is beyond 64 orders.
+/// Rule 37.4: hidden orders and reserves count; its own orders, orders beyond a band, and orders after the first 64 do
+/// not.
 #[test]
 fn what_counts() {
     check(
@@ -120,7 +120,7 @@ fn what_counts() {
     ));
 }
 
-/// Rule 37.5: where less is open than its minimum, all that is open is.
+/// Rule 37.5: if fewer lots are open than its minimum, the minimum is all open lots.
 #[test]
 fn minimum_is_at_most_what_is_open() {
     check(
@@ -133,7 +133,7 @@ fn minimum_is_at_most_what_is_open() {
     );
 }
 
-/// Rule 37.6: 64 wait in an instrument.
+/// Rule 37.6: at most 64 wait in an instrument.
 #[test]
 fn so_many_wait() {
     let many: String = (1..=64)
@@ -242,7 +242,7 @@ fn replacement_of_a_minimum_quantity_order() {
     );
 }
 
-/// Rules 20.10, 22.1: one that waited for a trigger or a parent is waits for quantity when it comes in.
+/// Rules 20.10, 22.1: an order that waited for a trigger or a parent waits for quantity when it comes in.
 #[test]
 fn triggered_and_released_orders_wait_for_their_minimum() {
     check(

@@ -15,7 +15,7 @@ fn kind_of_sell_may_change() {
     );
 }
 
-/// Rule 8.1: a buy stays a buy and a sell a sell; a modify that asks otherwise does nothing.
+/// Rule 8.1: a buy stays a buy and a sell a sell; any other modify has no effect.
 #[test]
 fn modify_to_the_other_side_is_ignored() {
     check(

@@ -1,4 +1,4 @@
-//! Rules 40 to 43, 46: accounts, balances, what orders hold, the two classes, and fees.
+//! Rules 40 to 43, 46: accounts, balances, reservations, the two classes, and fees.
 
 use engine::{Section, TRADES_KEPT};
 
@@ -25,7 +25,7 @@ pub fn check_paid(scenario: &str) {
     check(&format!("{PAID}{scenario}"));
 }
 
-/// Rule 40.1: assets and accounts have names of their own and are numbered by themselves.
+/// Rule 40.1: assets and accounts have unique names and separate numbers.
 #[test]
 fn names_are_unique() {
     check(
@@ -42,8 +42,8 @@ fn names_are_unique() {
     );
 }
 
-/// Rule 40.2: the orders of a session are an account's from the moment it is assigned, which is
-/// declined while it has live orders, and for what there is not.
+/// Rule 40.2: the orders of a session are an account's from the moment it is assigned, which is declined while it has
+/// live orders, and for unknown sessions and accounts.
 #[test]
 fn sessions_are_assigned_while_they_have_no_orders() {
     check_paid(
@@ -86,7 +86,7 @@ fn terms_say_what_is_paid_for() {
     );
 }
 
-/// Rule 40.4: terms say the largest quantity, up to 2⁴⁸ − 1 lots.
+/// Rule 40.4: terms set the largest quantity, up to 2⁴⁸ − 1 lots.
 #[test]
 fn terms_say_the_largest_quantity() {
     check_paid(
@@ -107,8 +107,8 @@ fn terms_say_the_largest_quantity() {
     );
 }
 
-/// Rule 40.5: what is paid is rounded down, for each trade by itself, and what an order holds is
-/// rounded down for all its open lots, so what is left over is released and nothing is stranded.
+/// Rule 40.5: the payment is rounded down, for each trade separately, and the reservation of an order is rounded down
+/// for all its open lots, so the remainder is released and nothing is stranded.
 #[test]
 fn amounts_are_rounded_down_and_nothing_is_stranded() {
     check_paid(
@@ -130,8 +130,7 @@ fn amounts_are_rounded_down_and_nothing_is_stranded() {
     );
 }
 
-/// Rules 41.1, 40.6: what comes in, goes out and is given on; what cannot be is declined and changes
-/// nothing.
+/// Rules 41.1, 40.6: deposits, withdrawals and transfers; an impossible one is declined and changes nothing.
 #[test]
 fn amounts_come_and_go() {
     check_paid(
@@ -175,8 +174,8 @@ fn assets_have_a_bound() {
     );
 }
 
-/// Rule 42.1: an order to buy holds what it could cost, one to sell what it could deliver; who has
-/// not so much is rejected, and nothing moves.
+/// Rule 42.1: an order to buy holds its possible cost, one to sell its possible delivery; an order beyond the available
+/// balance is rejected, and nothing moves.
 #[test]
 fn orders_hold_what_they_could_cost() {
     check_paid(
@@ -214,7 +213,7 @@ fn largest_products_are_counted() {
     );
 }
 
-/// Rule 42.2: whatever leaves an order fewer open lots releases what they held, at once.
+/// Rule 42.2: every event that leaves an order fewer open lots releases their reservation, at once.
 #[test]
 fn what_is_not_needed_is_released() {
     check_paid(
@@ -241,8 +240,7 @@ fn what_is_not_needed_is_released() {
     );
 }
 
-/// Rule 42.3: a trade moves what it costs and what it delivers, and what the buyer's limit was
-/// better than the price is released.
+/// Rule 42.3: a trade moves its cost and its delivery, and the excess of the buyer's limit over the price is released.
 #[test]
 fn trades_are_settled() {
     check_paid(
@@ -261,8 +259,8 @@ fn trades_are_settled() {
     );
 }
 
-/// Rule 14.7: a post-only order that slides holds what it costs at its new price, and one that waits
-/// until it can trade enough what it costs at its limit.
+/// Rule 14.7: a post-only order that slides holds its cost at its new price, and one that waits until it can trade
+/// enough holds its cost at its limit.
 #[test]
 fn orders_that_slide_or_wait_hold_what_they_need() {
     check_paid(
@@ -277,8 +275,8 @@ fn orders_that_slide_or_wait_hold_what_they_need() {
     );
 }
 
-/// Rule 42.4: an order without a limit holds what it will pay, which a walk over the book says
-/// before; a market-to-limit order also what would rest of it.
+/// Rule 42.4: an order without a limit holds its future payment, which a walk over the book finds before; a
+/// market-to-limit order also holds the cost of its resting part.
 #[test]
 fn market_orders_hold_what_they_will_pay() {
     check_paid(
@@ -327,8 +325,8 @@ fn market_orders_count_so_many_orders() {
     ));
 }
 
-/// Rule 42.5: a replacement holds what it needs instead of what its original held; if the account
-/// has not so much it is rejected and the original stays.
+/// Rule 42.5: a replacement holds its own reservation instead of that of its original; if the account has too little,
+/// it is rejected and the original stays.
 #[test]
 fn replacements_take_over_what_was_held() {
     check_paid(
@@ -347,7 +345,7 @@ fn replacements_take_over_what_was_held() {
     );
 }
 
-/// Rule 42.6: in an auction what a trade costs is counted at the price of the auction.
+/// Rule 42.6: in an auction the cost of a trade is counted at the price of the auction.
 #[test]
 fn auctions_settle_at_their_price() {
     check_paid(
@@ -383,7 +381,7 @@ fn paid_trades_are_undone_once() {
     );
 }
 
-/// Rule 42.8: undoing a trade gives back what it moved and nothing else: the buyer's improvement stays
+/// Rule 42.8: undoing a trade returns the amounts that it moved and nothing else: the buyer's improvement stays
 /// released, fees and rebates go back, and each has one amount of each asset to give or to get.
 #[test]
 fn undoing_gives_back_what_a_trade_moved() {
@@ -415,7 +413,7 @@ fn undoing_gives_back_what_a_trade_moved() {
     ));
 }
 
-/// Rule 42.8: what moved from an account to itself does not go back, what it was charged does.
+/// Rule 42.8: amounts that moved from an account to itself are not returned; its charges are.
 #[test]
 fn undoing_within_one_account_gives_back_fees() {
     check_paid(
@@ -432,7 +430,7 @@ fn undoing_within_one_account_gives_back_fees() {
     );
 }
 
-/// Rule 42.8: of trades in an auction, and of those of an order without a limit, too.
+/// Rule 42.8: trades in an auction, and those of an order without a limit, are undone in the same way.
 #[test]
 fn trades_of_auctions_and_market_orders_are_undone() {
     check_paid(
@@ -453,8 +451,8 @@ fn trades_of_auctions_and_market_orders_are_undone() {
     );
 }
 
-/// Rule 42.9: a trade is not undone while an account, or the venue of its revenue, has too little
-/// available of what it would return. Then nothing moves and nothing is undone.
+/// Rule 42.9: a trade is not undone while an account, or the venue of its revenue, has too little available of the
+/// asset that it would return. Then nothing moves and nothing is undone.
 #[test]
 fn a_bust_needs_the_money_to_be_there() {
     check_paid(
@@ -476,8 +474,8 @@ fn a_bust_needs_the_money_to_be_there() {
     );
 }
 
-/// Rule 42.9: in the class position the base balance may be as far below 0 as the account may be
-/// short, the quote balance may not; who gets something may have less than that.
+/// Rule 42.9: in the class position the base balance may be as far below 0 as the account may be short, the quote
+/// balance may not; a party that receives may have less than that.
 #[test]
 fn undoing_may_leave_a_position_short() {
     check_paid(
@@ -507,8 +505,8 @@ fn undoing_may_leave_a_position_short() {
     );
 }
 
-/// Rule 42.10: a correction moves the difference between what the trade moved and what the other one
-/// would have, and needs no more than that; it may be corrected or undone in turn.
+/// Rule 42.10: a correction moves the difference between the amounts of the trade and those of the corrected one, and
+/// needs no more than that; it may be corrected or undone in turn.
 #[test]
 fn correcting_moves_the_difference() {
     check_paid(
@@ -543,8 +541,8 @@ fn correcting_moves_the_difference() {
     );
 }
 
-/// Rule 42.11: a trade is undone as it was reckoned when it was made, whatever was changed since; it
-/// is not corrected any more.
+/// Rule 42.11: a trade is undone by the settings with which it was settled, whatever was changed since; it can no
+/// longer be corrected.
 #[test]
 fn trades_are_undone_by_what_held_when_they_were_made() {
     check_paid(
@@ -601,8 +599,8 @@ fn unpaid_trades_move_nothing_back() {
     );
 }
 
-/// Rule 42.11: what held before a change is kept while a trade is that was reckoned by it, and once if
-/// there was no trade between two changes.
+/// Rule 42.11: the old value of a change is kept as long as a trade that was settled with it, and only once if no trade
+/// was between two changes.
 #[test]
 fn changes_are_forgotten_with_their_trades() {
     let mut world = World::default();
@@ -657,8 +655,8 @@ fn cash_is_never_short() {
     );
 }
 
-/// Rules 43.2, 43.3: in the class position what is held may be sold, and short sales go as far as
-/// the account's limit; what they bring is buying power.
+/// Rules 43.2, 43.3: in the class position holdings may be sold, and short sales go as far as the account's limit;
+/// their proceeds are buying power.
 #[test]
 fn positions_may_be_short_within_limits() {
     check_paid(
@@ -682,7 +680,7 @@ fn positions_may_be_short_within_limits() {
     );
 }
 
-/// Rule 43.4: what is held and about to be bought stays within the account's limit.
+/// Rule 43.4: holdings and open buy orders stay within the account's limit.
 #[test]
 fn positions_have_a_limit() {
     check_paid(
@@ -706,8 +704,8 @@ fn positions_have_a_limit() {
     );
 }
 
-/// Rule 43.5: an order becomes a sale of what is held only while the account is not short, and a
-/// short sale only where it may sell short.
+/// Rule 43.5: an order becomes a long sale only while the account is not short, and a short sale only where it may sell
+/// short.
 #[test]
 fn kinds_of_sell_follow_the_position() {
     check_paid(
@@ -727,8 +725,8 @@ fn kinds_of_sell_follow_the_position() {
     );
 }
 
-/// Rules 46.1, 46.3: in the class cash both pay a part of what they receive, by their account's
-/// tier, rounded up; the venue's revenue can be withdrawn.
+/// Rules 46.1, 46.3: in the class cash both pay a part of the amounts they receive, by their account's tier, rounded
+/// up; the venue's revenue can be withdrawn.
 #[test]
 fn fees_are_parts_of_what_is_received() {
     check_paid(
@@ -800,7 +798,7 @@ fn positions_pay_no_fees() {
     );
 }
 
-/// What can be seen of money is what there is.
+/// The view of money agrees with its state.
 #[test]
 fn money_can_be_seen() {
     let mut world = World::default();

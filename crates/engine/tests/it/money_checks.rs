@@ -1,4 +1,4 @@
-//! Rules 44 and 45: what an account may ask for, and the kill switch.
+//! Rules 44 and 45: the limits of an account, and the kill switch.
 
 use crate::money::check_paid;
 
@@ -31,8 +31,8 @@ fn account_checks_have_an_order() {
     );
 }
 
-/// Rule 44.2: a limit may be so far through the best displayed price of the other side, and no
-/// further; hidden orders do not count, and without a displayed price there is no such limit.
+/// Rule 44.2: a limit may be through the best displayed price of the other side by a bounded distance; hidden orders do
+/// not count, and without a displayed price there is no such limit.
 #[test]
 fn prices_may_be_only_so_far_away() {
     check_paid(
@@ -54,8 +54,8 @@ fn prices_may_be_only_so_far_away() {
     );
 }
 
-/// Rule 44.3: quantity and notional of one order are limited, of an order without a limit by what
-/// it would trade for.
+/// Rule 44.3: quantity and notional of one order are limited, for an order without a limit by the notional of its
+/// possible trades.
 #[test]
 fn orders_are_only_so_large() {
     check_paid(
@@ -80,8 +80,8 @@ fn orders_are_only_so_large() {
     );
 }
 
-/// Rule 44.4: an account has only so many live orders, on all its sessions; a replacement takes
-/// the place of its original.
+/// Rule 44.4: an account has a bounded number of live orders, on all its sessions; a replacement takes the place of its
+/// original.
 #[test]
 fn accounts_have_only_so_many_orders() {
     check_paid(
@@ -99,8 +99,8 @@ fn accounts_have_only_so_many_orders() {
     );
 }
 
-/// Rule 44.5: in a second of the venue's time an account asks for only so many orders and replaces,
-/// those rejected by its account included; cancels are not counted.
+/// Rule 44.5: in a second of the venue's time an account has a bounded number of new orders and replaces, those
+/// rejected by the account checks included; cancels are not counted.
 #[test]
 fn accounts_ask_only_so_often() {
     check_paid(
@@ -123,8 +123,7 @@ fn accounts_ask_only_so_often() {
     );
 }
 
-/// Rule 44.6: limits are set for accounts and assets there are, to values that they can have; they
-/// hold for what is asked from then on.
+/// Rule 44.6: limits are set for existing accounts and assets, to allowed values; they hold for later requests.
 #[test]
 fn limits_are_set_for_what_there_is() {
     check_paid(
@@ -172,8 +171,8 @@ fn kill_switch_stops_an_account() {
     );
 }
 
-/// Rules 48.1, 48.2: an account is kept out of an instrument on all its sessions, whatever else it
-/// trades; its orders there can be canceled, by themselves; and one that there is not is declined.
+/// Rules 48.1, 48.2: an account is kept out of an instrument on all its sessions, whatever else it trades; its orders
+/// there can be canceled separately; and an unknown account is declined.
 #[test]
 fn an_account_is_kept_out_of_an_instrument() {
     check_paid(
@@ -197,8 +196,8 @@ fn an_account_is_kept_out_of_an_instrument() {
     );
 }
 
-/// Rule 44.1: what an order is checked for, and so how its events share lines, follows from the limits of now: an engine that
-/// had others before emits the same lines as one that is restored, which each line of a scenario compares.
+/// Rule 44.1: the checks of an order, and so the lines that its events share, follow from the present limits: an engine
+/// that had others before emits the same lines as one that is restored, which each line of a scenario compares.
 #[test]
 fn a_limit_that_was_removed_leaves_nothing() {
     check_paid(

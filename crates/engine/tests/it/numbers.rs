@@ -2,7 +2,7 @@
 
 use crate::scenario::check;
 
-/// Rule 4.1: numbers rise on each channel by itself, with gaps or without.
+/// Rule 4.1: numbers rise on each channel separately, with gaps or without.
 #[test]
 fn each_channel_counts_by_itself() {
     check(
@@ -18,7 +18,7 @@ fn each_channel_counts_by_itself() {
     );
 }
 
-/// Rule 4.2: what has a number that is not above the last is a repetition, whatever it asks.
+/// Rule 4.2: a request with a number that is not above the last is a repetition, whatever its content.
 #[test]
 fn repetition_is_ignored() {
     check(
@@ -39,8 +39,8 @@ fn repetition_is_ignored() {
     );
 }
 
-/// Rule 4.3: what is answered as an order, a mass cancel or a switch uses its number up; what is
-/// ignored, cancels an original, or has no number does not.
+/// Rule 4.3: a request that is answered as an order, a mass cancel or a switch uses its number up; one that is ignored,
+/// cancels an original, or has no number does not.
 #[test]
 fn numbers_are_used_up_by_what_is_answered() {
     check(

@@ -1,4 +1,4 @@
-//! The commands of operators: section 51 of the rules, and what operators alone can do.
+//! The commands of operators: section 51 of the rules, and the acts of operators alone.
 
 use engine::{HeldSetting, OPERATORS_MAX};
 use market::{
@@ -8,7 +8,7 @@ use market::{
 
 use crate::scenario::{World, check};
 
-/// Rule 51.1: a command of an operator acts like any other, and its result says what it did.
+/// Rule 51.1: a command of an operator acts like any other, and its result reports its effect.
 #[test]
 fn result_counts_the_effect() {
     check(
@@ -26,8 +26,8 @@ fn result_counts_the_effect() {
     );
 }
 
-/// Rule 51.2: a number is used once. A repetition is answered with the first result; so it is after a
-/// restart, since each line of a scenario goes on with a restored engine.
+/// Rule 51.2: a number is used once. A repetition is answered with the first result; the same holds after a restart,
+/// since each line of a scenario continues with a restored engine.
 #[test]
 fn number_is_used_once() {
     check(
@@ -48,7 +48,7 @@ fn number_is_used_once() {
     );
 }
 
-/// Rule 51.3: there are so many operators and no more, and none without a name.
+/// Rule 51.3: the number of operators is bounded, and none is without a name.
 #[test]
 fn operators_are_bounded() {
     let mut world = World::default();
@@ -71,8 +71,8 @@ fn operators_are_bounded() {
     assert_ne!(outcome("OP0"), declined, "one that is known has its answer");
 }
 
-/// Rules 3.5, 51.4: a session may have another number of live orders, above or below those that it has;
-/// what an operator has set is known to be, until another command sets it.
+/// Rules 3.5, 51.4: a session may have another number of live orders, above or below those that it has; a value that an
+/// operator has set is marked as such, until another command sets it.
 #[test]
 fn live_orders_max_changes() {
     let mut world = World::default();
@@ -118,7 +118,7 @@ fn session_is_logged_out() {
     );
 }
 
-/// Rule 32.6: the kill switch blocks and cancels, again as often as it is asked for, until its reset.
+/// Rule 32.6: the kill switch blocks and cancels, again at each request, until its reset.
 #[test]
 fn kill_switch_blocks_and_cancels() {
     check(

@@ -37,8 +37,8 @@ fn each_kind_follows_its_prices() {
     );
 }
 
-/// Rule 36.1: the middle is rounded to the increment, down for a buy and up for a sell, so that the two
-/// do not meet where there is none.
+/// Rule 36.1: the middle is rounded to the increment, down for a buy and up for a sell, so that the two do not meet
+/// where no price is between them.
 #[test]
 fn middle_is_rounded_for_its_owner() {
     check(
@@ -52,7 +52,7 @@ fn middle_is_rounded_for_its_owner() {
     );
 }
 
-/// Rule 36.1: a price is one that there is.
+/// Rule 36.1: a price is a multiple of the increment and in range.
 #[test]
 fn price_is_one_that_there_is() {
     check(
@@ -79,7 +79,7 @@ fn limit_bounds_the_price() {
     );
 }
 
-/// Rule 36.2: so does the band.
+/// Rule 36.2: the band bounds it, too.
 #[test]
 fn band_bounds_the_price() {
     check_in_market(
@@ -111,7 +111,7 @@ fn pegged_orders_are_hidden() {
     );
 }
 
-/// Rule 36.4: what a pegged order may be.
+/// Rule 36.4: the allowed terms of a pegged order.
 #[test]
 fn what_a_pegged_order_may_be() {
     check_in_market(
@@ -158,7 +158,7 @@ fn waits_while_there_is_nothing_to_follow() {
     );
 }
 
-/// Rule 36.6: when orders may not be entered any more there is nothing to follow.
+/// Rule 36.6: when orders may no longer be entered there is nothing to follow.
 #[test]
 fn waits_after_hours() {
     check(
@@ -193,8 +193,8 @@ fn moves_with_the_market_by_age() {
     );
 }
 
-/// Rule 36.7: it trades when it comes in, and again when it is moved; what it does to displayed prices
-/// moves others, and itself, until each has the price that it is to have.
+/// Rule 36.7: it trades when it comes in, and again when it is moved; its effect on displayed prices moves other
+/// orders, and itself, until each has its proper price.
 #[test]
 fn trades_when_it_is_moved() {
     check_in_market(
@@ -211,8 +211,7 @@ fn trades_when_it_is_moved() {
     );
 }
 
-/// Rule 36.7: what follows for tied orders happens before the next is moved, and what is triggered comes
-/// in before.
+/// Rule 36.7: the effects on linked orders happen before the next is moved, and triggered orders come in before.
 #[test]
 fn other_things_follow_first() {
     check_in_market(
@@ -281,7 +280,7 @@ fn canceled_where_it_would_trade_outside_the_band() {
     );
 }
 
-/// Rule 36.10: it holds what it costs at the price that it has, and is canceled where less is available.
+/// Rule 36.10: it holds its cost at its present price, and is canceled where less is available.
 #[test]
 fn holds_what_its_price_costs() {
     check_paid(
@@ -346,13 +345,13 @@ fn partners() {
     );
 }
 
-/// Joins what happens to the orders of a range.
+/// Joins the expected events of the orders of a range.
 fn each(range: std::ops::RangeInclusive<u32>, happens: impl Fn(u32) -> String) -> String {
     range.map(happens).collect::<Vec<_>>().join(", ")
 }
 
-/// Rule 36.12: a command moves 4 at most; the rest go on before the next input acts, the oldest
-/// first, and no other moves before they have. The engine asks for that input.
+/// Rule 36.12: a command moves 4 at most; the rest move before the next input acts, the oldest first, and no other
+/// moves before them. The engine requests that input.
 #[test]
 fn a_command_moves_four() {
     let mut world = World::in_open_market();
@@ -384,8 +383,8 @@ fn a_command_moves_four() {
     assert_eq!(world.engine().due(), None, "each has its price");
 }
 
-/// Rule 36.12: an order that is left over trades at the price that it has; where it is gone, or its
-/// price is right again, nothing is left.
+/// Rule 36.12: an order that is left over trades at its present price; where it is gone, or its price is right again,
+/// nothing is left.
 #[test]
 fn an_order_left_over_keeps_its_price() {
     let entered: String = (1..=6)
@@ -416,8 +415,8 @@ fn an_order_left_over_keeps_its_price() {
     ));
 }
 
-/// Rule 36.13: an instrument has so many pegged orders, and one session has so many of them; a
-/// replacement takes the place of its original, and one that a parent releases is canceled.
+/// Rule 36.13: an instrument has a bounded number of pegged orders, and so does each session in it; a replacement takes
+/// the place of its original, and one that a parent releases is canceled.
 #[test]
 fn their_number_is_bounded() {
     check_in_market(

@@ -19,8 +19,7 @@ fn new_instrument_trades_as_orders_come_in() {
     );
 }
 
-/// Rules 25.2, 34.1: from each phase only some others are next; what is not is declined, and nothing
-/// happens.
+/// Rules 25.2, 34.1: from each phase only some others are next; any other is declined, and nothing happens.
 #[test]
 fn phases_follow_each_other() {
     let nexts = [
@@ -56,7 +55,7 @@ fn phases_follow_each_other() {
     }
 }
 
-/// Rule 25.2: without an instrument each goes on that may, the others stay.
+/// Rule 25.2: without a named instrument each that may change its phase does, and the others stay.
 #[test]
 fn all_instruments_that_may_go_on() {
     check(
@@ -124,7 +123,7 @@ fn collected_orders_rest_crossed() {
     }
 }
 
-/// Rule 25.6: what must act at once is not taken where orders are collected; post-only has no effect.
+/// Rule 25.6: an order that must act at once is not accepted where orders are collected; post-only has no effect.
 #[test]
 fn collecting_takes_nothing_that_must_act_at_once() {
     check(
@@ -143,7 +142,7 @@ fn collecting_takes_nothing_that_must_act_at_once() {
     );
 }
 
-/// Rule 25.7: a market order waits for the next auction, and what is left of it then is canceled.
+/// Rule 25.7: a market order waits for the next auction, and its open rest is then canceled.
 #[test]
 fn market_order_waits_for_the_next_auction() {
     check(
@@ -183,8 +182,8 @@ fn orders_for_an_auction_are_taken_in_time() {
     );
 }
 
-/// Rules 26.2, 26.4: in continuous trading nobody meets an order for an auction; it is canceled like
-/// any other, and counts among the live orders.
+/// Rules 26.2, 26.4: in continuous trading no order meets an order for an auction; it is canceled like any other, and
+/// counts among the live orders.
 #[test]
 fn order_for_an_auction_rests_beside_the_book() {
     check_from_nothing(

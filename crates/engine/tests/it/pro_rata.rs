@@ -2,7 +2,7 @@
 
 use crate::scenario::check;
 
-/// Rule 38.1: each gets its part, rounded down, and the oldest what is left over by that.
+/// Rule 38.1: each gets its part, rounded down, and the oldest get the rounding rest.
 #[test]
 fn orders_get_their_part() {
     check(
@@ -55,7 +55,7 @@ fn price_taken_whole_is_taken_by_time() {
     );
 }
 
-/// Rule 38.4: its own are met before anything is shared.
+/// Rule 38.4: its own orders are met before lots are shared.
 #[test]
 fn own_orders_are_met_first() {
     check(
@@ -72,7 +72,7 @@ fn own_orders_are_met_first() {
     );
 }
 
-/// Rule 38.5: a reserve order offers what it shows, and its next part as soon as that is shown.
+/// Rule 38.5: a reserve order offers its shown part, and its next part as soon as that is shown.
 #[test]
 fn reserve_orders_offer_what_they_show() {
     check(

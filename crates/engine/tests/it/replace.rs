@@ -18,7 +18,7 @@ fn replace_needs_a_live_order_and_an_unused_number() {
     );
 }
 
-/// Rule 9.2: while entry is forbidden a replace is rejected before its terms are looked at.
+/// Rule 9.2: while entry is forbidden a replace is rejected before its terms are checked.
 #[test]
 fn replace_is_rejected_while_entry_is_forbidden() {
     check(
@@ -35,7 +35,7 @@ fn replace_is_rejected_while_entry_is_forbidden() {
     );
 }
 
-/// Rule 9.3: terms that no order could have cancel the original, and the number stays unused.
+/// Rule 9.3: impossible terms cancel the original, and the number stays unused.
 #[test]
 fn unacceptable_terms_cancel_the_original() {
     for terms in [
@@ -116,7 +116,7 @@ fn replacement_loses_priority() {
     );
 }
 
-/// Rule 9.7: what a replace cannot name stays; the locate must be given again.
+/// Rule 9.7: the fields that a replace cannot name stay; the locate must be given again.
 #[test]
 fn replacement_keeps_what_replace_cannot_name() {
     check(
@@ -132,7 +132,7 @@ fn replacement_keeps_what_replace_cannot_name() {
     );
 }
 
-/// Rule 9.8: a replacement that meets the other side trades, and what is left rests or does not.
+/// Rule 9.8: a replacement that meets the other side trades, and its open rest rests or is canceled.
 #[test]
 fn replacement_trades_like_a_new_order() {
     check(

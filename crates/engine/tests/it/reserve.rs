@@ -4,7 +4,7 @@ use market::{Command, EnterOrder, Event, OrderKey, Price, Quantity, SessionId, S
 
 use crate::scenario::{World, check};
 
-/// Rule 35.1: what is shown is what was asked for, or all that is open.
+/// Rule 35.1: the shown part is the requested quantity, or all open lots.
 #[test]
 fn part_of_a_reserve_order_is_shown() {
     check(
@@ -17,7 +17,7 @@ fn part_of_a_reserve_order_is_shown() {
     );
 }
 
-/// Rule 35.2: only displayed orders have a reserve, and the range is less than what is shown.
+/// Rule 35.2: only displayed orders have a reserve, and the range is less than the shown quantity.
 #[test]
 fn shown_part_has_bounds() {
     check(
@@ -62,7 +62,7 @@ fn parts_with_a_range_differ() {
     );
 }
 
-/// Rule 35.5: what is canceled was not shown, as long as there is such; priority stays.
+/// Rule 35.5: canceled lots come from the reserve, as long as there is one; priority stays.
 #[test]
 fn reserve_is_canceled_before_what_is_shown() {
     check(
@@ -78,7 +78,7 @@ fn reserve_is_canceled_before_what_is_shown() {
     );
 }
 
-/// Rule 35.6: what meets its own loses lots to all of the resting order.
+/// Rule 35.6: an order that meets its own loses lots to the whole resting order.
 #[test]
 fn all_of_a_reserve_order_is_kept_from_its_own() {
     check(
@@ -108,7 +108,7 @@ fn replacement_keeps_the_reserve() {
     );
 }
 
-/// Rule 35.8: a minimum quantity and fill or kill look behind what is shown.
+/// Rule 35.8: a minimum quantity and fill or kill count the reserve.
 #[test]
 fn reserve_counts_for_a_minimum() {
     check(
@@ -123,8 +123,8 @@ fn reserve_counts_for_a_minimum() {
     );
 }
 
-/// Rule 35.9: after all that is shown, an order trades with the reserves in whole rounds, each iceberg
-/// once; what they show stays, and takes the rest.
+/// Rule 35.9: after all shown lots, an order trades with the reserves in whole rounds, each iceberg once; their shown
+/// parts stay, and take the rest.
 #[test]
 fn reserves_trade_in_rounds() {
     check(

@@ -2,8 +2,8 @@
 
 use crate::scenario::{check, check_from_nothing};
 
-/// Rules 13.1, 13.2: a session's default holds for orders that say nothing; an order's own wins, and
-/// it is the incoming order's that counts.
+/// Rules 13.1, 13.2: a session's default applies to orders without a value; an order's own value takes precedence, and
+/// the incoming order's value counts.
 #[test]
 fn incoming_order_decides_by_its_own_word_or_its_sessions() {
     check(
@@ -74,7 +74,7 @@ fn group_narrows_what_is_own() {
     );
 }
 
-/// Rule 13.5: cancel newest ends the incoming order; what it traded before stands.
+/// Rule 13.5: cancel newest ends the incoming order; its earlier trades stand.
 #[test]
 fn cancel_newest_ends_the_incoming_order() {
     check(
@@ -89,7 +89,7 @@ fn cancel_newest_ends_the_incoming_order() {
     );
 }
 
-/// Rule 13.6: cancel oldest takes the resting order away, and the incoming one goes on.
+/// Rule 13.6: cancel oldest cancels the resting order, and the incoming one continues.
 #[test]
 fn cancel_oldest_takes_the_resting_order_away() {
     check(
@@ -117,8 +117,7 @@ fn cancel_both_ends_both() {
     );
 }
 
-/// Rules 13.8, 13.9: decrement takes from both what they would have traded; the one that has more
-/// keeps its place.
+/// Rules 13.8, 13.9: decrement takes from both the lots they would have traded; the one that has more keeps its place.
 #[test]
 fn decrement_takes_from_both_what_would_have_traded() {
     check(
@@ -167,7 +166,7 @@ fn replacement_keeps_its_prevention() {
     );
 }
 
-/// Rule 13.1: without a word of the session or the order nothing is prevented.
+/// Rule 13.1: without a setting of the session or the order nothing is prevented.
 #[test]
 fn nothing_is_prevented_unless_asked() {
     check_from_nothing(

@@ -1,4 +1,4 @@
-//! Snapshots: what is restored is the same, and what is damaged is refused.
+//! Snapshots: a restored engine is the same, and damaged bytes are refused.
 
 use engine::{Engine, Restoration, Section, StateError};
 
@@ -20,7 +20,7 @@ fn restore(sections: &Sections) -> Result<Engine, StateError> {
     restoration.finish()
 }
 
-/// A market with something of everything in it.
+/// A market with state of every kind.
 fn busy() -> World {
     let mut world = World::default();
     world.play(
@@ -71,7 +71,7 @@ fn two_buys(price: u32) -> World {
     world
 }
 
-/// The snapshot of what was restored has the same bytes.
+/// The snapshot of a restored engine has the same bytes.
 #[test]
 fn restored_engine_has_the_same_snapshot() {
     let world = busy();

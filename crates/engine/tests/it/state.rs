@@ -1,4 +1,4 @@
-//! What the state hash tells apart, and what can be seen of the state.
+//! The states that the state hash distinguishes, and the views of the state.
 
 use engine::{Counters, DepthLevel, Engine};
 use market::{Command, Input, InstrumentId, Price, Quantity, Sequence, SystemEvent, Timestamp};
@@ -53,7 +53,7 @@ fn hash_tells_states_apart() {
          buy A2 4 @ 100 post-only => accepted, booked 4 @ 100",
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          buy A2 4 @ 100 hidden => accepted, booked 4 @ 100 hidden",
-        // Other things than orders.
+        // State other than orders.
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
          buy A2 4 @ 100 ioc => accepted, canceled A2 4 ioc",
         "buy A1 4 @ 100 => accepted, booked 4 @ 100
@@ -93,7 +93,7 @@ fn hash_tells_states_apart() {
     }
 }
 
-/// So do these, of money: each has as many inputs, and differs from each other in one thing.
+/// The same for money: each state has as many inputs, and differs from each other in one thing.
 #[test]
 fn hash_tells_money_apart() {
     const ACCOUNTS: &str = "
@@ -244,14 +244,14 @@ fn input(sequence: u64, timestamp: u64) -> Input {
     }
 }
 
-/// A gap in the log is a fault that nothing after it could repair.
+/// A gap in the log is a fault that no later input could repair.
 #[test]
 #[should_panic(expected = "0 then")]
 fn gap_in_the_sequence_stops_the_engine() {
     Engine::new().apply(&input(2, 1), &mut |_| ());
 }
 
-/// So is time that goes back.
+/// Time that goes back is such a fault, too.
 #[test]
 #[should_panic(expected = "Timestamp(7) then")]
 fn time_that_goes_back_stops_the_engine() {

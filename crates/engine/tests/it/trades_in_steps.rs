@@ -11,10 +11,10 @@ use crate::{
     scenario::{World, check},
 };
 
-/// What a step trades.
+/// The most trades of a step.
 const STEP: usize = 32;
 
-/// A command, and the trades that it has at once and in later steps.
+/// The expected line of a command, with its trades at once and in later steps.
 pub(crate) fn in_steps(command: &str, events: &str, trades: &[String]) -> String {
     let mut steps = trades.chunks(STEP).map(|step| step.join(", "));
     let first = steps.next().expect("there are trades");
@@ -45,8 +45,8 @@ fn begun() -> World {
     world
 }
 
-/// Rule 6.10: an order meets 32 others at once, and 32 before each later input; the engine asks for
-/// that input, and goes on alike after a restart.
+/// Rule 6.10: an order meets 32 others at once, and 32 before each later input; the engine requests that input, and
+/// continues alike after a restart.
 #[test]
 fn thirty_two_at_a_time() {
     let mut world = begun();

@@ -45,7 +45,7 @@ fn good_till_cancel_rests() {
     );
 }
 
-/// Rule 17.3: market to limit rests where it traded last, and is canceled if it did not trade.
+/// Rule 17.3: market to limit rests at the price of its last trade, and is canceled if it did not trade.
 #[test]
 fn market_to_limit_rests_where_it_traded() {
     check(
@@ -59,7 +59,7 @@ fn market_to_limit_rests_where_it_traded() {
     );
 }
 
-/// Rule 5.7: a life that is not offered is rejected before the number of orders is looked at.
+/// Rule 5.7: a time in force that is not offered is rejected before the number of orders is checked.
 #[test]
 fn lives_that_are_not_offered_are_rejected() {
     check(

@@ -8,8 +8,8 @@ use market::{
 
 use crate::scenario::{World, check};
 
-/// Rules 31.1, 31.2, 34.1: an instrument gets another increment only while no order rests in it, and
-/// no property a value that it cannot have.
+/// Rules 31.1, 31.2, 34.1: an instrument gets another increment only while no order rests in it, and no property gets
+/// an invalid value.
 #[test]
 fn properties_change_while_running() {
     check(
@@ -73,8 +73,8 @@ fn symbol_may_be_added_again() {
     );
 }
 
-/// Rules 32.1, 32.2: the venue cancels the orders for which everything holds that it names, by
-/// session, channel and number; their owners' numbers are not touched.
+/// Rules 32.1, 32.2: the venue cancels the orders that match every criterion it names, by session, channel and number;
+/// their owners' numbers are not touched.
 #[test]
 fn supervisory_cancel_means_a_scope() {
     let orders = "
@@ -114,8 +114,8 @@ fn supervisory_cancel_means_a_scope() {
     );
 }
 
-/// Rules 32.3, 32.4: while a scope is blocked its new orders and replaces are rejected; what rests
-/// stays. Exactly that scope is to be allowed again.
+/// Rules 32.3, 32.4: while a scope is blocked its new orders and replaces are rejected; resting orders stay. Only
+/// exactly that scope can be allowed again.
 #[test]
 fn blocked_scope_enters_nothing() {
     check(
@@ -149,7 +149,7 @@ fn blocked_scope_enters_nothing() {
     );
 }
 
-/// Rule 32.5: so many blocks there may be at a time, and no more.
+/// Rule 32.5: the number of blocks at a time is bounded.
 #[test]
 fn blocks_have_a_bound() {
     let mut world = World::default();
@@ -183,7 +183,7 @@ fn trade_is_busted_once() {
     );
 }
 
-/// Rule 33.2: only so many of the latest trades can be undone.
+/// Rule 33.2: a bounded number of the latest trades can be undone.
 #[test]
 fn only_the_latest_trades_are_kept() {
     let mut world = World::default();

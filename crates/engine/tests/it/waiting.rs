@@ -66,9 +66,8 @@ fn trigger_that_is_met_already() {
     );
 }
 
-/// Rule 20.4: what one command triggers comes in one after the other: what waited for a fall before what
-/// waited for a rise, the nearest trigger first, then the first that was accepted; what that triggers
-/// comes after them.
+/// Rule 20.4: the orders that one command triggers come in one after the other: those for a fall before those for a
+/// rise, the nearest trigger first, then the first that was accepted; orders that these trigger come after them.
 #[test]
 fn triggered_orders_come_in_by_trigger_and_then_by_age() {
     check(
@@ -117,7 +116,7 @@ fn trailing_stop_follows_the_market() {
     );
 }
 
-/// Rule 20.5: that of a buy follows it down; before the first trade of all there is none.
+/// Rule 20.5: the trigger of a buy follows the market down; before the first trade there is none.
 #[test]
 fn trailing_stop_of_a_buy_follows_down() {
     check(
@@ -159,7 +158,7 @@ fn trailing_limit_keeps_its_distance() {
     );
 }
 
-/// Rule 20.7: what cannot be a trigger is rejected.
+/// Rule 20.7: an invalid trigger is rejected.
 #[test]
 fn impossible_triggers_are_rejected() {
     check(
@@ -177,8 +176,8 @@ fn impossible_triggers_are_rejected() {
     );
 }
 
-/// Rule 20.8: an order that waits is live: it is counted, canceled, reduced, modified, found by a mass
-/// cancel and canceled on disconnect like one that rests, and the feed knows nothing of it.
+/// Rule 20.8: an order that waits is live: it is counted, canceled, reduced, modified, found by a mass cancel and
+/// canceled on disconnect like one that rests, and it is not on the feed.
 #[test]
 fn waiting_orders_are_live() {
     check(
@@ -242,8 +241,8 @@ fn conditions_act_when_it_comes_in() {
     );
 }
 
-/// Rule 20.11: a market order to buy that waits pays when it comes in, if its account can; others hold what
-/// they need from the beginning.
+/// Rule 20.11: a market order to buy that waits pays when it comes in, if its account can; other orders hold their cost
+/// from the beginning.
 #[test]
 fn waiting_orders_are_paid_for() {
     check_paid(
@@ -261,7 +260,7 @@ fn waiting_orders_are_paid_for() {
     );
 }
 
-/// Joins what happens to the orders of a range.
+/// Joins the expected events of the orders of a range.
 fn each(range: RangeInclusive<u32>, happens: impl Fn(u32) -> String) -> String {
     range.map(happens).collect::<Vec<_>>().join(", ")
 }
@@ -279,8 +278,8 @@ fn stops(range: RangeInclusive<u32>) -> String {
 const TRADE: &str = "sell B1 9 @ 101 => accepted, booked 9 @ 101
     buy C1 1 @ 101 ioc => accepted, trade B1 C1 1 @ 101";
 
-/// Rule 20.12: 4 triggered orders act at once, and 4 before each later input; until its turn an order
-/// is live, and until all have acted no command lets others act. The engine asks for that input.
+/// Rule 20.12: 4 triggered orders act at once, and 4 before each later input; until its turn an order is live, and
+/// until all have acted no command lets other orders act. The engine requests that input.
 #[test]
 fn four_triggered_orders_act_at_once() {
     let mut world = World::in_open_market();
@@ -311,7 +310,7 @@ fn four_triggered_orders_act_at_once() {
     assert_eq!(world.engine().due(), None, "none is in line");
 }
 
-/// Rule 20.12: one whose instrument takes no orders when its turn comes is canceled.
+/// Rule 20.12: a triggered order whose instrument takes no orders at its turn is canceled.
 #[test]
 fn triggered_orders_are_canceled_in_a_halt() {
     let mut world = World::in_open_market();

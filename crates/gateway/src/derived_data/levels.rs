@@ -1,6 +1,6 @@
 //! Displayed lots and orders of one instrument, by price.
 //!
-//! Invariant: a level has an order; one without is not there.
+//! Invariant: a level has at least one order; levels without orders are not kept.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ pub struct PriceLevel {
     /// In ticks.
     pub price: u32,
     pub lots: u64,
-    /// None: the level is gone.
+    /// 0 if the level is gone.
     pub orders: u32,
 }
 
@@ -47,7 +47,7 @@ impl PriceLevels {
         }
     }
 
-    /// An order was added. The level as it is now.
+    /// Adds an order, and returns the level as it is now.
     pub fn add(&mut self, is_bid: bool, price: u32, lots: u32) -> PriceLevel {
         let total = self.side(is_bid).entry(price).or_default();
         total.lots += u64::from(lots);
@@ -55,7 +55,7 @@ impl PriceLevels {
         level((&price, total))
     }
 
-    /// An order lost lots, and perhaps all that it had. The level as it is now.
+    /// Takes lots from an order, perhaps all that it had, and returns the level as it is now.
     ///
     /// # Panics
     /// There is no such level, or it has fewer lots.
@@ -70,7 +70,7 @@ impl PriceLevels {
         after
     }
 
-    /// The level is this one now.
+    /// Replaces the level.
     pub fn set(&mut self, is_bid: bool, level: PriceLevel) {
         let PriceLevel { price, lots, orders } = level;
         match orders {

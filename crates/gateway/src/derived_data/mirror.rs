@@ -1,6 +1,6 @@
 //! The same levels, trades and statistics on another thread, which may fall behind.
 //!
-//! Invariant: what it shows is what was after one message of the feed. What it missed it does not guess: it has
+//! Invariant: a mirror shows the state after one message of the feed. It does not guess missed updates: it has
 //! everything repeated, and shows nothing until then.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -17,7 +17,7 @@ pub struct DerivedMirror {
     request: u64,
     state: State,
     instruments: Vec<MirroredInstrument>,
-    /// With their ordinals, oldest first. A gap in them was missed.
+    /// With their ordinals, oldest first. A gap in the ordinals stands for missed trades.
     tape: VecDeque<(u64, TapeEntry)>,
     trades_max: usize,
     /// Facts of a message whose last has not come.
@@ -31,9 +31,9 @@ pub struct DerivedMirror {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Everything is to be repeated.
+    /// The mirror waits for the repetition of everything.
     Waiting,
-    /// It is being repeated.
+    /// The repetition is under way.
     Repeating,
     Held,
 }
@@ -47,12 +47,13 @@ pub struct MirroredInstrument {
     pub trading_state: u8,
     pub levels: PriceLevels,
     pub statistics: Statistics,
-    /// Changes whenever one of them does.
+    /// Changes whenever one of the fields above does.
     pub version: u64,
 }
 
 impl DerivedMirror {
-    /// Reads from this ring; `wanted` is where repetitions are asked for. It shows nothing until the first is complete.
+    /// Reads from this ring; `wanted` carries the requests for repetitions. The mirror shows nothing until the first
+    /// repetition is complete.
     #[must_use]
     pub fn new(
         from: LossyConsumer<DerivedUpdate>,
@@ -78,7 +79,7 @@ impl DerivedMirror {
         mirror
     }
 
-    /// Takes at most `limit` updates, and says how many there were.
+    /// Takes at most `limit` updates, and returns their number.
     pub fn poll(&mut self, limit: usize) -> usize {
         let mut updates = std::mem::take(&mut self.scratch);
         updates.clear();
@@ -86,7 +87,7 @@ impl DerivedMirror {
         self.taken += polled.read as u64;
         self.missed += polled.missed;
         if polled.missed > 0 {
-            // Where among them the others are missing is not known.
+            // The place of the missing updates among these is not known.
             self.ask();
         } else {
             updates.iter().for_each(|update| self.take(update));
@@ -95,19 +96,19 @@ impl DerivedMirror {
         polled.read
     }
 
-    /// True if it shows what was after message [`number`](Self::number).
+    /// True if it shows the state after message [`number`](Self::number).
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.state == State::Held
     }
 
-    /// The last message of the feed that is in all it shows.
+    /// The last message of the feed that the shown state includes.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Which repetition it has had: another one means that updates were missed in between.
+    /// The number of the repetition it has had: a new one means that updates were missed in between.
     #[must_use]
     pub const fn request(&self) -> u64 {
         self.request
@@ -124,7 +125,7 @@ impl DerivedMirror {
         self.tape.iter()
     }
 
-    /// Those from an ordinal on.
+    /// The trades from an ordinal on.
     pub fn tape_from(&self, ordinal: u64) -> impl Iterator<Item = &(u64, TapeEntry)> {
         let begin = self.tape.partition_point(|(own, _)| *own < ordinal);
         self.tape.range(begin..)
@@ -136,7 +137,7 @@ impl DerivedMirror {
         self.ordinal_next
     }
 
-    /// Updates taken, and updates that were overwritten before they could be.
+    /// Updates taken, and updates that were overwritten before they could be taken.
     #[must_use]
     pub const fn counts(&self) -> (u64, u64) {
         (self.taken, self.missed)
@@ -211,7 +212,7 @@ impl DerivedMirror {
         self.ordinal_next = ordinal + 1;
     }
 
-    /// The instrument, changed from here on; one whose directory message was missed has no name yet.
+    /// The instrument, to be changed; one whose directory message was missed has no name yet.
     fn of(&mut self, stock_locate: u16) -> &mut MirroredInstrument {
         let index = usize::from(stock_locate) - 1;
         if self.instruments.len() <= index {

@@ -1,6 +1,7 @@
-//! The agent's end: derives from the messages that the feed server takes, and publishes what is new.
+//! The agent's end: derives from the messages that the feed server takes, and publishes the new facts.
 //!
-//! Invariant: it never waits. What a reader missed is repeated to it, a bounded part in each turn, and to no other.
+//! Invariant: the publisher never waits. Updates that a reader missed are repeated to that reader only, a bounded part
+//! in each turn.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use ring::{AtomicGauge, Producer};
 use super::{DerivedData, DerivedFact, DerivedUpdate};
 use crate::{BookChange, FeedBooks};
 
-/// Levels that are repeated in a turn at most.
+/// The most levels repeated in a turn.
 const REPEATED_PER_TURN: usize = 1024;
 
 /// Derives, and publishes for mirrors on other threads.
@@ -27,12 +28,12 @@ struct Outlet {
     to: Producer<DerivedUpdate>,
     /// The request of the mirror to have everything repeated; each has the next number.
     wanted: Arc<AtomicGauge>,
-    /// The last one that was begun.
+    /// The last request whose repetition was begun.
     request: u64,
     place: Option<Place>,
 }
 
-/// Where a repetition is.
+/// The next part of a repetition.
 #[derive(Clone, Copy)]
 struct Place {
     stock_locate: u16,
@@ -52,7 +53,7 @@ impl DerivedPublisher {
         Self { data, outlets: Vec::new(), changes: Vec::new(), number: 0, published: 0 }
     }
 
-    /// Publishes in this ring too, for a mirror that keeps so many trades.
+    /// Publishes in this ring too, for a mirror that keeps that many trades.
     pub(crate) fn add(
         &mut self,
         to: Producer<DerivedUpdate>,
@@ -73,7 +74,7 @@ impl DerivedPublisher {
         self.data.clear_levels();
     }
 
-    /// Takes a message from before the start, after the books did: nobody reads yet.
+    /// Takes a message from before the start, after the books did: no mirror reads yet.
     pub(crate) fn replay(
         &mut self,
         books: &mut FeedBooks,
@@ -99,7 +100,7 @@ impl DerivedPublisher {
         self.number = number;
     }
 
-    /// The end of a turn. Returns how much was done.
+    /// Ends a turn. Returns the amount of work done.
     pub(crate) fn turn(&mut self) -> usize {
         let mut work = 0;
         let Self { data, outlets, number, published, .. } = self;
@@ -130,7 +131,7 @@ impl Outlet {
         publish(&mut self.to, DerivedUpdate { number, is_last: true, fact });
     }
 
-    /// Repeats a part, and says where the next begins.
+    /// Repeats a part, and returns the place of the next.
     fn repeat(&mut self, data: &DerivedData, number: u64, mut place: Place) -> Option<Place> {
         let mut room = REPEATED_PER_TURN;
         while room > 0 {

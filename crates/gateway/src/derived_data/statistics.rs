@@ -1,6 +1,7 @@
 //! The statistics of an instrument on one day.
 //!
-//! Invariant: they say of themselves what they lack: the trades before they began, and undone trades that are not known.
+//! Invariant: the statistics state the trades that they lack: those before they began, and undone trades that are not
+//! known.
 
 use super::{DerivedTrade, day_of};
 
@@ -11,19 +12,19 @@ pub struct Statistics {
     pub day: u32,
     /// Number of the first message whose trade could be counted.
     pub since: u64,
-    /// False if the day may have had trades before that.
+    /// False if the day may have had trades before `since`.
     pub is_whole_day: bool,
     /// Prices, in ticks.
     pub open: Option<u32>,
     pub high: Option<u32>,
     pub low: Option<u32>,
     pub last: Option<u32>,
-    /// In lots; 2⁶⁴ − 1 says so many or more.
+    /// In lots; 2⁶⁴ − 1 means that many or more.
     pub volume: u64,
     pub trades: u64,
-    /// Trades that were undone, and are not in the figures any more.
+    /// Trades that were undone, and are no longer in the figures.
     pub undone: u64,
-    /// Undone trades that are not known any more: the figures have them still.
+    /// Undone trades that are no longer known: the figures still have them.
     pub undone_unknown: u64,
     /// Numbers of the messages of the first trade and of the last.
     pub(super) open_number: u64,

@@ -20,7 +20,7 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 /// 12:00 of a day.
 const NOON: u64 = 20_000 * NANOS_PER_DAY + 12 * HOUR_NS;
 
-/// A feed that is made by hand, with its books and what is derived.
+/// A feed that is made by hand, with its books and the derived data.
 struct Bench {
     books: FeedBooks,
     data: DerivedData,
@@ -125,8 +125,8 @@ fn statistics_are_those_of_the_trades() {
     assert_eq!(bench.volume(), (27, 5));
 }
 
-/// A trade that is undone leaves no trace in the statistics, the first, the last, the highest and the lowest too.
-/// One that is not known any more stays, and is counted.
+/// A trade that is undone leaves no trace in the statistics, also if it was the first, the last, the highest or the
+/// lowest. An undone trade that is no longer known stays in them, and is counted.
 #[test]
 fn an_undone_trade_leaves_the_statistics() {
     let mut bench = Bench::new(4);

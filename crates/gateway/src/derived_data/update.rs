@@ -1,6 +1,6 @@
 //! The facts that a [`DerivedMirror`](super::DerivedMirror) is built from, and their form in a ring.
 //!
-//! Invariant: a fact says what is; taken twice it changes nothing more.
+//! Invariant: a fact describes the current state; taken twice, it changes nothing more.
 
 use ring::Words;
 
@@ -24,7 +24,7 @@ pub enum DerivedFact {
         symbol: [u8; 8],
         trading_state: u8,
     },
-    /// What a level is now; without orders it is gone.
+    /// A level as it is now; without orders it is gone.
     Level {
         stock_locate: u16,
         is_bid: bool,
@@ -50,7 +50,7 @@ pub enum DerivedFact {
     Begin {
         request: u64,
     },
-    /// All were. The ordinal of the next trade.
+    /// The repetition is complete. Has the ordinal of the next trade.
     End {
         request: u64,
         ordinal: u64,
@@ -60,7 +60,7 @@ pub enum DerivedFact {
 /// A trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DerivedTrade {
-    /// Of its message.
+    /// The number of its message.
     pub number: u64,
     pub stock_locate: u16,
     /// In ticks.
@@ -84,7 +84,7 @@ pub enum TradeKind {
     PartOfCross,
 }
 
-/// What happened, in the order of the ordinals.
+/// A trade or an undone trade, in the order of the ordinals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapeEntry {
     Trade(DerivedTrade),
@@ -121,7 +121,7 @@ impl TradeKind {
     }
 }
 
-/// What the second word has: the kind of fact, two small values, and the instrument.
+/// The content of the second word: the kind of fact, two small values, and the instrument.
 struct Head {
     kind: u8,
     is_last: bool,
@@ -151,7 +151,7 @@ const STATISTICS: u8 = 5;
 const BEGIN: u8 = 6;
 const END: u8 = 7;
 
-/// No price: none is as high.
+/// Stands for no price: no price is as high.
 const NONE: u32 = u32::MAX;
 
 fn pair(high: u32, low: u32) -> u64 {

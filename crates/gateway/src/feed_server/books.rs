@@ -1,7 +1,7 @@
-//! The feed server's copy of the books: what a GLIMPSE snapshot has, built from the messages of the feed.
+//! The feed server's copy of the books: the content of a GLIMPSE snapshot, built from the messages of the feed.
 //!
-//! Invariant: a frozen copy has exactly the messages before its number, and does not change. Freezing
-//! costs one pointer for 65,536 order numbers; the live copy then copies what it changes, once.
+//! Invariant: a frozen copy has exactly the messages before its number, and does not change. Freezing costs one pointer
+//! for 65,536 order numbers; the live copy then copies each part that it changes, once.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -65,7 +65,7 @@ struct Listing {
 type Group = BTreeMap<u64, Arc<Chunk>>;
 
 /// Displayed orders by number, as they would be added now. An unattributed one has a blank firm. The oldest often leave
-/// first, and then nothing moves.
+/// first, and then no other order moves.
 type Chunk = VecDeque<AddOrderAttributed>;
 
 /// Displayed lots that joined a price of a book or left it.
@@ -83,9 +83,9 @@ pub struct BookChange {
 pub enum BookChangeKind {
     /// With an order.
     Added,
-    /// The order they were of stays.
+    /// Their order stays.
     Reduced,
-    /// With the order they were of.
+    /// Their order was removed with them.
     Removed,
 }
 
@@ -101,11 +101,11 @@ impl BookChange {
     }
 }
 
-/// How far a reader of a frozen copy is.
+/// The position of a reader in a frozen copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     part: Part,
-    /// Of the instrument, or the number of the order, that is next.
+    /// The place of the next instrument, or the number of the next order.
     next: u64,
 }
 
@@ -165,7 +165,7 @@ impl FeedBooks {
         }
     }
 
-    /// Takes the next message of the feed, and calls `each` with what it changed in the books.
+    /// Takes the next message of the feed, and calls `each` with its changes of the books.
     ///
     /// # Panics
     /// It is not the next one, or contradicts the books: the feed would be wrong.
@@ -175,7 +175,7 @@ impl FeedBooks {
         self.apply(message, each);
     }
 
-    /// Applies a message, and calls `each` with what it changed. Its number is not counted.
+    /// Applies a message, and calls `each` with its changes. Its number is not counted.
     ///
     /// # Panics
     /// It contradicts the books.
@@ -451,7 +451,7 @@ mod tests {
         }
     }
 
-    /// Books that are loaded say the same whatever the order of the orders was, and go on in the same way.
+    /// Loaded books have the same content whatever the order of the orders was, and go on in the same way.
     #[test]
     fn orders_are_loaded_in_any_order() {
         let orders: Vec<_> = (1..=2_000).map(|number| add(number * 97, 10, *b"FIRM")).collect();
@@ -483,7 +483,7 @@ mod tests {
         loaded.begin_at(1);
     }
 
-    /// Everything a copy says, read in parts of `part` messages.
+    /// All messages of a copy, read in parts of `part` messages.
     fn said(books: &FrozenBooks, part: usize) -> Vec<Vec<u8>> {
         let (mut all, mut place) = (Vec::new(), Place::default());
         loop {
@@ -502,8 +502,8 @@ mod tests {
         }
     }
 
-    /// A copy says what was displayed when it was made, whatever happens later and however it is read;
-    /// copies of one moment are one.
+    /// A copy has the orders displayed when it was made, whatever happens later and however it is read; copies of one
+    /// moment are the same copy.
     #[test]
     fn a_frozen_copy_does_not_change() {
         let mut books = FeedBooks::new();

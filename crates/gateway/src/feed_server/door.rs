@@ -1,8 +1,8 @@
-//! The subscribers of one TCP listener: who gets in, and what each is sent, from its own place.
+//! The subscribers of one TCP listener: their admission, and the messages to each, from its own place.
 //!
-//! Invariant: a subscriber holds nothing of its own but its place and 64 KiB; one that is slow, silent or
-//! broken is cut off and costs no other anything. One whose socket is full is not looked at until the socket
-//! takes bytes again, except for its timers.
+//! Invariant: a subscriber holds only its place and 64 KiB; one that is slow, silent or broken is cut off and costs the
+//! others nothing. A subscriber whose socket is full is not visited until the socket takes bytes again, except for its
+//! timers.
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
@@ -39,23 +39,23 @@ const CONNECTIONS_PER_USER_MAX: usize = 32;
 /// The most connections of one listener at a time.
 pub const SUBSCRIBERS_MAX: usize = LIVE_MAX + STRANGERS_MAX;
 
-/// Reads of one connection in one turn: a login is one, and subscribers have nothing more to say.
+/// Reads of one connection in one turn: a login is one, and subscribers send nothing more of interest.
 const READS_PER_TURN: usize = 2;
 const READ_BYTES: usize = 4096;
 /// Logins that are answered in one turn after their check.
 const LOGINS_PER_TURN: usize = 16;
 /// Bytes that a packet adds to its message.
 const PACKET_BYTES: usize = 3;
-/// How often timers are looked at, and older messages that were read.
+/// The interval between two checks of the timers, and of older messages that were read.
 const TICK_NS: u64 = 10_000_000;
-/// How long a connection that we have ended may take to read our last words.
+/// How long a connection that we have ended may take to read our last messages.
 const CLOSING_NS: u64 = 1_000_000_000;
 /// How long a snapshot may take.
 const SNAPSHOT_NS_MAX: u64 = 60_000_000_000;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What the subscribers of a listener are sent.
+/// The service of a listener to its subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     /// A snapshot, then the end.
@@ -68,10 +68,10 @@ pub(super) struct Door<N> {
     network: N,
     service: Service,
     subscribers: Vec<Option<Box<Subscriber>>>,
-    /// Places of those with something to do, each once: those without a login, then longest waiting first.
+    /// Places of the subscribers with work to do, each once: those without a login, then longest waiting first.
     queue: VecDeque<u32>,
-    /// Places of those that have been given all there is, each once: news and time bring them back. One whose
-    /// socket is full is not among them.
+    /// Places of the subscribers that have all messages, each once: new messages and time bring them back. A subscriber
+    /// whose socket is full is not among them.
     idle: Vec<u32>,
     strangers: Strangers,
     logins: Logins<LoginRequest>,
@@ -79,7 +79,7 @@ pub(super) struct Door<N> {
     of_user: Vec<usize>,
     live: usize,
     open: usize,
-    /// Connections whose sockets were full when timers were last looked at.
+    /// Connections whose sockets were full at the last check of the timers.
     stalled: usize,
     ticked_ns: u64,
     events: Vec<NetworkEvent>,
@@ -89,31 +89,31 @@ pub(super) struct Door<N> {
 struct Subscriber {
     connection: Connection<Server>,
     user: Option<usize>,
-    /// The delta stream that it is sent, or whose snapshot; `None` is the feed.
+    /// The delta stream of its messages or snapshot; `None` is the feed.
     stream: Option<usize>,
     snapshot: Option<Snapshot>,
-    /// It stands among the idle ones.
+    /// True if its place is in `idle`.
     is_idle: bool,
 }
 
-/// A snapshot that is sent.
+/// A snapshot being sent.
 struct Snapshot {
     books: Arc<FrozenBooks>,
-    /// How far it is.
+    /// The next part to send.
     place: Place,
-    /// Until when it may take.
+    /// The deadline.
     until_ns: u64,
     /// Number of the first message to apply, in the feed or the stream.
     next: u64,
 }
 
-/// Who was let in: the user, the delta stream if it is one, and the number of the first message.
+/// An admitted login: the user, the delta stream if it is one, and the number of the first message.
 type Admission = (usize, Option<usize>, u64);
 
-/// What becomes of a subscriber after it was served.
+/// The next step for a subscriber that was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
-    /// It has all there is.
+    /// It has all messages.
     Idle,
     /// Its socket is full.
     Full,
@@ -150,7 +150,7 @@ impl<N: StreamNetwork> Door<N> {
         self.open
     }
 
-    /// Connections whose sockets were full when timers were last looked at.
+    /// Connections whose sockets were full at the last check of the timers.
     pub(super) const fn stalled(&self) -> usize {
         self.stalled
     }
@@ -330,7 +330,7 @@ impl<N: StreamNetwork> Door<N> {
             }
         }
         let has_more = match subscriber.connection.stage {
-            // Only what answers its login: all logins are heard before anybody is sent more.
+            // Only the answer to its login: all logins are read before any subscriber is sent more.
             Stage::Live(_) if was_pending => true,
             Stage::Live(_) => fill(subscriber, stored, counters, now_ns),
             Stage::Pending | Stage::Closing { .. } => false,
@@ -393,7 +393,7 @@ impl<N: StreamNetwork> Door<N> {
                         }
                     }
                 }
-                // A subscriber has nothing to say that changes what it is sent.
+                // No message of a subscriber changes the messages to it.
                 ServerHappening::Message(_) | ServerHappening::Taken => {}
                 ServerHappening::Logout => return false,
             }
@@ -481,7 +481,7 @@ impl<N: StreamNetwork> Door<N> {
         }
     }
 
-    /// Lets a user in whose password was right.
+    /// Admits a user whose password was right.
     fn admit(
         &self,
         user: Result<usize, LoginFault>,
@@ -520,7 +520,7 @@ impl<N: StreamNetwork> Door<N> {
         }
     }
 
-    /// Looks at every connection's timers.
+    /// Checks every connection's timers.
     fn tick(
         &mut self,
         options: &FeedServerOptions,
@@ -557,8 +557,8 @@ impl<N: StreamNetwork> Door<N> {
     }
 }
 
-/// Puts what comes next into what waits for the socket, as far as there is room. True if there is more that
-/// can be had now.
+/// Adds the next messages to the bytes that wait for the socket, as far as there is room. True if more messages are
+/// available now.
 fn fill(
     subscriber: &mut Subscriber,
     stored: &mut Stored,
@@ -615,7 +615,7 @@ fn fill(
     has_more
 }
 
-/// Where older messages are looked for.
+/// Names the place in which older messages are searched.
 const fn place_of(stream: Option<usize>) -> &'static str {
     match stream {
         None => "in the journal",
@@ -623,19 +623,19 @@ const fn place_of(stream: Option<usize>) -> &'static str {
     }
 }
 
-/// Ends a connection, with a reason for people.
+/// Ends a connection, with a reason as readable text.
 fn end(subscriber: &mut Subscriber, text: &str, now_ns: u64) {
     subscriber.connection.session.send_debug(text, now_ns);
     begin_closing(subscriber, now_ns);
 }
 
-/// From here on nothing that the connection sends is taken. The snapshot it had is let go.
+/// From here on the messages of the connection are ignored. Its snapshot is released.
 fn begin_closing(subscriber: &mut Subscriber, now_ns: u64) {
     subscriber.snapshot = None;
     subscriber.connection.stage = Stage::Closing { until_ns: now_ns + CLOSING_NS, finished: false };
 }
 
-/// The figure that counts a connection whose time is over; `None` if it is not.
+/// The counter for a connection that timed out; `None` if it has not.
 fn timed_out<'a>(
     subscriber: &mut Subscriber,
     options: &FeedServerOptions,

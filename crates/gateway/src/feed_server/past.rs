@@ -33,12 +33,12 @@ impl PastRange {
     }
 }
 
-/// What the reader of the journal answers.
+/// An answer of the reader of the journal.
 #[derive(Clone, Copy)]
 pub enum PastAnswer {
     /// The next message of the range.
     Message(FeedMessage),
-    /// The range cannot be had from its first message on: the first that can is this one.
+    /// The first message of the range is unavailable: `first_kept` is the first that is available.
     Gone { first_kept: u64 },
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Past {
     pages: BTreeMap<u64, Page>,
     /// Numbers of pages, the one that is read now at the front.
     waiting: VecDeque<u64>,
-    /// The page that is read now: its range, and the messages so far.
+    /// The page being read: its range, and the messages so far.
     reading: Option<(PastRange, Vec<FeedMessage>)>,
-    /// No message before this one can be had.
+    /// The messages before this one are unavailable.
     first_kept: u64,
     uses: u64,
 }
@@ -100,7 +100,7 @@ impl Past {
         }
     }
 
-    /// No message before this one can be had, as far as is known.
+    /// The messages before this one are unavailable; later ones may be too.
     pub(super) const fn first_kept(&self) -> u64 {
         self.first_kept
     }
@@ -110,8 +110,8 @@ impl Past {
         self.pages.get(&page_of(number)?)?.get(number)
     }
 
-    /// Has the page of this message read, unless it is here; notes that it is used. False if too many wait,
-    /// or the message cannot be had.
+    /// Has the page of this message read, unless it is here; notes that it is used. False if too many pages wait, or
+    /// the message is unavailable.
     pub(super) fn want(&mut self, number: u64) -> bool {
         let Some(page) = page_of(number).filter(|_| number >= self.first_kept) else {
             return false;
@@ -131,8 +131,8 @@ impl Past {
         has_place
     }
 
-    /// Takes what the reader has read, and asks for the next page. `next` is the number of the message that
-    /// comes next. Returns how much was done.
+    /// Takes the messages that the reader has read, and requests the next page. `next` is the number of the next
+    /// message of the feed. Returns the amount of work done.
     pub(super) fn poll(&mut self, next: u64, counters: &FeedServerCounters) -> usize {
         let mut gone = None;
         let Self { answers, reading, .. } = self;
@@ -148,7 +148,7 @@ impl Past {
             && let Some((range, _)) = self.reading.take()
         {
             counters.past_gone.add(1);
-            // The rest of the page may be there, and is asked for again.
+            // The rest of the page may be available, and is requested again.
             self.first_kept = first_kept.max(range.first + 1);
             self.waiting.retain(|page| self.first_kept <= (page + 1) * PAGE_MESSAGES);
         }

@@ -1,7 +1,9 @@
-//! What a client is sent of one request: a snapshot of each instrument, then what is different from what it has.
+//! The messages to a client for one request: a snapshot of each instrument, then the differences from the client's
+//! books.
 //!
-//! Invariant: a message is made when the connection has room for it, from what the client has and what is. Nothing waits
-//! in a queue, so a slow client has fewer and larger changes; trades that it can have no more are not passed over in silence.
+//! Invariant: a message is made when the connection has room for it, from the client's books and the current ones.
+//! Nothing waits in a queue, so a slow client gets fewer and larger changes; trades that are no longer available are
+//! reported as missed.
 
 use market::Timestamp;
 use wire::fix::{
@@ -14,7 +16,7 @@ use crate::{
     order_entry::connection::OUTGOING_BYTES_MAX,
 };
 
-/// The most levels of a side: what changes of them all fits one message.
+/// The most levels of a side: changes of them all fit one message.
 pub const DEPTH_MAX: usize = 100;
 /// Levels of a side that one session may have subscribed to, over all instruments.
 pub const LEVELS_MAX: usize = 4096;
@@ -37,7 +39,7 @@ pub(super) struct Subscription {
     depth: usize,
     entries: MarketDataEntries,
     instruments: Vec<Watched>,
-    /// The instrument that is looked at next.
+    /// The instrument to compare next.
     cursor: usize,
     /// The ordinal of the next trade to send.
     ordinal: u64,
@@ -54,7 +56,7 @@ struct Watched {
     offers: Vec<PriceLevel>,
 }
 
-/// A level that differs.
+/// A level that changed.
 #[derive(Clone, Copy)]
 pub(super) struct Change {
     action: EntryAction,
@@ -62,20 +64,20 @@ pub(super) struct Change {
     level: PriceLevel,
 }
 
-/// How far a subscription is.
+/// The progress of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filled {
-    /// The client has all there is.
+    /// The client has the current state.
     Whole,
     /// There is no room for more.
     Full,
-    /// It was for once, and is over.
+    /// The request was for one snapshot, which has been sent.
     Over,
     /// Trades were missed.
     Missed,
 }
 
-/// What a message is made with.
+/// The session, the buffers and the counts to make messages with.
 pub(super) struct Pen<'a> {
     pub(super) session: &'a mut LiveSession,
     pub(super) buffer: &'a mut [u8],
@@ -86,7 +88,7 @@ pub(super) struct Pen<'a> {
     pub(super) increments: u64,
 }
 
-/// True if a message with so many entries may wait for the socket.
+/// True if a message with this number of entries may wait for the socket.
 pub(super) fn has_room(session: &LiveSession, entries: usize) -> bool {
     session.outgoing().len() + entries * ENTRY_LEN_MAX + FRAME_BYTES <= OUTGOING_BYTES_MAX
 }
@@ -123,7 +125,7 @@ pub(super) fn reject(
 }
 
 impl Subscription {
-    /// Takes a request. Trades begin with the next.
+    /// The subscription of a request. Its trades begin with the next one.
     pub(super) fn new(
         request: &MarketDataRequest,
         mirror: &DerivedMirror,
@@ -153,17 +155,17 @@ impl Subscription {
         })
     }
 
-    /// Levels of a side that it may hold.
+    /// Levels of a side that it may hold, over all its instruments.
     pub(super) const fn levels(&self) -> usize {
         self.instruments.len() * self.depth
     }
 
-    /// The client has lost what it had: it begins with snapshots again.
+    /// The client has lost its books: the subscription begins with snapshots again.
     pub(super) fn begin_again(&mut self) {
         self.instruments.iter_mut().for_each(|it| it.has_snapshot = false);
     }
 
-    /// Sends what is different, as far as there is room.
+    /// Sends the differences, as far as there is room.
     pub(super) fn fill(&mut self, mirror: &DerivedMirror, pen: &mut Pen<'_>) -> Filled {
         if self.entries.trades && !self.is_once {
             match self.send_trades(mirror, pen) {
@@ -216,7 +218,7 @@ impl Subscription {
         Filled::Whole
     }
 
-    /// Sends what is different of the instrument at the cursor; false if there is no room.
+    /// Sends the differences of the instrument at the cursor; false if there is no room.
     fn send_levels(&mut self, mirror: &DerivedMirror, pen: &mut Pen<'_>) -> bool {
         let Self { id, is_incremental, depth, entries, instruments, cursor, .. } = self;
         let watched = &mut instruments[*cursor];
@@ -285,7 +287,7 @@ impl Subscription {
     }
 }
 
-/// The levels that are not as they were, best first.
+/// The levels that changed, best first.
 fn compare(
     is_bid: bool,
     before: &[PriceLevel],

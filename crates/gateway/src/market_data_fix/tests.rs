@@ -1,4 +1,4 @@
-//! Market data by FIX over a network in memory: what clients are sent, and what a slow, wrong or hostile one costs.
+//! Market data by FIX over a network in memory: the messages to clients, and the cost of a slow, wrong or hostile one.
 
 use std::collections::BTreeMap;
 
@@ -166,7 +166,7 @@ impl World {
         shown
     }
 
-    /// What a client should have of AAPL by this request, in the form of its book.
+    /// The levels of AAPL that a client should have by this request, in the form of its book.
     fn book(&self, id: &str, depth: usize) -> Book {
         let levels = &self.agent.mirror.instruments()[0].levels;
         let decimal = |price: u32| {
@@ -245,7 +245,7 @@ fn subscription(id: &str, depth: usize, entries: &str, symbols: &[&str]) -> Stri
     format!("262={id}|263=1|264={depth}|265=1|{entries}146={count}|{symbols}")
 }
 
-/// A subscription begins with a snapshot of each instrument, goes on with what changes, and ends when the client says so.
+/// A subscription begins with a snapshot of each instrument, goes on with changes, and ends when the client says so.
 #[test]
 fn a_subscription_begins_with_a_snapshot_and_goes_on_with_changes() {
     let mut world = World::new();
@@ -274,7 +274,7 @@ fn a_subscription_begins_with_a_snapshot_and_goes_on_with_changes() {
     world.turn();
     assert_eq!(world.hear(&mut client), Vec::<String>::new());
     assert_eq!(world.count().subscriptions, 0);
-    // Once, without anything after it.
+    // One snapshot, without any message after it.
     let once = subscription("R2", 1, BOTH, &["AAPL"]).replace("263=1", "263=0");
     world.say(&mut client, "V", &once);
     world.level(1, true, 1_500_000, 90);
@@ -300,11 +300,11 @@ fn depth_is_the_best_levels() {
     assert!(changes[0].contains("279=0|269=0|278=B1500050|"), "{changes:?}");
     assert!(changes[0].contains("279=2|269=0|278=B1500000|"), "{changes:?}");
     assert_eq!(client.book, world.book("TOP", 1));
-    // Beyond the depth nothing is said.
+    // Changes beyond the depth are not sent.
     world.level(1, true, 1_400_000, 10);
     world.turn();
     assert_eq!(world.hear(&mut client), Vec::<String>::new());
-    // Everything at each change, where that is wanted.
+    // The whole book at each change, where that is requested.
     let full = subscription("FULL", 2, BOTH, &["AAPL"]).replace("265=1", "265=0");
     world.say(&mut client, "V", &full);
     world.hear(&mut client);
@@ -388,8 +388,8 @@ fn wrong_requests_are_rejected_with_their_reason() {
     assert_eq!(world.count().subscriptions, 4);
 }
 
-/// A client that reads slowly has fewer and larger changes, what waits for it is bounded, and it ends with the book as it
-/// is. Another client is not held up.
+/// A client that reads slowly has fewer and larger changes, the bytes that wait for it are bounded, and it ends with
+/// the current book. Another client is not held up.
 #[test]
 fn a_slow_client_has_what_is_and_holds_nothing_up() {
     let mut world = World::new();
@@ -420,7 +420,7 @@ fn a_slow_client_has_what_is_and_holds_nothing_up() {
     let fewer = world.hear(&mut slow).len();
     assert!(0 < fewer && fewer < changes, "{fewer} of {changes}");
     assert_eq!(slow.book, world.book("R", 10));
-    // One that takes nothing for too long is closed.
+    // A client that takes nothing for too long is closed.
     world.network.set_room(slow.id, 0);
     for lots in 1..2_000 {
         world.level(1, true, 1_500_000, 1_000 + lots);
@@ -457,7 +457,8 @@ fn a_flood_that_is_not_read_waits_in_the_socket() {
     }
 }
 
-/// Trades that a client can have no more end its subscription, with a message that says so; levels go on elsewhere.
+/// Trades that are no longer available to a client end its subscription, with a message that says so; levels go on
+/// elsewhere.
 #[test]
 fn missed_trades_end_their_subscription() {
     let mut world = World::new();
@@ -479,7 +480,7 @@ fn missed_trades_end_their_subscription() {
     assert!(world.hear(&mut client)[0].starts_with("35=X|262=T|268=1|279=0|269=2|"));
 }
 
-/// What the agent missed of the ring is repeated to it, and its clients have the book as it is then.
+/// Updates of the ring that the agent missed are repeated to it, and its clients have the book as it is then.
 #[test]
 fn what_the_agent_missed_is_repeated() {
     let mut world = World::new();
@@ -510,7 +511,7 @@ fn what_the_agent_missed_is_repeated() {
 }
 
 /// Nothing is sent again: a resend is one fill, and the books begin with snapshots again, because changes may have been
-/// among what the client lacks.
+/// among the messages that the client lacks.
 #[test]
 fn a_resend_is_filled_and_the_books_are_sent_anew() {
     let mut world = World::new();
@@ -534,7 +535,7 @@ fn a_resend_is_filled_and_the_books_are_sent_anew() {
 }
 
 /// The numbers begin with the connection: a Logon that does not reset them is refused with the reason, one with a wrong
-/// password or a name that is connected closes the connection without a word.
+/// password or a name that is connected closes the connection without a message.
 #[test]
 fn a_logon_resets_the_numbers_or_is_refused() {
     let mut world = World::new();
@@ -573,7 +574,8 @@ fn a_logon_resets_the_numbers_or_is_refused() {
     assert_eq!((world.count().connections, world.count().subscriptions), (0, 0));
 }
 
-/// However many clients ask for a deep book at once, a turn writes 128 KiB and what one more takes, and each gets its book.
+/// However many clients ask for a deep book at once, a turn writes 128 KiB and the messages of one client more, and
+/// each client gets its book.
 #[test]
 fn a_turn_writes_so_much() {
     const TURN_BYTES_MAX: usize = (128 + 32) << 10;

@@ -143,7 +143,7 @@ impl Restoration {
             orders.sort_by_key(|(key, _)| key.channel);
             for orders in orders.chunk_by(|(one, _), (next, _)| one.channel == next.channel) {
                 let key = orders[0].0;
-                // They are more than the session's maximum if that was lowered.
+                // Their number exceeds the session's maximum if the maximum was lowered.
                 if !engine.sessions.owner_mut(key).restore_live(key.channel, orders) {
                     return Err(Section::Orders.field("key"));
                 }
