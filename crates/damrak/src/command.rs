@@ -112,7 +112,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<(), Failure>
     };
     let verb = Cli::from_arg_matches(&matches).map_err(Failure::usage)?.verb;
     if matches!(verb, Verb::Run(_) | Verb::Bench(_)) {
-        // Their stages give notices, as those of `serve` do.
+        // The stages of these verbs give notices, as those of `serve` do.
         notices::write_to_stderr(LogConfig::default());
     }
     match verb {
@@ -175,7 +175,7 @@ fn command_line() -> String {
     words.join(" ")
 }
 
-/// The journal that a verb reads, and how the verb prints.
+/// The journal that a verb reads, and the form of its output.
 #[derive(Debug, Args)]
 struct JournalArguments {
     /// The folder of the journal.
@@ -186,7 +186,7 @@ struct JournalArguments {
     json: bool,
 }
 
-/// Refuses a folder that does not exist, before anything looks into it.
+/// Refuses a folder that does not exist, before any code looks into it.
 fn journal_folder() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let what = match (path.is_dir(), path.exists()) {

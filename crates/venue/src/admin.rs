@@ -3,8 +3,8 @@
 //!
 //! Start at [`Admin::start`], then `routes` (paths and keys), `answers` (the ledger), `market` (derived data).
 //!
-//! Invariant: it runs on threads of its own, and no agent of the venue waits for it. Its only way into
-//! the venue is a command to the [desk](crate::operator).
+//! Invariant: the server runs on threads of its own, and no agent of the venue waits for it. Its only way into the
+//! venue is a command to the [desk](crate::operator).
 
 mod answers;
 mod market;
@@ -97,19 +97,19 @@ pub struct Sources {
 /// The sources of the answers.
 pub struct Served {
     pub ledger: Option<Sources>,
-    /// How far the journal is.
+    /// The progress of the journal.
     pub durable: Arc<Cursor>,
     pub journal: Arc<JournalFigures>,
-    /// How long orders take from stage to stage, in a venue that runs.
+    /// The times of orders from stage to stage, in a running venue.
     pub stage_times: Option<Arc<StageTimes>>,
     pub desk: Desk,
-    /// Derived data, where it is configured.
+    /// Derived data, if configured.
     pub market: Option<MarketPages>,
     /// Faults of sessions, all off at the start.
     pub faults: FaultTable,
 }
 
-/// The two doors, bound before the venue starts.
+/// The two listeners, bound before the venue starts.
 #[derive(Debug)]
 pub struct Listeners {
     tcp: Option<TcpListener>,
@@ -118,7 +118,7 @@ pub struct Listeners {
     pub notices: Vec<String>,
 }
 
-/// Answers on threads of its own until it is stopped.
+/// Answers on separate threads until it is stopped.
 pub struct Admin {
     address: Option<SocketAddr>,
     socket: Option<PathBuf>,
@@ -147,7 +147,7 @@ impl Listeners {
         let path = socket_path(journal);
         let closed = journal.join(".operator");
         let made = closed.join("s");
-        // The longer of the two counts: nobody could connect to the one, or bind the other.
+        // The longer of the two counts: clients could not connect to one, or the venue could not bind the other.
         if path.as_os_str().len().max(made.as_os_str().len()) > SOCKET_PATH_MAX {
             self.notices.push(format!(
                 "no operator socket: {} is longer than {SOCKET_PATH_MAX} bytes; `damrak ctl` \
@@ -184,10 +184,10 @@ impl Admin {
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()?;
         let thread = thread::Builder::new().name("damrak-admin".into()).spawn(move || {
-            // Refused, it costs a thread of the venue that wakes on its core some milliseconds.
+            // If this is refused, a thread of the venue that wakes on the same core is delayed by some milliseconds.
             let _ = os::ask_for_short_slices();
             runtime.block_on(async {
-                // Tasks are spawned before it is waited for the end, and end with the runtime.
+                // Tasks are spawned before the wait for the end, and end with the runtime.
                 if let Some(market) = &market {
                     tokio::spawn(market.clone().keep_up());
                 }
@@ -196,7 +196,7 @@ impl Admin {
                     let router = routes::router(Arc::clone(&shared), Door::Address);
                     let accept = async move || {
                         let (stream, peer) = listener.accept().await?;
-                        // Without it a slow client is noticed later.
+                        // If this fails, a slow client is noticed later.
                         let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
                         Ok((stream, Some(peer.ip())))
                     };
@@ -210,7 +210,7 @@ impl Admin {
                 }
                 let _ = stopped.await;
             });
-            // Does not wait for a store that does not answer.
+            // Does not wait for an unresponsive store.
             runtime.shutdown_background();
         })?;
         Ok(Self { address, socket: path, stop, thread })
@@ -232,13 +232,13 @@ impl Admin {
         // A panic here is a bug, and its message has been printed.
         let _ = self.thread.join();
         if let Some(path) = self.socket {
-            // What is left behind is replaced by the next start.
+            // If this fails, the next start replaces the socket.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// The pages at the address, for streams that the caller has: no listener, no thread.
+/// The pages at the address, for streams of the caller: no listener, no thread.
 #[derive(Clone)]
 pub struct Pages {
     router: Router,
@@ -252,8 +252,7 @@ impl Pages {
         Self { router: routes::router(state, Door::Address), market }
     }
 
-    /// Reads one request in whole, and answers it; ends in [`CONNECTION_TIME_MAX`] at most, unless the answer is a
-    /// stream.
+    /// Reads one complete request, and answers it; ends within [`CONNECTION_TIME_MAX`], unless the answer is a stream.
     pub async fn answer(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -276,15 +275,15 @@ async fn serve<S>(
     loop {
         match accept().await {
             Ok((stream, peer)) => doors.enter(stream, peer),
-            // The client disconnected, or no descriptor is left: later.
+            // The client disconnected, or no descriptor is left: try again later.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
 }
 
-/// Connections, as many as may be at a time. One that neither sends its request nor takes its answer
-/// has to make room for a newer one, the oldest first: slow clients keep nobody out. Streams are not counted here:
-/// they have places of their own.
+/// Connections, up to the limit. If all places are taken, the oldest connection that neither sends its request nor
+/// takes its answer makes room for a newer one, so that slow clients keep no other client out. Streams are not counted
+/// here: they have places of their own.
 struct Doors {
     router: Router,
     market: Option<MarketPages>,
@@ -342,7 +341,7 @@ impl Doors {
     }
 }
 
-/// Reads one request in whole, and answers it.
+/// Reads one complete request, and answers it.
 async fn answer_one(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
@@ -390,8 +389,8 @@ mod tests {
 
     use super::*;
 
-    /// A client is answered at once beside as many as may be that send no request, or half of one, or
-    /// take no answer. The oldest of them makes room.
+    /// A client is answered at once although the maximum number of others send no request, or half of one, or take no
+    /// answer. The oldest of those makes room.
     #[test]
     fn slow_clients_keep_nobody_out() {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -19,11 +19,11 @@ use crate::snapshot::VenueState;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct DigestRecord {
     pub sequence: u64,
-    /// Of all events up to that input.
+    /// The digest of all events up to that input.
     pub digest: EventDigest,
-    /// The next ones come at multiples of it, in inputs; 0 if there are none.
+    /// Inputs between two checkpoints, which are at multiples of it; 0 if no more follow.
     pub every: u64,
-    /// Of the program that made it, see [`fingerprint`].
+    /// The fingerprint of the program that made it, see [`fingerprint`].
     pub fingerprint: u64,
 }
 
@@ -40,7 +40,7 @@ impl DigestRecord {
         bytes
     }
 
-    /// From the payload of a checkpoint; `None` if it is not one.
+    /// Decodes the payload of a checkpoint; `None` if it is not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::ENCODED_LEN] = bytes.try_into().ok()?;
         let number = |nth: usize| {
@@ -55,8 +55,8 @@ impl DigestRecord {
     }
 }
 
-/// Identifies the digest function of a program: the digest of the events of one small, fixed run. A digest
-/// with another fingerprint is not compared.
+/// Identifies the digest function of a program: the digest of the events of one small, fixed run. A digest with another
+/// fingerprint is not compared.
 ///
 /// The run has a line of each kind: orders that rest, a trade that is settled, a cancel, single events. It also has amounts on
 /// both sides of each bound beyond which events do not share a line. So a program with other fields in the lines, other
@@ -153,7 +153,7 @@ fn fixed_run() -> Vec<Command> {
         enter(key(1, 2), Side::Buy, 100, 9_800),
         Command::Cancel(CancelOrder { key: key(1, 2), quantity: Quantity::ZERO }),
         enter(key(2, 2), Side::Sell, 500, 20_000),
-        // A trade for nothing.
+        // A trade for an amount of 0.
         enter_in(tiny, key(1, 3), Side::Buy, 1, 100),
         enter_in(tiny, key(2, 3), Side::Sell, 1, 100),
     ]);
@@ -170,7 +170,7 @@ fn fixed_run() -> Vec<Command> {
 /// A replay does not give the events that the venue recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Up to this input; all digests before it are equal.
+    /// The first input whose digest differs; all digests before it are equal.
     pub sequence: u64,
     pub recorded: EventDigest,
     pub replayed: EventDigest,
@@ -183,21 +183,21 @@ pub struct DigestCheck {
     every: u64,
     /// Digests of the replay whose checkpoints have not been read yet.
     kept: VecDeque<(u64, EventDigest)>,
-    /// Checkpoints that were compared and are equal.
+    /// Checkpoints compared and equal.
     pub equal_count: u64,
     /// Checkpoints that could not be compared: of another kind of program, or up to an input that was not replayed.
     pub unknown_count: u64,
 }
 
 impl DigestCheck {
-    /// An input was applied.
+    /// Notes that an input was applied.
     pub fn applied(&mut self, Sequence(sequence): Sequence, digest: EventDigest) {
         if self.every > 0 && sequence.is_multiple_of(self.every) {
             self.kept.push_back((sequence, digest));
         }
     }
 
-    /// Compares a checkpoint that was read with the replay.
+    /// Compares a checkpoint from the journal with the replay.
     pub fn compare(
         &mut self,
         checkpoint: &DigestRecord,
@@ -249,7 +249,7 @@ mod tests {
         DigestRecord { sequence, digest, every, fingerprint: fingerprint() }
     }
 
-    /// A checkpoint reads as it was written, and nothing else reads as one.
+    /// A checkpoint decodes as it was encoded, and no other bytes decode as one.
     #[test]
     fn notes_read_as_written() {
         let digest = EventDigest::from_word(2);
@@ -259,8 +259,8 @@ mod tests {
         assert_eq!(DigestRecord::decode(&[2; 33]), None);
     }
 
-    /// A digest is compared with that of its own sequence, also when it comes later; the first difference
-    /// is reported with its sequence.
+    /// A digest is compared with the digest of its own sequence, also if it comes later; the first difference is
+    /// reported with its sequence.
     #[test]
     fn the_first_difference_is_reported() {
         let mut check = DigestCheck::default();
@@ -311,8 +311,8 @@ mod tests {
         }
         let Kinds([events, rest @ ..]) = kinds;
         assert!(events > 10, "{events}");
-        // Of 15 orders, three have events of their own: they cost nothing, or more than 63 bits have. Of six trades, two are in
-        // a line: the others are for nothing, or for more than 62 bits have.
+        // Of 15 orders, three have events of their own: their cost is 0, or takes more than 63 bits. Of six trades, two
+        // are in a line: the amounts of the others are 0, or take more than 62 bits.
         assert_eq!(rest, [12, 1, 2]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use market::Timestamp;
 
-/// The moment by the clock of the runtime of the admin API, which its tests can stop.
+/// The present time of the admin API's runtime, which its tests can stop.
 pub(crate) fn runtime_now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
@@ -32,8 +32,8 @@ impl SystemClock {
         }
     }
 
-    /// Goes on from `last`, at the pace of the monotonic clock, if that is later than now. Returns how far
-    /// it is ahead of the wall clock then, in nanoseconds; 0 if it is not.
+    /// Continues from `last`, at the pace of the monotonic clock, if that is later than now. Returns the lead over the
+    /// wall clock, in nanoseconds; 0 if there is none.
     pub fn continue_from(&mut self, last: Timestamp) -> u64 {
         let ahead_ns = last.0.saturating_sub(self.now_ns());
         self.started_unix_ns += ahead_ns;
@@ -63,8 +63,8 @@ impl ring::Clock for SystemClock {
 mod tests {
     use super::*;
 
-    /// Behind the journal, time goes on from the journal's last moment and does not stand still; else
-    /// it is the wall clock's.
+    /// If the wall clock is behind the journal, time continues from the journal's last moment and does not stand still;
+    /// otherwise the wall clock's time is used.
     #[test]
     fn time_goes_on_from_the_journal() {
         let mut clock = SystemClock::start();

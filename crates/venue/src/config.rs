@@ -80,7 +80,7 @@ pub struct Config {
     pub order_entry_udp: OrderEntryUdpConfig,
     /// The sockets of all ports.
     pub network: NetworkConfig,
-    /// How much a session may send.
+    /// The limits on the messages of a session.
     pub throttle: ThrottleConfig,
     /// Market data by ITCH 5.0 over MoldUDP64.
     pub market_data: MarketDataConfig,
@@ -96,9 +96,9 @@ pub struct Config {
     pub log: LogConfig,
     /// The threads, and the agents on each.
     pub layout: LayoutConfig,
-    /// How many slots the rings have.
+    /// The number of slots of each ring.
     pub rings: RingSlots,
-    /// What is traded. An instrument that was ever in the journal stays.
+    /// The traded instruments. An instrument that was ever in the journal stays.
     pub instruments: Vec<InstrumentConfig>,
     /// Assets. Default none: orders are not paid for.
     pub assets: Vec<AssetConfig>,
@@ -106,9 +106,9 @@ pub struct Config {
     pub fees: Vec<FeesConfig>,
     /// Accounts, the owners of money.
     pub accounts: Vec<AccountConfig>,
-    /// When phases change, every day; at most 60 rows. Default none: always continuous trading.
+    /// The daily times at which phases change; at most 60 rows. Default none: always continuous trading.
     pub schedule: Vec<ScheduleConfig>,
-    /// Who may enter orders, one row a session.
+    /// The participants that may enter orders, one row a session.
     pub participants: Vec<ParticipantConfig>,
 }
 
@@ -116,14 +116,14 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayoutConfig {
-    /// Which agents share threads. `auto` (default): by cores and durability. `single`: one thread.
+    /// The assignment of agents to threads. `auto` (default): by cores and durability. `single`: one thread.
     /// `engine-alone`: the engine on a thread of its own. `core-alone`: sequencer and engine on a
     /// thread of their own. `entry-core`: all up to the journal on one thread, the engine and the
     /// readers of its events alone on another. `pipeline`: a thread for each agent. Or groups:
     /// `order-entry+order-entry-udp+market-data+feed-server | sequencer+engine@2:spin | journaler`, where `@2`
     /// pins a thread to a core and `:spin` says how it waits.
     pub threads: Layout,
-    /// What an idle thread does: `adaptive` (default), `spin`, `yield`, `backoff`.
+    /// The behavior of an idle thread: `adaptive` (default), `spin`, `yield`, `backoff`.
     pub wait: Wait,
     /// Whether one input in 256 is followed through the agents, for the times of stages. Default true.
     pub stage_times: bool,
@@ -213,7 +213,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Where participants of a protocol connect.
+    /// The address to which participants of a protocol connect.
     fn address_of(&self, protocol: ProtocolName) -> SocketAddr {
         let of_port = match protocol {
             ProtocolName::Ouch => None,
@@ -314,7 +314,8 @@ impl Config {
         self.order_entry_fix.as_ref().is_some_and(|fix| fix.reply_files.0 > 0)
     }
 
-    /// A thread of the kernel that polls leaves nothing of its core to a thread of the layout.
+    /// Checks that the polling kernel thread shares its core with no thread of the layout, as it leaves nothing of the
+    /// core.
     fn check_poller(&self) -> Result<(), String> {
         let Layout::Groups(groups) = &self.layout.threads else { return Ok(()) };
         let core = self.network.sqpoll_core;
@@ -335,7 +336,7 @@ impl Config {
         self.market_data_fix.as_ref().map_or(0, |_| most)
     }
 
-    /// A note for the user, where the configuration has passwords as they are, beside those of the examples.
+    /// A note for the user if the configuration has passwords in plain text, other than those of the examples.
     pub fn plain_passwords_note(&self) -> Option<String> {
         const NAMES_MAX: usize = 5;
         let participants = self.participants.iter();
@@ -363,7 +364,7 @@ impl Config {
         })
     }
 
-    /// Memory of a check of a password: that of the hash that takes the most, in bytes.
+    /// The memory of a password check, by the hash that needs the most, in bytes.
     pub(crate) fn password_check_bytes(&self) -> u64 {
         let participants = self.participants.iter().filter_map(|it| it.password.as_deref());
         let subscribers = self.market_data.subscribers.iter().map(|it| it.password.as_str());
@@ -416,8 +417,8 @@ mod tests {
         assert_eq!(config.check(), Ok(()));
     }
 
-    /// A password is taken as it is, with a note unless it is one of the examples, or as its hash, without; a hash that
-    /// cannot be read is an error that names the participant or subscriber.
+    /// A plain password is accepted, with a note unless it is one of the examples; a hash is accepted without. An
+    /// unreadable hash is an error that names the participant or subscriber.
     #[test]
     fn passwords_are_hashes_or_noted() {
         const HASH: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$ODsLdKIDu5zi0rnHxY0qhw";
@@ -474,7 +475,7 @@ mod tests {
         assert!(failure("layout.threads = \"engine\"").contains("order-entry is in no group"));
     }
 
-    /// Values that would make a venue useless are refused, with the key, what was found and a remedy.
+    /// Values that would make a venue useless are refused, with the key, the value found and a remedy.
     #[test]
     fn useless_values_are_refused() {
         let heartbeat = failure("[order_entry]\nheartbeat = \"0s\"");

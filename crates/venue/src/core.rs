@@ -1,5 +1,5 @@
-//! The one chain that carries a command through: submissions, sequencer, journaler beside engine,
-//! outputs. `serve`, `run`, `demo`, the benches and the simulator all build it here.
+//! The chain that carries every command: submissions, sequencer, journaler beside engine, outputs. `serve`, `run`,
+//! `demo`, the benches and the simulator all build it here.
 //!
 //! ```text
 //! sources ─▶ submissions ─▶ sequencer ─▶ inputs ─┬▶ journaler ─▶ durable cursor ─┐
@@ -9,8 +9,7 @@
 //!                                                                  └─▶ journaler ─▶ checkpoints
 //! ```
 //!
-//! Invariant: a reader of outputs gets the durable cursor with them, and passes nothing on that is
-//! beyond it.
+//! Invariant: a reader of outputs gets the durable cursor with them, and passes on nothing beyond it.
 
 use std::sync::Arc;
 
@@ -36,11 +35,10 @@ use crate::{
 /// Slots of the ring of checkpoints; it is lossy, so more would only hold older ones.
 pub const CHECKPOINT_SLOTS: usize = 64;
 
-/// The most that an input takes in the journal: in a batch of its own, with the longest command.
+/// The most bytes of an input in the journal: in a batch of its own, with the longest command.
 const INPUT_BYTES: usize = journal::single_record_len_max(Command::ENCODED_LEN_MAX);
 
-/// `[rings]`: slots of each ring, a power of two. A full ring stops its writer, which keeps what
-/// it has; nothing is lost.
+/// `[rings]`: slots of each ring, a power of two. A full ring stops its writer, which keeps its data; nothing is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RingSlots {
@@ -58,27 +56,25 @@ impl Default for RingSlots {
     }
 }
 
-/// How the stages of a chain work.
+/// The settings of a chain's stages.
 pub struct CoreOptions {
-    /// What is promised of an input before its outputs leave.
+    /// The durability of an input before its outputs leave.
     pub durability: Durability,
-    /// The event digest is put in the journal after each multiple of so many inputs; 0 is never.
+    /// Inputs between two event digests in the journal; 0 is never.
     pub digest_every: u64,
-    /// Commands that the venue gives by the time of day.
+    /// Commands that the venue gives at times of the day.
     pub schedule: Option<Schedule>,
-    /// True if time passes while no command comes, so that orders expire. False for commands that
-    /// bring times of their own.
+    /// True if time passes without commands, so that orders expire. False for commands that have their own times.
     pub has_clock: bool,
-    /// When new orders are refused because the disk is full or slow; `None` is never: a full disk
-    /// then ends the run.
+    /// The settings for rejecting new orders on a full or slow disk. `None` is never: a full disk then ends the run.
     pub load_shedding: Option<LoadSheddingOptions>,
-    /// Where the results of operators' commands go, if there is a desk for operators.
+    /// The ring for the results of operators' commands, if there is a desk for operators.
     pub results: Option<Producer<Answered>>,
     pub perturbations: Perturbations,
 }
 
 impl CoreOptions {
-    /// The options of a chain that refuses nothing and records no digest.
+    /// The options of a chain that rejects no orders and records no digest.
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
@@ -94,16 +90,16 @@ impl CoreOptions {
 
 #[derive(Clone, Copy, Debug)]
 pub struct LoadSheddingOptions {
-    /// New orders are refused while inputs wait longer for the journal, in nanoseconds; 0 is never.
+    /// New orders are rejected while inputs wait longer than this for the journal, in nanoseconds; 0 is never.
     pub slow_ns: u64,
 }
 
-/// A chain that is being wired: sources and readers attach to it before it is built.
+/// A chain being wired: sources and readers attach to it before it is built.
 pub struct Core {
     slots: RingSlots,
     wiring: Wiring,
     sources: Vec<Consumer<Submission>>,
-    /// The writer of each of them; `None` is not an agent of the layout.
+    /// The writer of each source; `None` is outside the layout.
     source_writers: Vec<Option<AgentName>>,
     outputs: Ring<OutputLine>,
     checkpoints: Ring<Checkpoint>,
@@ -165,7 +161,7 @@ impl Core {
         (ring.build(&mut self.wiring), read)
     }
 
-    /// A ring beside the chain whose reader may fall behind: it loses what was overwritten.
+    /// A ring beside the chain whose reader may fall behind and then loses the overwritten entries.
     pub fn dropping_ring<T: Copy + Send + Sync + Words + 'static>(
         &mut self,
         name: &'static str,
@@ -178,7 +174,7 @@ impl Core {
         (ring.build(&mut self.wiring), read)
     }
 
-    /// A ring beside the chain that only something outside the layout reads, as far as it keeps up.
+    /// A ring beside the chain with only a reader outside the layout, which may lose entries.
     pub fn outside_ring<T: Copy + Send + Sync + Words + 'static>(
         &mut self,
         name: &'static str,
@@ -190,12 +186,12 @@ impl Core {
         (ring.build(&mut self.wiring), read)
     }
 
-    /// The input up to which all events are in the ring of outputs: not every input has some.
+    /// The last input whose events are all in the ring of outputs; not every input has events.
     pub fn applied(&mut self, reader: AgentName) -> Arc<Cursor> {
         self.applied.reader(reader)
     }
 
-    /// The durable cursor, and the states of the core now and then, for something outside the layout.
+    /// The durable cursor and checkpoints of the core, for a reader outside the layout.
     pub fn outside(&mut self, name: &'static str) -> (Arc<Cursor>, LossyConsumer<Checkpoint>) {
         (self.durable.outside(), self.checkpoints.lossy_outside(name))
     }
@@ -212,7 +208,7 @@ impl Core {
         (cursor.build(&mut self.wiring), read)
     }
 
-    /// Builds the stages around a core and a journal that are at the same input.
+    /// Builds the stages around a core and a journal at the same input.
     pub fn build(mut self, state: VenueState, writer: Writer, options: CoreOptions) -> Chain {
         let CoreOptions {
             durability,
@@ -225,7 +221,7 @@ impl Core {
         } = options;
         let VenueState { engine, digest, archive: _ } = state;
         let unconditional = durability == Durability::None;
-        // Before the sequencer sees that it is to hold back, it may fill the ring of inputs twice.
+        // Before the sequencer notices the hold, it may fill the ring of inputs twice.
         let last_room = (2 * self.slots.inputs * INPUT_BYTES) as u64;
         self.durable.outside().set(if unconditional { u64::MAX } else { engine.sequence().0 });
         let wiring = &mut self.wiring;
@@ -295,11 +291,11 @@ impl Core {
     }
 }
 
-/// A chain that is built: its stages, to be joined by the agents around it.
+/// A built chain: its stages, to be joined by the agents around it.
 pub struct Chain {
     pub agents: Agents,
     pub wiring: Wiring,
-    /// The troubles of the journal, for any thread to read.
+    /// The journal's load shedding figures, for any thread to read.
     pub journal: Arc<JournalFigures>,
     /// Inputs up to here are in the journal, whatever the durability.
     pub journaled: Arc<AtomicGauge>,

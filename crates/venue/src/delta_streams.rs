@@ -1,6 +1,6 @@
 //! The delta streams of a configuration: their sessions, rings and agents.
 //!
-//! Invariant: a session is that of one start and one stream, so that its numbers begin with 1 and are never used for
+//! Invariant: a session belongs to one start and one stream, so that its numbers begin with 1 and are never reused for
 //! other messages.
 
 use std::{net::SocketAddr, sync::Arc};
@@ -18,7 +18,7 @@ use crate::{
     layout::{AgentName, Agents},
 };
 
-/// What one stream counts, under its name and session.
+/// The counters of one stream, with its name and session.
 #[derive(Clone)]
 pub struct StreamGauges {
     pub name: String,
@@ -27,7 +27,7 @@ pub struct StreamGauges {
     pub counters: Arc<DeltaStreamCounters>,
 }
 
-/// The sessions of all streams, for a start with a number of its own.
+/// The sessions of all streams, for a start with a unique number.
 pub fn sessions(
     config: &Config,
     feed: Session,
@@ -47,7 +47,7 @@ pub fn sessions(
     Ok(options)
 }
 
-/// Ten digits from the journal, the stream and the start (FNV-1a).
+/// Ten digits derived from the journal, the stream and the start (FNV-1a).
 fn session(feed: Session, name: &str, start_id: u64, salt: u64) -> Session {
     let bytes = feed.into_iter().chain(name.bytes()).chain(start_id.to_le_bytes());
     let hash = bytes.chain(salt.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -97,7 +97,7 @@ impl<D: DatagramNetwork + Send + 'static> WiredStreams<D> {
         wired
     }
 
-    /// Makes agents of them.
+    /// Makes agents of the streams.
     pub fn join(self, agents: &mut Agents) {
         let mut streams = self.streams;
         for name in AgentName::STREAMS {
@@ -119,7 +119,7 @@ fn reader<D: DatagramNetwork>(
     core: &mut Core,
 ) -> StreamReader {
     let (from, to) = (AgentName::MarketData, stream.agent_name());
-    // Figures name a ring for as long as the program runs, and a program starts its streams once.
+    // Figures use the name of a ring for the life of the program, and a program starts its streams once.
     let name: &'static str = Box::leak(format!("stream {}", stream.name).into_boxed_str());
     let (producer, reader) = match stream.overflow {
         Overflow::Block => {

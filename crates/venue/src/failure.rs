@@ -11,9 +11,9 @@ pub enum ExitCode {
     Usage = 2,
     Environment = 3,
     Verification = 4,
-    /// A threshold that the user set was not met.
+    /// A threshold set by the user was not met.
     Slo = 5,
-    /// The venue at the other end rejected everything.
+    /// The other venue rejected every order.
     Rejected = 6,
 }
 
@@ -43,7 +43,7 @@ impl Failure {
     }
 
     pub fn new(exit_code: ExitCode, what: impl fmt::Display) -> Self {
-        // The alternate form of an error of `anyhow` names its causes as well.
+        // The alternate form of an `anyhow` error includes its causes.
         Self { exit_code, what: format!("{what:#}"), hint: None }
     }
 

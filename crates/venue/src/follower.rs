@@ -1,11 +1,10 @@
-//! A second engine that reads the journal: for snapshots and the ledger, which so cost the venue nothing, and
+//! A second engine that reads the journal: for snapshots and the ledger, which therefore cost the venue nothing, and
 //! for `damrak follow`. A start and a replay apply records the same way.
 //!
 //! Start at [`Replica::replay`], the one loop; [`Follower`] reads the records for it.
 //!
-//! Invariants: the state is that of the journal's records up to its sequence, and every event digest in the
-//! journal on the way there is that of its events. Records are read some inputs ahead of the state, and judged in
-//! their order.
+//! Invariants: the state is that of the journal's records up to its sequence, and every event digest in the journal up
+//! to there matches its events. Records are read some inputs ahead of the state, and checked in their order.
 
 use std::io;
 
@@ -25,26 +24,26 @@ use crate::{
     snapshot::VenueState,
 };
 
-/// Is called after each input, with the state it led to and the digest of all lines up to there.
+/// Called after each input, with the state after it and the digest of all lines so far.
 pub type After<'a> = dyn FnMut(&Input, &Engine, EventDigest) + 'a;
 
-/// Takes a record; fails if it is not a command, or if the events up to a checkpoint are not those of the journal.
+/// Takes a record; fails if it is not a command, or if the events up to a checkpoint differ from the journal's.
 pub type TakeRecord<'a> = dyn FnMut(&Record<'_>) -> Result<(), NotReplayed> + 'a;
 
 /// A state to which the records of a journal are applied, one after the other.
 #[derive(Debug, Default)]
 pub struct Replica {
-    /// After the last input that was applied.
+    /// The state after the last input applied.
     pub state: VenueState,
-    /// How the digests in the journal compared.
+    /// The results of comparing the digests in the journal.
     pub digests: DigestCheck,
 }
 
 impl Replica {
-    /// Applies the records that `read` shows, up to the first that it refuses. `after` is called after each input
-    /// with the state it led to, `each` with every line. Inputs that the state has already are passed over.
+    /// Applies the records that `read` shows, up to the first one refused. `after` is called after each input with the
+    /// state after it, `each` with every line. Inputs already in the state are skipped.
     ///
-    /// `read` is given the function that takes each record.
+    /// `read` gets the function that takes each record.
     pub fn replay<T>(
         &mut self,
         after: &mut After<'_>,
@@ -71,12 +70,12 @@ impl Replica {
             }
             Ok(())
         });
-        // Also what comes before a record that was refused.
+        // Also the inputs before a refused record.
         self.apply(&ahead, after, each);
         result
     }
 
-    /// Applies inputs that were read ahead, as a batch.
+    /// Applies inputs read ahead, as a batch.
     pub(crate) fn apply<'a>(
         &mut self,
         ahead: impl IntoIterator<Item = &'a Input, IntoIter: Clone>,
@@ -91,7 +90,7 @@ impl Replica {
         state.apply_batch(ahead, &mut after, each);
     }
 
-    /// Compares the digest that a checkpoint has.
+    /// Compares the digest of a checkpoint.
     pub(crate) fn compare(&mut self, checkpoint: &DigestRecord) -> Result<(), Difference> {
         self.digests.compare(checkpoint, &self.state)
     }
@@ -102,18 +101,18 @@ pub struct Follower {
     replica: Replica,
     journal: journal::JournalFollower,
     began_with: Option<SnapshotSummary>,
-    /// Of the last input: its time, and the checksum of its payload.
+    /// The time of the last input, and the checksum of its payload.
     last: (u64, u32),
     passed_over: Vec<SnapshotError>,
 }
 
 impl Follower {
-    /// Begins with the newest snapshot in `snapshots` that can be used and has no record after
-    /// `at_most`, or with the first record. The journal is read from `storage`, later. With
-    /// `archive_bytes` it keeps that many bytes of replies, and as many of the feed: a snapshot needs them.
+    /// Begins with the newest usable snapshot in `snapshots` without records after `at_most`, or with the first record.
+    /// The journal is read from `storage`, later. With `archive_bytes` the follower keeps that many bytes of replies,
+    /// and as many of the feed: a snapshot needs them.
     ///
     /// # Errors
-    /// The folder cannot be listed, or the journal no longer has the records that are needed.
+    /// The folder cannot be listed, or the journal no longer has the records needed.
     pub fn begin(
         storage: &dyn Storage,
         snapshots: &mut dyn Storage,
@@ -159,11 +158,11 @@ impl Follower {
         }
     }
 
-    /// Applies at most `limit` records, no input after the sequence `until`, and returns how many there
-    /// were; 0 if the journal has no more now. `each` is called with every output.
+    /// Applies at most `limit` records, no input after the sequence `until`, and returns the number applied; 0 if the
+    /// journal has no more at present. `each` is called with every output.
     ///
     /// # Errors
-    /// The journal cannot be read, or is damaged, or leads to other events than it says.
+    /// The journal cannot be read, is damaged, or its events differ from its digests.
     pub fn poll(
         &mut self,
         limit: usize,
@@ -185,7 +184,7 @@ impl Follower {
             .map_err(|error| verify_failure(&error))
     }
 
-    /// The state after the last input that was applied, to go on with by itself.
+    /// The state after the last input applied, for a caller to continue with.
     pub fn into_engine(self) -> Engine {
         self.replica.state.engine
     }
@@ -194,37 +193,37 @@ impl Follower {
         &self.replica.state.engine
     }
 
-    /// The last input that was applied; 0 is none.
+    /// The last input applied; 0 is none.
     pub fn sequence(&self) -> u64 {
         self.engine().sequence().0
     }
 
-    /// What the gateways have sent by then, if it is kept.
+    /// The messages that the gateways have sent up to that state, if they are kept.
     pub fn archive(&self) -> Option<&MessageArchive> {
         self.replica.state.archive.as_ref()
     }
 
-    /// As [`archive`](Self::archive). It is not kept from here on.
+    /// Takes the [`archive`](Self::archive), which is not kept from here on.
     pub fn take_archive(&mut self) -> Option<MessageArchive> {
         self.replica.state.archive.take()
     }
 
-    /// The snapshot it began with, if with one.
+    /// The snapshot at the beginning, if there was one.
     pub fn began_with(&self) -> Option<&SnapshotSummary> {
         self.began_with.as_ref()
     }
 
-    /// The digest of all events up to that state.
+    /// The digest of all events up to the present state.
     pub fn digest(&self) -> EventDigest {
         self.replica.state.digest
     }
 
-    /// How the digests in the journal compared.
+    /// The results of comparing the digests in the journal.
     pub fn digests(&self) -> &DigestCheck {
         &self.replica.digests
     }
 
-    /// Snapshots that could not be used, and why.
+    /// Snapshots that could not be used, and the reasons.
     pub fn passed_over(&self) -> &[SnapshotError] {
         &self.passed_over
     }
@@ -233,10 +232,10 @@ impl Follower {
         self.journal.journal_id().or(self.began_with.map(|summary| summary.header.journal_id))
     }
 
-    /// Syncs what was read of the journal, so that a power cut cannot take back records that a snapshot has.
+    /// Syncs the bytes read from the journal, so that a power cut cannot take back records covered by a snapshot.
     ///
     /// # Errors
-    /// The records may not be on the medium, and a second try would not tell.
+    /// The records may not be on the medium, and a second try would not show it.
     pub fn sync_journal(&mut self) -> Result<(), Failure> {
         self.journal.sync().map_err(|error| verify_failure(&error))
     }
@@ -248,7 +247,7 @@ impl Follower {
     /// Storage failed; there is no new snapshot then.
     ///
     /// # Panics
-    /// Nothing was read of the journal, or messages are not kept.
+    /// No record of the journal was read, or messages are not kept.
     pub fn write(&self, snapshots: &mut dyn Storage, created: u64) -> io::Result<u64> {
         let header = SnapshotHeader {
             journal_id: self.journal_id().expect("something was read"),

@@ -1,7 +1,7 @@
-//! The agents at the edges of a venue, wired to the core's chain: order entry by each protocol, the feed and what serves
-//! its subscribers.
+//! The agents at the edges of a venue, wired to the core's chain: order entry by each protocol, the feed, and the
+//! servers for its subscribers.
 //!
-//! Invariant: what was before the start reaches every agent before its first turn.
+//! Invariant: every agent has the state from before the start before its first turn.
 
 use std::sync::Arc;
 
@@ -35,14 +35,14 @@ use crate::{
     recovery::Past,
 };
 
-/// What the ports of order entry count.
+/// Counters of the ports of order entry.
 #[derive(Clone)]
 pub(crate) struct PortCounters {
     pub(crate) order_entry: Arc<OrderEntryCounters>,
     pub(crate) order_entry_fix: Option<Arc<OrderEntryCounters>>,
     pub(crate) order_entry_ouch42: Option<Arc<OrderEntryCounters>>,
     pub(crate) order_entry_sluice: Option<Arc<OrderEntryCounters>>,
-    /// Of the datagrams of Sluice.
+    /// Counters of Sluice's datagrams.
     pub(crate) sluice: Option<Arc<SluiceCounters>>,
     pub(crate) order_entry_udp: Arc<OrderEntryUdpCounters>,
 }
@@ -58,14 +58,14 @@ pub(crate) struct Gateways<N: StreamNetwork, D: DatagramNetwork> {
     pub(crate) streams: WiredStreams<D>,
     pub(crate) derived: Option<DerivedMirror>,
     pub(crate) faults: FaultTable,
-    /// Where each port takes up users while it runs.
+    /// The handle for adding users to each running port.
     pub(crate) newcomers: Vec<(ProtocolName, Newcomers)>,
-    /// Compares passwords with hashes for all of them, until it is taken.
+    /// Compares passwords with hashes for all ports; `None` once taken.
     pub(crate) passwords: Option<PasswordChecker>,
-    /// The ends of the feed history, until it is made.
+    /// The ends of the feed history; `None` once taken.
     pub(crate) past: Option<PastEnds>,
     pub(crate) past_replies: Option<PastReplyEnds>,
-    /// How far the venue is in stopping; written outside the layout.
+    /// The progress of the venue's stop; written outside the layout.
     pub(crate) drain: Arc<AtomicGauge>,
 }
 
@@ -240,7 +240,7 @@ where
         })
     }
 
-    /// Takes up what was before the start.
+    /// Restores the state from before the start.
     pub(crate) fn take(&mut self, past: Past<'_>) {
         match past {
             Past::Messages(archive) => {
@@ -288,7 +288,7 @@ where
     }
 }
 
-/// Has the feed server derive levels, trades and statistics, for a mirror at the end of a ring.
+/// Makes the feed server derive levels, trades and statistics for a mirror at the end of a ring.
 fn derive<N: StreamNetwork, D: DatagramNetwork>(
     to: Producer<DerivedUpdate>,
     from: LossyConsumer<DerivedUpdate>,
@@ -300,7 +300,7 @@ fn derive<N: StreamNetwork, D: DatagramNetwork>(
     DerivedMirror::new(from, wanted, trades)
 }
 
-/// A port that takes its orders to the chain by a ring of this name.
+/// A port that passes its orders to the chain through a ring of this name.
 fn wire_port<N: StreamNetwork, S: ClientSession>(
     core: &mut Core,
     agent: AgentName,
@@ -324,7 +324,8 @@ fn soupbintcp_config(settings: &OrderEntryConfig, session: [u8; 10]) -> SoupBinT
     }
 }
 
-/// Participants with a password and subscribers may log in, with the timers of order entry.
+/// The settings of the feed server: participants with a password and subscribers may log in, with the timers of order
+/// entry.
 fn feed_server_config(
     config: &Config,
     session: [u8; 10],
@@ -354,7 +355,7 @@ fn order_entry_fix_config(settings: &OrderEntryFixConfig) -> Result<FixTimers, F
     })
 }
 
-/// Those that may log in to the feed server may log on here.
+/// The settings of market data by FIX: users of the feed server may log on.
 fn market_data_fix_config(
     settings: &MarketDataFixConfig,
     users: Vec<Credentials>,
@@ -387,12 +388,12 @@ fn limits(
     }
 }
 
-/// The participants with a password, each with the protocol that it speaks.
+/// The participants with a password, each with its protocol.
 fn users(config: &Config) -> Result<Vec<(ProtocolName, Credentials)>, Failure> {
     config.participants.iter().filter_map(|it| user(it).transpose()).collect()
 }
 
-/// The protocol of a participant that has a login, and the login.
+/// The protocol and login of a participant; `None` if it has no password.
 pub(crate) fn user(
     participant: &ParticipantConfig,
 ) -> Result<Option<(ProtocolName, Credentials)>, Failure> {

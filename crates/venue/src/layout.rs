@@ -1,4 +1,4 @@
-//! Which agents share a thread: the one layout language of `damrak serve`, `run` and `bench`.
+//! The assignment of agents to threads: the one layout language of `damrak serve`, `run` and `bench`.
 //!
 //! A layout is a name or a list of groups, `order-entry+market-data | sequencer+engine@2:spin | journaler`.
 //! Invariant: a name means the same threads in every program, and each agent is in exactly one group.
@@ -18,8 +18,8 @@ use serde::Deserialize;
 
 use crate::{failure::Failure, wiring::Wiring};
 
-/// The longest sleep of a thread that backs off. What arrives on a socket, and the doorbell of
-/// another group, end it sooner; so it only bounds how late a timer fires.
+/// The longest sleep of a thread that backs off. Arrivals on a socket and the doorbell of another group end it sooner,
+/// so it only bounds the delay of a timer.
 pub const PARK_MAX: Duration = Duration::from_millis(20);
 
 macro_rules! agents {
@@ -99,7 +99,7 @@ agents! {
     Streams16 "streams-16",
     /// Keeps the balances of an order file by ledger entries alone.
     Ledger "ledger",
-    /// Counts the results of an order file, and writes its trades down.
+    /// Counts the results of an order file, and records its trades.
     Reporter "reporter",
 }
 
@@ -124,8 +124,8 @@ impl AgentName {
         Self::Streams16,
     ];
 
-    /// Its place among the turns of its group. Order entry, which also sends replies, comes after the engine and
-    /// before the feed, so that a client does not wait for market data.
+    /// The place of an agent among the turns of its group. Order entry, which also sends replies, comes after the
+    /// engine and before the feed, so that a client does not wait for market data.
     const fn turn(self) -> u8 {
         match self {
             Self::Source => 0,
@@ -141,7 +141,7 @@ impl AgentName {
         }
     }
 
-    /// True for an agent of the way in: up to the journal.
+    /// True for the agents up to the journal.
     const fn is_entry(self) -> bool {
         matches!(
             self,
@@ -163,16 +163,16 @@ impl fmt::Display for AgentName {
     }
 }
 
-/// What an idle thread does.
+/// The behavior of an idle thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Wait {
-    /// Backs off; how soon depends on the number of cores and threads.
+    /// Backs off, sooner or later depending on the number of cores and threads.
     #[default]
     Adaptive,
-    /// Never gives the core away.
+    /// Never yields the core.
     Spin,
-    /// Gives the core away, but never sleeps.
+    /// Yields the core, but never sleeps.
     Yield,
     /// Spins, then yields, then sleeps longer and longer.
     Backoff,
@@ -223,7 +223,7 @@ pub struct AgentGroup {
     pub agents: Vec<AgentName>,
     /// The core the thread is pinned to, as the kernel numbers it.
     pub core: Option<usize>,
-    /// How the thread waits; as the program says if not given.
+    /// The wait of the thread; `None` is the program's default.
     pub wait: Option<Wait>,
 }
 
@@ -241,7 +241,7 @@ impl fmt::Display for AgentGroup {
     }
 }
 
-/// Which agents share threads.
+/// The assignment of agents to threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Layout {
@@ -262,12 +262,12 @@ pub enum Layout {
     Groups(Vec<AgentGroup>),
 }
 
-/// What `auto` decides by.
+/// The facts behind the choice of `auto`.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     /// Cores that this process may use.
     pub cores: usize,
-    /// True if clients and the network share them, as those of a venue do.
+    /// True if clients and the network share the cores, as they do for a venue.
     pub has_clients: bool,
     /// True if the journaler waits for the disk.
     pub is_synced: bool,
@@ -306,7 +306,7 @@ impl Layout {
         })
     }
 
-    /// Checks that groups name each of these agents, and no other.
+    /// Checks that the groups name each of these agents, and no others.
     pub fn check(&self, agents: &[AgentName]) -> Result<(), String> {
         let Self::Groups(groups) = self else { return Ok(()) };
         let named: Vec<_> = groups.iter().flat_map(|group| &group.agents).collect();
@@ -320,9 +320,8 @@ impl Layout {
     }
 }
 
-/// A second thread pays only where it need not share its core: with clients on the machine from 8
-/// cores on, without them from 2. A journaler that syncs mostly sleeps, and lets the others gather
-/// the next group of commands meanwhile.
+/// A second thread pays only if it need not share its core: with clients on the machine from 8 cores on, without them
+/// from 2. A journaler that syncs mostly sleeps, and meanwhile the next group of commands gathers.
 fn auto(agents: &[AgentName], machine: Machine) -> Vec<AgentGroup> {
     let core = match (machine.has_clients, machine.cores) {
         (true, 8..) => vec![AgentName::Sequencer, AgentName::Engine],
@@ -342,7 +341,7 @@ fn group(agents: &[AgentName]) -> AgentGroup {
     AgentGroup { agents: agents.to_vec(), core: None, wait: None }
 }
 
-/// Each of these on a thread of its own, all other agents together on the first.
+/// Puts each of these on its own thread, and all other agents together on the first.
 fn apart(agents: &[AgentName], groups: &[&[AgentName]]) -> Vec<AgentGroup> {
     let is_apart = |agent: &AgentName| groups.iter().any(|group| group.contains(agent));
     let others: Vec<_> = agents.iter().copied().filter(|agent| !is_apart(agent)).collect();
@@ -394,7 +393,7 @@ impl FromStr for Layout {
     }
 }
 
-/// `sequencer+engine@2:spin`: agents, a core, a way to wait.
+/// Parses `sequencer+engine@2:spin`: agents, a core, a way to wait.
 fn parse_group(text: &str, seen: &mut BTreeSet<AgentName>) -> Result<AgentGroup, String> {
     let (text, wait) = match text.split_once(':') {
         Some((text, wait)) => (text, Some(wait.trim().parse()?)),
@@ -433,7 +432,7 @@ pub fn describe(groups: &[AgentGroup]) -> String {
     groups.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
 }
 
-/// Agents that are wired to each other and not on a thread yet.
+/// Agents wired to each other and not on a thread yet.
 pub type Agents = BTreeMap<AgentName, Box<dyn Agent>>;
 
 /// Starts a thread for each group.
@@ -480,7 +479,7 @@ pub fn launch(
     Ok(ring::launch(launched, clock))
 }
 
-/// Pins the thread that calls it.
+/// Pins the thread that calls the function.
 fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
     Box::new(move || {
         if let Err(error) = os::pin_to_core(core) {
@@ -489,7 +488,7 @@ fn pin_at_start(core: usize) -> Box<dyn FnOnce() + Send> {
     })
 }
 
-/// Tries the core on a thread of its own, so that a wrong one is reported before anything starts.
+/// Tries the core on a separate thread, so that a wrong one is reported before anything starts.
 fn check_core(core: usize) -> Result<(), Failure> {
     let tried = thread::spawn(move || os::pin_to_core(core)).join();
     tried.expect("pinning does not panic").map_err(|error| {
@@ -571,7 +570,7 @@ mod tests {
         assert_eq!(printed, "source+ledger | sequencer+engine@2:spin | journaler+reporter");
     }
 
-    /// What is no layout is an error that names the fault.
+    /// A text that is no layout gives an error that names the fault.
     #[test]
     fn wrong_layouts_are_errors() {
         for (text, why) in [
@@ -591,7 +590,7 @@ mod tests {
         }
     }
 
-    /// `auto` adds a thread only where it has a core of its own.
+    /// `auto` adds a thread only if it has a core of its own.
     #[test]
     fn auto_follows_the_machine() {
         let printed = |agents: &[AgentName], cores, is_synced| {

@@ -1,6 +1,6 @@
 //! The exchange as a library: configuration, wiring, stages, recovery, ledger.
 //!
-//! Start at [`pipeline`] (which ring connects what), then [`stage`] (the agents between the edges),
+//! Start at [`pipeline`] (the rings and the agents they connect), then [`stage`] (the agents between the edges),
 //! [`config`] (every setting), [`running`] (a started venue), [`recovery`] (the start on a journal).
 //!
 //! Invariants: only [`clock`] reads time; order and time are given once, by the sequencer; no reply

@@ -1,9 +1,9 @@
 //! The seam between a venue and its sequenced log.
 //!
-//! A venue asks for places in the log and takes what has one, in order; books, replies and feeds
-//! follow from that alone. Here the log is kept by this process: [`LocalLog`] gives places at once, and
-//! the journal makes them last. A log that several machines agree on is another implementation, by a
-//! consensus engine that exists; the venue holds no elections.
+//! A venue asks for places in the log and takes the commands that have one, in order; books, replies and feeds follow
+//! from that alone. Here this process keeps the log: [`LocalLog`] gives places at once, and the journal makes them
+//! durable. A log on which several machines agree is another implementation, by an existing consensus engine; the venue
+//! holds no elections.
 
 use market::{Command, Input, Sequence, Timestamp};
 
@@ -15,7 +15,7 @@ pub enum Role {
     Follower,
 }
 
-/// Where a command stands in the log.
+/// The place of a command in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
     pub sequence: Sequence,
@@ -30,8 +30,9 @@ pub trait SequencedLog: Send {
     /// The number of commands that can be appended now.
     fn room(&self) -> usize;
 
-    /// Asks for a place for a command that was received at a moment. Returns the place if it is known at once:
-    /// it is then not given by [`next`](Self::next). Only a leader may, and only as far as there is [`room`](Self::room).
+    /// Asks for a place for a command received at a moment. Returns the place if it is known at once;
+    /// [`next`](Self::next) then does not give it. Only a leader may append, and only as far as there is
+    /// [`room`](Self::room).
     ///
     /// An appended command need not get a place: a leader that loses its role forgets it. No reply was
     /// sent for such a command.

@@ -1,11 +1,10 @@
-//! Notices by kind: some are printed in each interval, and the others of it are counted.
+//! Notices by kind: each interval prints some, and counts the others.
 //!
-//! Invariant: no kind is silenced for longer than an interval, whatever came before, and none silences
-//! another.
+//! Invariant: no kind is silenced for longer than an interval, whatever its history, and no kind silences another.
 
 use std::collections::BTreeMap;
 
-/// Notices of one kind that are printed in an interval.
+/// The most notices of one kind printed in an interval.
 const PRINTED_MAX: u32 = 20;
 
 /// Decides which notices are printed.
@@ -19,7 +18,7 @@ struct Window {
     since_ns: u64,
     printed: u32,
     suppressed: u64,
-    /// Suppressed in intervals before, and not yet summed up.
+    /// Notices suppressed in earlier intervals, and not yet summed up.
     unreported: u64,
 }
 
@@ -27,11 +26,11 @@ impl NoticeLimiter {
     /// The length of an interval, in seconds.
     pub(crate) const INTERVAL_S: u64 = 10;
 
-    /// True if a notice of this kind is to be printed now.
+    /// True if a notice of this kind should be printed now.
     pub(crate) fn takes(&mut self, kind: &'static str, now_ns: u64) -> bool {
         let window = self.kinds.entry(kind).or_insert(Window::from(now_ns));
         if window.is_over(now_ns) {
-            // What it suppressed waits for `end_intervals`, and is never lost.
+            // The suppressed notices wait for `end_intervals`, and are never lost.
             *window = Window {
                 unreported: window.unreported + window.suppressed,
                 ..Window::from(now_ns)
@@ -45,7 +44,7 @@ impl NoticeLimiter {
         takes
     }
 
-    /// The kinds of which some were not printed in an interval that is over, and how many; each once.
+    /// The kinds with suppressed notices in an interval that is over, and their number; each once.
     pub(crate) fn end_intervals(&mut self, now_ns: u64) -> Vec<(&'static str, u64)> {
         let mut summaries = Vec::new();
         self.kinds.retain(|kind, window| {
@@ -77,8 +76,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A flood of one kind is summed up and leaves the others alone; after the interval it is printed
-    /// again, also after any number of intervals.
+    /// A flood of one kind is summed up and does not affect the others; after the interval the kind is printed again,
+    /// also after any number of intervals.
     #[test]
     fn a_flood_is_summed_up_and_never_silenced_for_good() {
         let mut limiter = NoticeLimiter::default();

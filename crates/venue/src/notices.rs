@@ -1,8 +1,8 @@
 //! The venue's notices: time, level, component, and the participant or address concerned, a line each, as
 //! text or JSON on standard error.
 //!
-//! Invariant: a thread that gives a notice never waits for standard error. Lines go through a bounded
-//! queue to a thread of their own; those that find it full are counted, and the count is a line too.
+//! Invariant: a thread that gives a notice never waits for standard error. Lines go through a bounded queue to a
+//! separate thread; lines that find it full are counted, and the count is a line too.
 
 use std::{
     io::{self, Write},
@@ -25,7 +25,7 @@ use crate::notice_limiter::NoticeLimiter;
 
 /// Lines that may wait for standard error.
 const LINES_MAX: usize = 1024;
-/// How long the end of the program waits for standard error, in steps.
+/// The longest wait for standard error at the end of the program, in steps.
 const FLUSH_STEPS: u32 = 100;
 const FLUSH_STEP: Duration = Duration::from_millis(10);
 
@@ -33,7 +33,7 @@ const FLUSH_STEP: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogConfig {
-    /// How a notice is written. Default `text`.
+    /// The format of notices. Default `text`.
     pub format: LogFormat,
     /// The least important notices that are written. Default `info`.
     pub level: LogLevel,
@@ -52,9 +52,9 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// What stops the venue or a part of it.
+    /// An event that stops the venue or a part of it.
     Error,
-    /// What an operator should look at.
+    /// An event that needs an operator's attention.
     Warn,
     /// Logins, ends of sessions, reloads.
     #[default]
@@ -77,7 +77,7 @@ static QUEUE: OnceLock<Arc<LineQueue>> = OnceLock::new();
 /// Writes the notices of this program to standard error from now on; only the first call has an effect.
 pub fn write_to_stderr(config: LogConfig) {
     let queue = QUEUE.get_or_init(|| LineQueue::start(LINES_MAX, io::stderr()));
-    // It fails only where notices are written already.
+    // This fails only if notices are already being written.
     let _ = tracing::subscriber::set_global_default(subscriber(config, queue));
 }
 
@@ -108,7 +108,7 @@ fn subscriber(
     }
 }
 
-/// Lines on their way to a slow place.
+/// Lines on their way to a slow output.
 struct LineQueue {
     entries: SyncSender<Entry>,
     /// Relaxed: a figure.
@@ -179,8 +179,8 @@ impl Write for &LineQueue {
     }
 }
 
-/// The operator events of one gateway as notices. Those of one kind are limited by interval and then summed
-/// up, so that a flood of them can neither fill a disk nor silence what comes later.
+/// The operator events of one gateway as notices. Each kind is limited by interval and then summed up, so that a flood
+/// can neither fill a disk nor silence later notices.
 pub(crate) struct EventNotices {
     component: &'static str,
     limiter: NoticeLimiter,
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` gives, with this configuration.
+    /// The lines that `work` writes, with this configuration.
     fn lines(config: LogConfig, work: impl FnOnce()) -> Vec<String> {
         let memory = Memory::default();
         let queue = LineQueue::start(LINES_MAX, memory.clone());
@@ -318,8 +318,8 @@ mod tests {
         );
     }
 
-    /// Where the log is slow, a thread that gives notices does not wait: what does not fit is counted, and
-    /// the count is reported.
+    /// With a slow log, a thread that gives notices does not wait: lines without room are counted, and the count is
+    /// reported.
     #[test]
     fn a_slow_log_delays_nobody_and_says_what_is_missing() {
         /// Takes a line for each signal.
@@ -340,7 +340,7 @@ mod tests {
         for number in 0..100 {
             (&*queue).write_all(format!("{number}\n").as_bytes()).unwrap();
         }
-        // Four wait, and one may be with the thread.
+        // Four lines wait, and the thread may hold one.
         let dropped = queue.dropped.load(Ordering::Relaxed);
         assert!((95..=96).contains(&dropped), "{dropped}");
         drop(go_on);

@@ -1,8 +1,8 @@
-//! The operators' desk: takes a command of an operator, hands it to the sequencer, and gives its result
-//! back once that is as durable as configured. The socket and the HTTP API both end here.
+//! The operators' desk: takes a command of an operator, hands it to the sequencer, and returns its result once that is
+//! as durable as configured. The socket and the HTTP API both end here.
 //!
-//! Invariant: every command goes through the log under the operator's name and number, so the answer to
-//! a repetition is the core's and not the desk's; what the desk keeps may be lost at any time.
+//! Invariant: every command goes through the log under the operator's name and number, so the core and not the desk
+//! answers a repetition; the desk's data may be lost at any time.
 
 mod dry_run;
 pub(crate) mod reload;
@@ -31,10 +31,10 @@ pub use request::{Directory, FaultRequest, OperatorRequest, OperatorVerb};
 /// Slots of the ring of the venue's own commands, and of that of results.
 pub(crate) const SLOTS: usize = 256;
 
-/// Commands that may wait for their results at a time; fewer than slots, so a result always has room.
+/// The most commands waiting for their results; fewer than slots, so a result always has room.
 const WAITING_MAX: usize = 64;
 
-/// How long a command may take until its result is durable.
+/// The longest time until the result of a command is durable.
 const DURABLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The interval between two looks for a result.
@@ -43,7 +43,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// A result on its way from the core to the desk.
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
-    /// The input that gave it.
+    /// The input that caused it.
     pub cause: Sequence,
     pub result: OperatorResult,
 }
@@ -52,7 +52,7 @@ pub struct Answered {
 pub struct DeskEnds {
     pub commands: Producer<Submission>,
     pub(crate) results: Consumer<Answered>,
-    /// Results up to there may leave.
+    /// Results up to here may leave.
     pub(crate) durable: Arc<Cursor>,
     pub(crate) directory: Directory,
     /// The last number of each operator.
@@ -72,7 +72,7 @@ pub enum DeskError {
     Wrong(String),
     /// Too many commands wait; this one was not submitted.
     Busy,
-    /// It was submitted, and its result is not known: repeat it under the same number.
+    /// The command was submitted, and its result is unknown: repeat it under the same number.
     Unknown {
         number: u64,
     },
@@ -92,7 +92,7 @@ struct Inner {
     /// Commands given and not answered, oldest first: results come in the same order.
     tickets: VecDeque<u64>,
     next_ticket: u64,
-    /// Results that are durable and were not fetched.
+    /// Durable results that were not fetched.
     answered: BTreeMap<u64, OperatorResult>,
     /// A result that is not durable yet.
     held: Option<Answered>,
@@ -116,14 +116,14 @@ impl Desk {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a command of the configuration, which is no operator's; false if there is no room for it.
+    /// Submits a command of the configuration, which has no operator; false if there is no room for it.
     pub(crate) fn submit(&self, command: Command) -> bool {
         let mut inner = self.lock();
         let received = inner.clock.now();
         inner.ends.commands.try_publish(Submission { received, command }).is_ok()
     }
 
-    /// Knows the sessions that these commands add to a state, so that operators can name them.
+    /// Learns the sessions that these commands add to a state, so that operators can name them.
     pub(crate) fn know_sessions(&self, commands: &[Command], engine: &Engine) {
         let mut count = engine.sessions().len() as u16;
         let mut inner = self.lock();
@@ -135,7 +135,7 @@ impl Desk {
         }
     }
 
-    /// The last number that an operator has used, as far as it is known here.
+    /// The last number of an operator, as far as the desk knows.
     pub fn last_number(&self, operator: &OperatorName) -> u64 {
         self.lock().ends.numbers.get(operator).copied().unwrap_or(0)
     }
@@ -144,7 +144,7 @@ impl Desk {
     /// `damrak/operator/1`.
     ///
     /// # Errors
-    /// See [`DeskError`]. A command that the core declines is no error but a result.
+    /// See [`DeskError`]. A command declined by the core is a result, not an error.
     pub async fn operate(
         &self,
         operator: OperatorName,
@@ -199,7 +199,7 @@ impl Inner {
         self.answered.remove(&ticket)
     }
 
-    /// Takes up the results that are durable.
+    /// Takes the results that are durable.
     fn look(&mut self) {
         loop {
             let held = &mut self.held;
@@ -210,7 +210,7 @@ impl Inner {
             let Some(Answered { result, .. }) = held.take_if(|held| held.cause.0 <= durable) else {
                 return;
             };
-            // Results before the first ticket are of a replay or have no waiter.
+            // Results before the first ticket are from a replay or have no waiter.
             if let Some(ticket) = self.tickets.pop_front() {
                 self.answered.insert(ticket, result);
             }

@@ -58,10 +58,10 @@ const AGENTS: [AgentName; 7] = [
     AgentName::FeedServer,
 ];
 
-/// Slots of the ring from market data to the feed server, which waits where it is full.
+/// Slots of the ring from market data to the feed server; market data waits while it is full.
 pub(crate) const FEED_SLOTS: usize = 16_384;
 
-/// Slots of the ring to the readers of derived data, which nothing waits for.
+/// Slots of the ring to the readers of derived data; no agent waits for them.
 pub(crate) const DERIVED_SLOTS: usize = 65_536;
 
 /// True if a second engine follows the journal, for snapshots, the ledger or the replies on disk.
@@ -90,31 +90,31 @@ pub fn agents(config: &Config) -> Vec<AgentName> {
 
 /// The edges of a venue: sockets, or their substitutes in a simulation.
 ///
-/// Where both have a default, as those in memory do, so has the whole: without FIX.
+/// The default, if both types have one (networks in memory do), is without FIX.
 #[derive(Default)]
 pub struct Networks<S, D> {
     pub order_entry: S,
-    /// Where FIX is configured.
+    /// `None` unless FIX is configured.
     pub order_entry_fix: Option<S>,
-    /// Where OUCH 4.2 is configured.
+    /// `None` unless OUCH 4.2 is configured.
     pub order_entry_ouch42: Option<S>,
-    /// Where Sluice is configured.
+    /// `None` unless Sluice is configured.
     pub order_entry_sluice: Option<D>,
     pub order_entry_udp: D,
     pub market_data: D,
-    /// Line B of the feed and where it goes, where one is configured.
+    /// Line B of the feed and its destination, if one is configured.
     pub market_data_b: Option<(D, std::net::SocketAddr)>,
     pub feed_server: FeedServerNetworks<S, D>,
-    /// Where market data by FIX is configured.
+    /// `None` unless market data by FIX is configured.
     pub market_data_fix: Option<S>,
-    /// One for each delta stream that is configured.
+    /// One network for each configured delta stream.
     pub streams: Vec<D>,
 }
 
 /// Settings of the edges, beside their sockets.
 pub struct Edges {
     pub feed_destination: std::net::SocketAddr,
-    /// Takes the operator events of a gateway, named; called on the threads of the gateways.
+    /// Makes the sink for the operator events of a gateway by its name; called on the threads of the gateways.
     pub operator_events: fn(&'static str) -> Option<Box<dyn OperatorEventSink>>,
     /// A number that no other start of the journal has.
     pub start_id: u64,
@@ -122,92 +122,92 @@ pub struct Edges {
     pub perturbations: Perturbations,
 }
 
-/// A venue that is wired, recovered and ready to take its first turn.
+/// A venue wired, recovered and ready to take its first turn.
 pub struct Venue {
     /// Every agent, to be grouped by a layout.
     pub agents: Agents,
     pub wiring: Wiring,
-    /// The ledger as it can be asked for, where one is kept.
+    /// The sources for queries of the ledger, if there is one.
     pub admin: Option<Sources>,
-    /// What is derived from the feed, where that is configured.
+    /// The data derived from the feed, if configured.
     pub derived: Option<DerivedMirror>,
     pub gauges: Gauges,
-    /// Where operators switch faults of sessions on.
+    /// The faults of sessions, for operators to switch on.
     pub faults: FaultTable,
-    /// Where each port of order entry takes up users while it runs.
+    /// The handle for adding users to each running port of order entry.
     pub newcomers: Vec<(ProtocolName, Newcomers)>,
-    /// Follows the journal for snapshots, the ledger and the replies on disk, if the configuration asks for one of them. It is not
-    /// part of a layout: it waits for disk and store, and nothing waits for it.
+    /// Follows the journal for snapshots, the ledger and the replies on disk, if the configuration asks for one of
+    /// them. Not part of a layout: it waits for disk and store, and no agent waits for it.
     pub follower: Option<Box<dyn Agent>>,
     /// Reads older messages of the feed, and of FIX sessions, from the journal. Not part of a layout either.
     pub feed_history: Box<dyn Agent>,
-    /// What wakes that, where the gateways do.
+    /// Wakes the feed history, if the gateways do so.
     pub history_parker: Option<Box<dyn Parker>>,
     /// Compares passwords of logins with hashes. Not part of a layout either: a check takes tens of milliseconds.
     pub passwords: PasswordChecker,
-    /// Where the commands of operators go in, and their results come out.
+    /// The desk's ends: commands of operators go in, and their results come out.
     pub desk: DeskEnds,
     pub recovered: Recovered,
 }
 
-/// The state a venue starts from.
+/// The state at the start of a venue.
 #[derive(Debug)]
 pub struct Recovered {
     pub journal_id: u64,
     pub report: RecoveryReport,
     pub checkpoint: Checkpoint,
-    /// The hash of the whole state, however it was reached.
+    /// The hash of the whole state, independent of the way to it.
     pub state_hash: u64,
     /// The time of its last input.
     pub timestamp: Timestamp,
     /// The snapshot at which the replay began, if there was one.
     pub snapshot: Option<SnapshotSummary>,
-    /// Newer snapshots that could not be used, and why.
+    /// Newer snapshots that could not be used, and the reasons.
     pub passed_over: Vec<SnapshotError>,
-    /// Settings of the journal that the configuration has changed, in words.
+    /// Settings of the journal that the configuration has changed, as text.
     pub changes: Vec<String>,
 }
 
-/// Figures of a running venue; reading them does not disturb it.
+/// Figures of a running venue; readers do not disturb it.
 pub struct Gauges {
     rings: Vec<Monitor>,
     checkpoints: LossyConsumer<Checkpoint>,
     checkpoint: Checkpoint,
     durable: Arc<Cursor>,
-    /// How far the venue is in stopping; see [`gateway::DRAIN_REFUSES`].
+    /// The progress of the venue's stop; see [`gateway::DRAIN_REFUSES`].
     pub drain: Arc<AtomicGauge>,
     pub journal: Arc<JournalFigures>,
-    /// How long orders take from stage to stage.
+    /// The times of orders from stage to stage.
     pub stage_times: Arc<StageTimes>,
-    /// Inputs up to here are in the journal, and the events of those in the ring of outputs.
+    /// Inputs up to here are in the journal, and their events in the ring of outputs.
     pub journaled: Arc<AtomicGauge>,
     pub applied: Arc<Cursor>,
     pub order_entry: Arc<OrderEntryCounters>,
-    /// Of order entry by FIX, where it is configured.
+    /// Counters of order entry by FIX, if configured.
     pub order_entry_fix: Option<Arc<OrderEntryCounters>>,
-    /// Of order entry by OUCH 4.2, where it is configured.
+    /// Counters of order entry by OUCH 4.2, if configured.
     pub order_entry_ouch42: Option<Arc<OrderEntryCounters>>,
-    /// Of order entry by Sluice, where it is configured.
+    /// Counters of order entry by Sluice, if configured.
     pub order_entry_sluice: Option<Arc<OrderEntryCounters>>,
-    /// Of its datagrams.
+    /// Counters of Sluice's datagrams.
     pub sluice: Option<Arc<SluiceCounters>>,
     pub order_entry_udp: Arc<OrderEntryUdpCounters>,
     pub market_data: Arc<MarketDataCounters>,
     pub feed_server: Arc<FeedServerCounters>,
-    /// Of market data by FIX, where it is configured.
+    /// Counters of market data by FIX, if configured.
     pub market_data_fix: Option<Arc<MarketDataFixCounters>>,
-    /// Of each delta stream.
+    /// Gauges of each delta stream.
     pub streams: Vec<StreamGauges>,
-    /// Of the snapshots, if some are made.
+    /// Figures of the snapshots, if any are made.
     pub snapshots: Option<Arc<SnapshotFigures>>,
-    /// Of the messages to FIX sessions on disk, if they are kept.
+    /// Figures of the messages to FIX sessions on disk, if they are kept.
     pub reply_files: Option<Arc<ReplyFileFigures>>,
-    /// Of the ledger, where one is kept.
+    /// Gauges of the ledger, if there is one.
     pub ledger: Option<Arc<LedgerGauges>>,
 }
 
 impl Gauges {
-    /// Every ring, since this was last asked.
+    /// Reports of all rings since the last call.
     pub fn rings(&self) -> Vec<RingReport> {
         self.rings.iter().map(Monitor::read).collect()
     }
@@ -217,7 +217,7 @@ impl Gauges {
         Sequence(self.durable.get())
     }
 
-    /// The newest state of the core that is durable.
+    /// The newest checkpoint of the core that is durable.
     pub fn checkpoint(&mut self) -> Checkpoint {
         let durable = self.durable.get();
         let newest = &mut self.checkpoint;
@@ -241,8 +241,8 @@ pub fn stream_session(journal_id: u64) -> [u8; 10] {
 /// Wires a venue, replays its journal through it, and adds the instruments, participants and settings
 /// that the configuration has and the journal lacks.
 ///
-/// `files` is the folder of `storage` once more, for snapshots. `journal_id` and `now_ns` make a new
-/// journal, if there is none.
+/// `files` is a second handle of the folder of `storage`, for snapshots. `journal_id` and `now_ns` make a new journal,
+/// if there is none.
 ///
 /// # Errors
 /// The journal cannot be used, or the configuration contradicts it.
@@ -282,9 +282,9 @@ where
         recovery::replay_beside(&mut take, |each| {
             recovery::resume(storage, &mut *files, &options, plan.archive_bytes, each)
         })?;
-    // Streams are named after it; a journal that could not be read above would have another.
+    // Streams are named after the journal; an unreadable journal would have another id.
     assert_eq!(writer.journal_id(), journal_id, "the journal is the one the streams are named for");
-    // Where the wall clock is behind the journal, the day goes on from the journal's last moment.
+    // If the wall clock is behind the journal, the day continues from the journal's last moment.
     let now_ns = now_ns.max(state.engine.timestamp().0);
     let schedule = schedule(config, &state.engine, now_ns)?;
     let changes = recovery::complete(config, now_ns, &mut state, &mut writer, &mut |line| {
@@ -300,7 +300,7 @@ where
     let ledger = access.as_ref().map(|access| ledger(config, access, journal_id, sequence));
     let ledger = ledger.transpose()?;
     let checkpoint = Checkpoint { progress: Progress::of(engine), digest: state.digest };
-    // Once, before the first client: it reads the whole state.
+    // Once, before the first client, since hashing reads the whole state.
     let state_hash = engine.state_hash();
     let timestamp = engine.timestamp();
     let desk = DeskEnds {

@@ -1,7 +1,7 @@
-//! What subscribers know of a state: the messages of the feed that lead to it.
+//! The public part of a state: feed messages that build it for subscribers.
 //!
-//! Invariant: books built from them are those that the whole feed leads to. The messages have the time of
-//! the last input, and no reason of a halt. Orders come in no particular order.
+//! Invariant: the books built from them equal those built from the whole feed. The messages have the time of the last
+//! input, and no reason of a halt. Orders come in no particular order.
 
 use engine::Engine;
 use market::{Event, Output, PhaseCause, PhaseChanged, Text, VenueEvent};

@@ -1,4 +1,4 @@
-//! Recovery: replays the journal, then adds the settings that the configuration has and the journal lacks.
+//! Recovery: replays the journal, then adds the settings of the configuration that the journal lacks.
 //!
 //! Invariant: the state follows from the journal alone, by the events whose digests are recorded in it.
 
@@ -35,21 +35,20 @@ pub(crate) use beside::replay_beside;
 pub use choose::confirm;
 use choose::{Age, Choice, choose};
 
-/// A journal that was read without being opened for writing.
+/// A journal read without being opened for writing.
 pub struct Replay {
     pub state: VenueState,
     pub report: RecoveryReport,
     pub digests: DigestCheck,
-    /// The snapshot it began with: only where the first records were removed.
+    /// The snapshot at the beginning: only if the first records were removed.
     pub snapshot: Option<SnapshotSummary>,
 }
 
-/// Replays the journal of a folder without changing it. `after` is called after each input with
-/// the state it led to, `each` with every line.
+/// Replays the journal of a folder without changing it. `after` is called after each input with the state after it,
+/// `each` with every line.
 ///
 /// # Errors
-/// There is no journal, or it is corrupt, or leads to other events than it says; the failure
-/// names file and offset.
+/// There is no journal, or it is corrupt, or its events differ from its digests; the failure names file and offset.
 pub fn replay_folder(
     directory: &Path,
     after: &mut After<'_>,
@@ -58,13 +57,13 @@ pub fn replay_folder(
     replay(&mut folder_with_archives(directory), after, each)
 }
 
-/// A folder for reading, in which archived segments are found as well.
+/// A folder for reading, archived segments included.
 pub fn folder_with_archives(directory: &Path) -> WithArchives {
     WithArchives::new(Box::new(Folder::new(directory)))
 }
 
-/// As [`replay_folder`], from any storage. Begins with the first record; where that was removed since
-/// snapshots have it, with the oldest snapshot that can be used.
+/// Replays a journal as [`replay_folder`] does, from any storage. Begins with the first record; if that was removed
+/// because snapshots cover it, with the oldest usable snapshot.
 pub fn replay(
     storage: &mut dyn Storage,
     after: &mut After<'_>,
@@ -91,20 +90,20 @@ pub fn replay(
     Ok(Replay { state, report, digests, snapshot })
 }
 
-/// A journal that was opened for writing, and the state after it.
+/// A journal opened for writing, and the state after it.
 pub struct Recovery {
     pub state: VenueState,
     pub writer: Writer,
     pub report: RecoveryReport,
-    /// The snapshot that was begun with, if there was one.
+    /// The snapshot at the beginning, if there was one.
     pub snapshot: Option<SnapshotSummary>,
-    /// Newer snapshots that could not be used, and why.
+    /// Newer snapshots that could not be used, and the reasons.
     pub passed_over: Vec<SnapshotError>,
 }
 
 /// Messages and lines from before the start, for the gateways, in this order.
 pub enum Past<'a> {
-    /// The messages in the snapshot that recovery begins with: at most once, first.
+    /// The messages in the snapshot at the beginning of the recovery: at most once, first.
     Messages(&'a MessageArchive),
     /// The state in that snapshot, after them.
     State(&'a Engine),
@@ -116,7 +115,7 @@ pub enum Past<'a> {
 /// is called with every line.
 ///
 /// # Errors
-/// It cannot be read, is in use, is foreign or is corrupt, or leads to other events than it says.
+/// The journal cannot be read, is in use, is foreign or corrupt, or its events differ from its digests.
 pub fn recover(
     storage: Box<dyn Storage>,
     options: &WriterOptions,
@@ -128,7 +127,7 @@ pub fn recover(
     Ok((replica.state, writer, report))
 }
 
-/// Opens a journal, and applies what comes after the state that the engine has.
+/// Opens a journal, and applies the records after the engine's state.
 ///
 /// # Errors
 /// The system has no room for another thread.
@@ -146,8 +145,8 @@ fn open(
     replay_read(replica, is_in_order, &mut |_, _, _| {}, each, read)
 }
 
-/// Applies the records that `read` shows. Reading has a thread of its own, unless all must happen in one order or there is one
-/// core.
+/// Applies the records that `read` shows. Reading has a thread of its own, unless all must happen in one order or there
+/// is only one core.
 ///
 /// # Errors
 /// The system has no room for another thread.
@@ -165,12 +164,11 @@ fn replay_read<T: Send>(
         .map_err(|error| Failure::environment(format!("cannot start a thread: {error}")))
 }
 
-/// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest
-/// snapshot in `snapshots` that can be used, or from the first record. `take` receives the
-/// messages and lines that the edges need.
+/// Opens the journal of `storage` for writing, after replaying it through an engine: from the newest usable snapshot in
+/// `snapshots`, or from the first record. `take` receives the messages and lines that the edges need.
 ///
 /// # Errors
-/// It cannot be read, is in use, is foreign or is corrupt, or leads to other events than it says.
+/// The journal cannot be read, is in use, is foreign or corrupt, or its events differ from its digests.
 pub fn resume(
     storage: Box<dyn Storage>,
     snapshots: &mut dyn Storage,
@@ -204,10 +202,10 @@ pub fn decode(record: &Record<'_>) -> Result<Input, NotReplayed> {
         .map_err(NotReplayed::NotACommand)
 }
 
-/// Why a whole record was not applied.
+/// The reason why a whole record was not applied.
 #[derive(Debug)]
 pub enum NotReplayed {
-    /// It was written by another program or another version.
+    /// Another program or another version wrote the record.
     NotACommand(NotACommand),
     /// The events of the replay differ from those of the venue.
     OtherEvents(Difference),
@@ -230,7 +228,7 @@ impl fmt::Display for NotReplayed {
 
 impl Error for NotReplayed {}
 
-/// A journal that cannot be opened: exit code 4 if it is damaged, else 3.
+/// The failure to open a journal: exit code 4 if it is damaged, else 3.
 pub fn open_failure(error: &OpenError) -> Failure {
     if error.is_corruption() {
         Failure::verification(causes(error))
@@ -239,7 +237,7 @@ pub fn open_failure(error: &OpenError) -> Failure {
     }
 }
 
-/// A journal that cannot be read: exit code 4 if it is damaged, else 3.
+/// The failure to read a journal: exit code 4 if it is damaged, else 3.
 pub fn verify_failure(error: &VerifyError) -> Failure {
     if error.is_corruption() {
         Failure::verification(causes(error))
@@ -248,8 +246,8 @@ pub fn verify_failure(error: &VerifyError) -> Failure {
     }
 }
 
-/// Adds to journal and `state` the settings that the configuration has and they lack, before any client
-/// connects. Calls `each` with every line. Returns the changed settings, in words.
+/// Adds the settings of the configuration that journal and `state` lack, before any client connects. Calls `each` with
+/// every line. Returns the changed settings, as text.
 ///
 /// # Errors
 /// The configuration contradicts the journal, or the journal cannot be written.
@@ -274,7 +272,7 @@ pub fn complete(
             }
             each(line);
         });
-        // Nothing is in the journal yet.
+        // The journal is still empty.
         if let Some(reason) = declined {
             return Err(contradiction(&format!("{command:?} is declined: {reason:?}")));
         }
@@ -418,7 +416,8 @@ fn session_ids(config: &Config, engine: &Engine) -> Result<Vec<SessionId>, Failu
     config.participants.iter().map(number).collect()
 }
 
-/// Says which sessions are drop copies, and of which. The engine keeps no notes, so each start says it again.
+/// Notes the sessions that are drop copies, and the sessions that they copy. The engine keeps no notes, so each start
+/// notes them again.
 fn drop_copies(
     config: &Config,
     engine: &Engine,
@@ -449,7 +448,7 @@ fn drop_copies(
     Ok(())
 }
 
-/// Assigns sessions to accounts, where a participant names one.
+/// Assigns sessions to accounts, if their participant names one.
 fn assign(
     config: &Config,
     engine: &Engine,

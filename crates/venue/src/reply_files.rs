@@ -1,10 +1,11 @@
-//! Messages to FIX sessions on disk, as they were sent, for resends of what memory no longer has. The follower's thread
-//! writes them, from the messages that it derives for snapshots anyway; the thread of the history reads them.
+//! Messages to FIX sessions on disk, as they were sent, for resends of messages that memory no longer holds. The
+//! follower's thread writes them, from the messages that it derives for snapshots anyway; the thread of the history
+//! reads them.
 //!
 //! Start at [`ReplyFileWriter::take`]; `docs/snapshot.md` has the format.
 //!
-//! Invariant: they follow from the journal, and may be removed at any time: what is not here, or does not verify, is
-//! derived anew. Their bytes and the memory for their places have a bound.
+//! Invariant: the files follow from the journal and may be removed at any time. A message that is missing here, or does
+//! not verify, is derived anew. The bytes of the files and the memory for their places have a bound.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,25 +23,25 @@ const EXTENSION: &str = ".replies";
 const MAGIC: u32 = u32::from_le_bytes(*b"DmRp");
 const VERSION: u16 = 1;
 const HEADER_LEN: usize = 40;
-/// The last bytes of a header are the checksum of those before.
+/// The offset of the header's checksum, which covers the bytes before it.
 const SUM_AT: usize = 36;
-/// Bytes before each message, which say how long it is: big-endian.
+/// Bytes of the big-endian length before each message.
 const LENGTH_BYTES: usize = 2;
-/// Bytes of a file; one block more may be in it.
+/// Bytes after which a file ends; the last block may exceed them.
 const FILE_BYTES: u64 = 64 << 20;
-/// The least that all files may have: one is written while another is kept.
+/// The lowest limit for all files together: one is written while another is kept.
 pub(crate) const REPLY_FILES_BYTES_MIN: u64 = 2 * FILE_BYTES;
-/// Messages of a session that are looked at together: fewer do not fill a block.
+/// The fewest messages of a session worth looking at: fewer do not fill a block.
 const MESSAGES_MIN: u64 = (PAST_BLOCK_LEN / (LENGTH_BYTES + wire::fix::BUILDER_LEN_MAX)) as u64;
-/// How long it waits after a failure, in nanoseconds.
+/// The pause after a failure, in nanoseconds.
 const RETRY_NS: u64 = 60_000_000_000;
 
-/// How much may be on disk.
+/// The limits of the files on disk.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyFilesPlan {
-    /// Bytes of all files; the oldest goes first.
+    /// Bytes of all files; the oldest file is removed first.
     pub bytes_max: u64,
-    /// Bytes of the disk that are left to others.
+    /// Bytes of the disk that stay free for other uses.
     pub free_min: u64,
     pub journal_id: u64,
 }
@@ -48,7 +49,7 @@ pub struct ReplyFilesPlan {
 /// Figures of the files, for any thread to read.
 #[derive(Debug)]
 pub struct ReplyFileFigures {
-    /// What follows from the inputs up to here was written, where a block of it is full.
+    /// The messages caused by inputs up to here are on disk, as far as they fill blocks.
     pub sequence: AtomicGauge,
     pub bytes: AtomicGauge,
     /// Blocks whose places are in memory.
@@ -63,15 +64,15 @@ impl Default for ReplyFileFigures {
     }
 }
 
-/// Where a block lies.
+/// The place of a block on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
-    /// The number of its first message.
+    /// The number of the block's first message.
     first: u64,
     file: u32,
     offset: u32,
     count: u16,
-    /// Bytes of its messages.
+    /// Bytes of the block's messages.
     len: u16,
 }
 
@@ -89,8 +90,8 @@ struct Index {
 }
 
 impl Index {
-    /// Takes the next block of a session; those of later numbers are void, because the journal has lost what they came
-    /// from.
+    /// Adds the next block of a session. Earlier blocks with later numbers are void, because the journal has lost the
+    /// inputs behind them.
     fn add(&mut self, username: Text<6>, place: Place) {
         let places = self.sessions.entry(username).or_default();
         while places.pop_back_if(|last| last.end() > place.first).is_some() {
@@ -126,18 +127,18 @@ struct SharedIndex(Arc<Mutex<Index>>);
 
 impl SharedIndex {
     fn lock(&self) -> MutexGuard<'_, Index> {
-        // What it holds is whole after each of its methods.
+        // The index is consistent after each of its methods, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What stands before the messages of a block.
+/// The header before the messages of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockHeader {
     journal_id: u64,
     username: Text<6>,
     first: u64,
-    /// 0 in a block that only says that the messages from `first` on are void.
+    /// 0 in a block that only voids the messages from `first` on.
     count: u16,
     len: u16,
     /// CRC-32C of the messages.
@@ -161,7 +162,7 @@ impl BlockHeader {
         bytes
     }
 
-    /// `None` if it is no header of this version.
+    /// `None` if the bytes are no header of this version.
     fn decode(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at| u32::from_le_bytes(*bytes[at..].first_chunk().expect("inside"));
@@ -185,7 +186,7 @@ fn file_name(number: u32) -> String {
     format!("{number:010}{EXTENSION}")
 }
 
-/// The file that is written.
+/// The file being written.
 struct Current {
     number: u32,
     file: Box<dyn StorageFile>,
@@ -197,22 +198,22 @@ pub struct ReplyFileWriter {
     storage: Box<dyn Storage>,
     plan: ReplyFilesPlan,
     index: SharedIndex,
-    /// What was there before has been looked at.
+    /// True once the files of earlier runs were read.
     has_begun: bool,
     current: Option<Current>,
-    /// The others with their bytes, oldest first.
+    /// The finished files with their bytes, oldest first.
     files: VecDeque<(u32, u64)>,
     last_number: u32,
     /// See [`FILE_BYTES`].
     file_bytes: u64,
     not_before_ns: u64,
     figures: Arc<ReplyFileFigures>,
-    /// Header and messages of the block that is written; reused.
+    /// Header and messages of the block being written; reused.
     block: Vec<u8>,
 }
 
 impl ReplyFileWriter {
-    /// Beside the journal in `storage`.
+    /// Writes to `storage`, beside the journal.
     pub fn new(storage: Box<dyn Storage>, plan: ReplyFilesPlan) -> Self {
         Self {
             storage,
@@ -233,7 +234,7 @@ impl ReplyFileWriter {
         Arc::clone(&self.figures)
     }
 
-    /// Reads what it writes.
+    /// A reader of the files of this writer.
     pub fn reader(&self) -> ReplyFileReader {
         ReplyFileReader {
             storage: self.storage.second(),
@@ -244,8 +245,8 @@ impl ReplyFileWriter {
         }
     }
 
-    /// Writes the messages that are kept in `archive`, up to the input `sequence`, and not on disk yet: those that fill a
-    /// block. Returns the number of blocks. A failure is said once and tried again later: the journal has everything.
+    /// Writes the messages in `archive` that are not on disk yet and fill a block, up to the input `sequence`. Returns
+    /// the number of blocks. A failure is logged once and the write is tried again later: the journal has everything.
     pub fn take(&mut self, archive: &MessageArchive, sequence: u64, now_ns: u64) -> usize {
         if now_ns < self.not_before_ns {
             return 0;
@@ -291,7 +292,7 @@ impl ReplyFileWriter {
         Ok(blocks)
     }
 
-    /// Puts as many messages into the block as it has room for, and says how many; `None` if there are not so many.
+    /// Fills the block with messages and returns their number; `None` if there are too few to fill it.
     fn fill_block(
         &mut self,
         archive: &MessageArchive,
@@ -338,7 +339,7 @@ impl ReplyFileWriter {
         let mut bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
         let room = *file_bytes + (HEADER_LEN + PAST_BLOCK_LEN) as u64;
         loop {
-            // Storage that is no folder does not say what is free.
+            // The free bytes are unknown for storage that is no folder.
             let free = os::free_bytes(&storage.place()).unwrap_or(u64::MAX);
             let is_full = free < plan.free_min + room;
             if bytes + room <= plan.bytes_max && !is_full {
@@ -359,15 +360,15 @@ impl ReplyFileWriter {
         Ok(())
     }
 
-    /// The file that is written becomes one of the others.
+    /// Moves the current file to the finished ones.
     fn end_file(&mut self) {
         if let Some(Current { number, len, .. }) = self.current.take() {
             self.files.push_back((number, len));
         }
     }
 
-    /// Finds what an earlier run has written, and voids what does not follow from the journal up to where the archive
-    /// is: after a power cut, it may have lost inputs that the files have the replies to.
+    /// Finds the files of an earlier run, and voids the messages that do not follow from the journal up to the
+    /// archive's position: a power cut may have lost inputs whose replies are in the files.
     fn begin(&mut self, archive: &MessageArchive) -> io::Result<()> {
         self.files.clear();
         let number_of = |name: &String| {
@@ -403,7 +404,7 @@ impl ReplyFileWriter {
             }
         }
         if let Some(current) = self.current.as_mut() {
-            // Before anything gets one of these numbers again.
+            // The voids must be on disk before these numbers are given out again.
             current.file.sync()?;
             self.storage.sync_folder()?;
         }
@@ -416,14 +417,14 @@ impl ReplyFileWriter {
         let kept: u64 = self.files.iter().map(|(_, bytes)| bytes).sum();
         self.figures.bytes.set(kept + self.current.as_ref().map_or(0, |current| current.len));
         let blocks = self.index.lock().blocks;
-        // All but the voids of starts are full.
+        // All blocks are full, except the voids written at a start.
         let blocks_max = self.plan.bytes_max / (PAST_BLOCK_LEN - wire::fix::BUILDER_LEN_MAX) as u64;
         assert!(blocks <= blocks_max, "{blocks} blocks in {} bytes", self.plan.bytes_max);
         self.figures.blocks.set(blocks);
     }
 }
 
-/// Notes the places of the blocks of a file, up to the first that is none or not whole.
+/// Notes the places of the blocks of a file, up to the first invalid or incomplete one.
 fn scan(
     storage: &mut dyn Storage,
     number: u32,
@@ -453,13 +454,13 @@ pub struct ReplyFileReader {
     storage: Box<dyn Storage>,
     journal_id: u64,
     index: SharedIndex,
-    /// The file that was read last.
+    /// The file read last.
     open: Option<(u32, Box<dyn StorageFile>)>,
     bytes: Vec<u8>,
 }
 
 impl ReplyFileReader {
-    /// The block that has this message; `None` if it is not on disk.
+    /// The block with this message; `None` if it is not on disk.
     pub fn block(&mut self, username: Text<6>, number: u64) -> Option<PastReplyBlock> {
         let place = self.index.lock().find(username, number)?;
         match self.read(username, place) {
@@ -467,7 +468,7 @@ impl ReplyFileReader {
             Err(error) => {
                 self.open = None;
                 let mut index = self.index.lock();
-                // One that was removed meanwhile is no fault.
+                // A block removed in the meantime is no fault.
                 if index.find(username, number) == Some(place) {
                     index.remove(|it| *it == place);
                     tracing::warn!(
@@ -523,7 +524,7 @@ mod tests {
         Text::new("ALICE").unwrap()
     }
 
-    /// What was sent to a session that logged on and has had so many messages with this text.
+    /// The messages to a session that logged on and was sent this number of messages with this text.
     fn archive(count: u64, text: &str) -> MessageArchive {
         let mut archive = MessageArchive::new(64 << 20);
         let mut take = |event| {
@@ -553,7 +554,7 @@ mod tests {
         }
     }
 
-    /// The numbers that are read, each compared with what was sent.
+    /// The numbers read, each compared with the message sent.
     fn read(reader: &mut ReplyFileReader, archive: &MessageArchive) -> Vec<Range<u64>> {
         let (mut number, mut runs) = (1, Vec::<Range<u64>>::new());
         let end = archive.reply_numbers(0).end;
@@ -576,7 +577,7 @@ mod tests {
         runs
     }
 
-    /// What fills blocks is written once, and read as it was sent; another start goes on behind it.
+    /// Messages that fill blocks are written once, and read as they were sent; the next start appends to them.
     #[test]
     fn messages_are_read_as_they_were_sent() {
         let folder = tempfile::tempdir().unwrap();
@@ -595,13 +596,13 @@ mod tests {
         assert!(matches!(&runs[..], [run] if run.start == 1 && run.end > 19_000), "{runs:?}");
     }
 
-    /// A machine that dies may lose the end of the journal, and keep the replies to it: their numbers are given to others,
-    /// and those are read, also by the starts after.
+    /// A crash of the machine may lose the end of the journal and keep the replies to it. Their numbers are given to
+    /// other messages, and those are read, also by later starts.
     #[test]
     fn replies_to_lost_inputs_are_void() {
         let folder = tempfile::tempdir().unwrap();
         writer(folder.path(), 64 << 20).take(&archive(10_000, "LOST"), 1, 0);
-        // The journal has the Logon and some more; the others are shorter in all, so that no block is full.
+        // The journal has the Logon and a few more messages; the rest are shorter in total, so that no block is full.
         let mut second = writer(folder.path(), 64 << 20);
         second.take(&archive(100, "LOST"), 1, 0);
         let short = archive(300, "B");
@@ -612,14 +613,15 @@ mod tests {
         third.take(&longer, 3, 0);
         let runs = read(&mut third.reader(), &longer);
         assert!(matches!(&runs[..], [run] if run.start == 1 && run.end > 19_000), "{runs:?}");
-        // Those of another journal are none.
+        // Files of another journal are ignored.
         let plan = ReplyFilesPlan { bytes_max: 64 << 20, free_min: 0, journal_id: 8 };
         let mut other = ReplyFileWriter::new(Box::new(Folder::new(folder.path())), plan);
         other.take(&archive(2, "C"), 1, 0);
         assert!(other.reader().block(name(), 1).is_none());
     }
 
-    /// A block that does not verify is not read, and those beside it are; the oldest file goes where there are too many bytes.
+    /// A block that does not verify is not read, and the blocks beside it are. The oldest file is removed where the
+    /// files exceed their limit.
     #[test]
     fn damage_costs_a_block_and_the_bound_the_oldest() {
         let folder = tempfile::tempdir().unwrap();
@@ -647,7 +649,7 @@ mod tests {
         assert!(run.start > 20_000 && run.end > 39_000, "{run:?}");
     }
 
-    /// Where the disk has no room, nothing is written, and it is tried again a minute later.
+    /// While the disk is full, nothing is written; the next try is a minute later.
     #[test]
     fn a_full_disk_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use crate::{config::Config, failure::Failure};
 
 pub use self::memory::MemoryOffer;
 
-/// What a configuration needs.
+/// The resources that a configuration needs.
 #[derive(Clone, Debug)]
 pub struct ResourceNeeds {
     descriptors: DescriptorNeeds,
@@ -25,35 +25,35 @@ pub struct ResourceNeeds {
     disk: DiskNeeds,
 }
 
-/// What the machine offers; `None` is what it does not show.
+/// The resources of the machine; `None` where the machine does not report one.
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceOffer {
     pub descriptors: Option<DescriptorLimit>,
     pub memory: MemoryOffer,
-    /// Bytes that are free where the journal is.
+    /// Free bytes on the disk of the journal.
     pub disk_bytes: Option<u64>,
 }
 
-/// How a resource stands.
+/// The state of a resource, need against offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceState {
     Enough,
-    /// It is enough for the start, and may run out later.
+    /// Enough for the start, but it may run out later.
     Scarce,
-    /// The venue does not start.
+    /// Too little: the venue does not start.
     Short,
-    /// The system does not show it.
+    /// The system does not report it.
     Unknown,
 }
 
-/// What was found of a resource.
+/// The result for one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceFinding {
     pub name: &'static str,
     pub state: ResourceState,
     pub found: String,
     pub needed: String,
-    /// What happens where it is scarce.
+    /// The consequence of a shortage.
     pub lost: String,
     pub remedy: String,
 }
@@ -67,7 +67,7 @@ impl ResourceNeeds {
         }
     }
 
-    /// Descriptors, memory and disk, in this order.
+    /// Compares the needs with an offer: descriptors, memory and disk, in this order.
     pub fn examine(&self, offer: &ResourceOffer) -> [ResourceFinding; 3] {
         [
             self.descriptors.judge(offer.descriptors),
@@ -78,7 +78,7 @@ impl ResourceNeeds {
 }
 
 impl ResourceOffer {
-    /// What the files of the system show, and the file system of a folder, which may not exist yet.
+    /// The resources that the system files report, and the free space at a folder, which may not exist yet.
     pub fn of(files: &SystemFiles, folder: &Path) -> Self {
         let limit = files.limit("Max open files").zip(files.hard_limit("Max open files"));
         Self {
@@ -89,15 +89,14 @@ impl ResourceOffer {
     }
 }
 
-/// What this machine has for a configuration.
+/// Compares this machine with the needs of a configuration.
 pub fn examine(config: &Config) -> [ResourceFinding; 3] {
     let offer = ResourceOffer::of(&SystemFiles::of_this_machine(), &config.journal.directory);
     ResourceNeeds::of(config).examine(&offer)
 }
 
-/// Makes sure of the resources before a start: the limit of open files is raised where it has to
-/// be, and the kernel's table of them made large enough. Returns
-/// the warnings.
+/// Secures the resources before a start: raises the limit of open files if needed, and makes the kernel's table of them
+/// large enough. Returns the warnings.
 ///
 /// # Errors
 /// The machine has less than the configuration certainly needs.
@@ -134,8 +133,8 @@ pub fn warnings(findings: &[ResourceFinding]) -> Result<Vec<String>, Failure> {
 mod tests {
     use super::*;
 
-    /// A machine that has enough of everything starts the default configuration without a warning; one that
-    /// shows nothing too, since a missing figure is no shortage.
+    /// A machine with enough of everything starts the default configuration without a warning. So does one that reports
+    /// nothing, since a missing figure is no shortage.
     #[test]
     fn enough_and_unknown_start() {
         let needs = ResourceNeeds::of(&Config::default());

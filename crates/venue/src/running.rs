@@ -29,35 +29,34 @@ use crate::{
     stage_times,
 };
 
-/// The longest sleep of the follower where a ledger is kept: nothing wakes it, so this bounds how late rows are
-/// read.
+/// The longest sleep of the follower if there is a ledger: no thread wakes it, so this bounds the delay of rows.
 const LEDGER_PARK_MAX: Duration = Duration::from_millis(5);
 
-/// How long a stop waits for the replies to commands already taken.
+/// The longest wait of a stop for the replies to commands already taken.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long a stop waits for clients to take the end of their session.
+/// The longest wait of a stop for clients to take the end of their session.
 const ENDED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Consecutive looks that must find the rings empty; a parked thread runs between two looks.
+/// Consecutive checks that must find the rings empty; a parked thread runs between two checks.
 const DRAIN_LOOKS: u32 = 15;
 
-/// A venue that runs.
+/// A running venue.
 pub struct Running {
     threads: ring::RunningAgents,
-    /// The follower, the feed history and the check of passwords; separate, since the groups never wake them.
+    /// The follower, the feed history and the password checker; separate, since the groups never wake them.
     aside: ring::RunningAgents,
     admin: Admin,
     desk: Desk,
     gauges: Gauges,
-    /// Of derived data, where that is configured.
+    /// Figures of derived data, if configured.
     market_figures: Option<Arc<MarketFigures>>,
     started: Value,
     notices: Vec<String>,
     newcomers: Vec<(ProtocolName, Newcomers)>,
     losses: Vec<(&'static str, UdpLosses)>,
     clock: SystemClock,
-    /// How far venue time was ahead of the wall clock at the start.
+    /// The lead of venue time over the wall clock at the start, in nanoseconds.
     clock_ahead_ns: u64,
 }
 
@@ -116,7 +115,7 @@ pub fn start(config: &Config, mut clock: SystemClock) -> Result<Running, Failure
         now_ns,
     )?;
     let recovery_seconds = (clock.since_start() - before).as_secs_f64();
-    // The journal is this venue's now, and so is the socket in its folder.
+    // This venue now owns the journal, and the socket in its folder.
     listeners.bind_socket(&config.journal.directory).map_err(|error| {
         let folder = config.journal.directory.display();
         Failure::environment(format!("cannot make the operator socket in {folder}: {error}"))
@@ -218,7 +217,7 @@ impl Running {
         &self.started
     }
 
-    /// Notes for the user: a fallback that was taken, a buffer that was not granted.
+    /// Notes for the user: a fallback in use, a buffer that was not granted.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
@@ -232,13 +231,13 @@ impl Running {
         &self.desk
     }
 
-    /// Applies the settings of a new configuration that may change while the venue runs: limits, fees and
-    /// the kill switch of accounts, the live orders of participants, and new participants with a login. Returns the changes, and the
-    /// settings that need a restart, a line each. Reads the journal, and so takes a while.
+    /// Applies the settings of a new configuration that may change while the venue runs: limits, fees and the kill
+    /// switch of accounts, the live orders of participants, and new participants with a login. Returns the changes, and
+    /// the settings that need a restart, a line each. Reads the journal, and so takes a while.
     ///
     /// # Errors
-    /// The configuration contradicts the journal, or too many commands wait. Nothing, or not all of
-    /// it, has changed then.
+    /// The configuration contradicts the journal, or too many commands wait. In that case no setting, or not every
+    /// setting, has changed.
     pub fn reload(&self, old: &Config, new: &Config) -> Result<Vec<String>, Failure> {
         let engine = current_state(&old.journal.directory, self.gauges.durable().0)?;
         let ReloadPlan { commands, newcomers, lines } = reload::plan(old, new, &engine)?;
@@ -257,19 +256,19 @@ impl Running {
         self.document("status")
     }
 
-    /// Every ring, since this or [`status`](Self::status) was last asked.
+    /// Reports of all rings since the last call of this or of [`status`](Self::status).
     pub fn rings(&self) -> Vec<RingReport> {
         self.gauges.rings()
     }
 
-    /// Messages of the feed that were published so far.
+    /// Messages of the feed published so far.
     pub fn feed_messages(&self) -> u64 {
         self.gauges.market_data.read().messages
     }
 
-    /// Stops the threads and gives the last figures.
+    /// Stops the threads and returns the last figures.
     pub fn stop(mut self) -> Result<Value, Failure> {
-        // Before the last figures: commands of operators end with it.
+        // Before the last figures: commands of operators end with the drain.
         self.drain();
         let figures = self.document("stopped");
         let failed = |failure: ring::AgentFailure| {
@@ -279,18 +278,18 @@ impl Running {
         self.admin.stop();
         self.threads.stop();
         self.threads.join().map_err(failed)?;
-        // After the journaler, so that the ledger has all that is in the journal.
+        // After the journaler, so that the ledger has all inputs of the journal.
         self.aside.stop();
         self.aside.join().map_err(failed)?;
         Ok(figures)
     }
 
-    /// Stops the intake of the gateways, waits until all taken commands are answered, and ends the
-    /// sessions. Does not wait for a client that reads nothing, or for a failed agent.
+    /// Stops the intake of the gateways, waits until all commands taken are answered, and ends the sessions. Does not
+    /// wait for a client that reads nothing, or for a failed agent.
     fn drain(&mut self) {
         self.gauges.drain.set(gateway::DRAIN_REFUSES);
         self.wait(ANSWERED_WITHIN, |it| {
-            // Two looks: an entry that left one ring may not be in the next one yet.
+            // Two checks: an entry that left one ring may not be in the next one yet.
             it.gauges.rings().iter().all(|ring| ring.occupancy == 0)
         });
         self.gauges.drain.set(gateway::DRAIN_ENDS);
@@ -307,7 +306,7 @@ impl Running {
         });
     }
 
-    /// Waits until a condition holds for several looks in a row, or the time is over.
+    /// Waits until a condition holds in several checks in a row, or the time is over.
     fn wait(&mut self, within: Duration, mut holds: impl FnMut(&mut Self) -> bool) {
         const LOOK_INTERVAL: Duration = Duration::from_millis(2);
         let mut times = 0;
@@ -393,8 +392,8 @@ impl Running {
     }
 }
 
-/// A thread of low priority that mostly sleeps and that nothing wakes. A thread that wakes on its core has the core after
-/// 0.1 ms; one that was displaced there waits for the next tick of the scheduler, 4 ms on many kernels.
+/// A thread of low priority that mostly sleeps and that no other thread wakes. A venue thread that wakes on its core
+/// gets the core after 0.1 ms; a displaced one waits for the next tick of the scheduler, 4 ms on many kernels.
 fn aside(name: &'static str, agent: Box<dyn ring::Agent>, park_max: Duration) -> Group {
     let idle = IdleStrategy::Backoff { spins: 0, yields: 0, park_max };
     Group {
@@ -427,7 +426,7 @@ fn stream_figures(stream: &StreamGauges) -> Value {
     document
 }
 
-/// Where a delta stream goes, and its session.
+/// The address of a delta stream, and its session.
 fn stream_address(stream: &StreamGauges) -> Value {
     json!({
         "name": stream.name,
@@ -517,7 +516,7 @@ mod tests {
 
     use super::*;
 
-    /// A venue on free ports of loopback, with these keys besides.
+    /// A venue on free ports of loopback, with these additional keys.
     fn config(journal: &Path, more: &str) -> Config {
         let text = format!(
             "journal.directory = {journal:?}\n\
@@ -532,8 +531,8 @@ mod tests {
         Config::parse(&text, "venue.toml").expect("it is valid")
     }
 
-    /// What the sockets of a venue use is what its configuration asks for, as far as the system has it; if not, a notice
-    /// says why. The figures have what each socket lost.
+    /// The sockets of a venue use the configured methods, as far as the system has them; if not, a notice gives the
+    /// reason. The figures have the losses of each socket.
     #[test]
     fn the_network_is_reported() {
         let folder = tempfile::tempdir().expect("the system has a folder for this");
@@ -563,12 +562,12 @@ mod tests {
                 has_it || network["tcp"] == "epoll" && is_noticed("epoll is used"),
                 "{network}"
             );
-            // No machine has the core that is asked for with io_uring, so its thread is refused.
+            // No machine has the core requested for io_uring, so its thread is refused.
             assert_eq!(network["sqpoll_core"], Value::Null);
             let is_refused =
                 is_noticed("refuses io_uring with a thread of the kernel on core 9999");
             assert_eq!(is_refused, udp == "io_uring");
-            // Loopback is no card.
+            // Loopback is no network card.
             let is_refused = is_noticed("network.udp is xdp, and the system refuses xdp (");
             assert_eq!(is_refused, udp == "xdp");
             assert_eq!(network["xdp_queue"], Value::Null);
@@ -609,7 +608,7 @@ mod tests {
         assert!(error.contains("network.receive_buffer is 1.0 KiB"), "{error}");
     }
 
-    /// Loopback has no card whose clock could say when something arrived: the venue says so and counts nothing.
+    /// Loopback has no card whose clock could stamp arrivals: the venue says so and counts nothing.
     #[test]
     fn arrivals_by_a_card_need_a_card() {
         let folder = tempfile::tempdir().expect("the system has a folder for this");

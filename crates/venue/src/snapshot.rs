@@ -1,10 +1,10 @@
 //! A snapshot of a venue: the state of its engine, the digest of its events, and the messages that its
 //! gateways have sent.
 //!
-//! `engine` and `gateway` define what the sections hold, `journal` the file; here the three meet.
+//! `engine` and `gateway` define the contents of the sections, `journal` the file; this module combines them.
 //!
-//! Invariants: a state that was read back has the state hash and the sequence that its snapshot names.
-//! The digest is over the very lines that the engine's stage publishes.
+//! Invariants: a state read back has the state hash and the sequence that its snapshot names. The digest covers exactly
+//! the lines that the engine's stage publishes.
 
 use std::{fmt, io};
 
@@ -23,20 +23,20 @@ use crate::follower::After;
 #[derive(Debug, Default)]
 pub struct VenueState {
     pub engine: Engine,
-    /// Of all events up to here.
+    /// The digest of all events up to here.
     pub digest: EventDigest,
-    /// The messages that the gateways have sent; `None` where they are not needed.
+    /// The messages that the gateways have sent; `None` if they are not needed.
     pub archive: Option<MessageArchive>,
 }
 
-/// A record that is whole, but was written by another program or another version.
+/// A whole record that was written by another program or another version.
 #[derive(Debug)]
 pub struct NotACommand {
     sequence: u64,
     error: DecodeError,
 }
 
-/// Why sections that verify are not the state of a venue.
+/// The reason why sections that verify are not the state of a venue.
 #[derive(Debug)]
 enum Unusable {
     State(StateError),
@@ -46,22 +46,22 @@ enum Unusable {
 }
 
 impl VenueState {
-    /// Before the first input. With `archive_bytes` it keeps that many bytes of replies, and as many of the
+    /// The state before the first input. With `archive_bytes` it keeps that many bytes of replies, and as many of the
     /// feed.
     pub fn new(archive_bytes: Option<usize>) -> Self {
         let archive = archive_bytes.map(MessageArchive::new);
         Self { archive, ..Self::default() }
     }
 
-    /// Applies an input, adds its lines to the digest, keeps the messages it leads to, and calls `each`
-    /// with every line.
+    /// Applies an input, adds its lines to the digest, keeps the messages that it causes, and calls `each` with every
+    /// line.
     pub fn apply(&mut self, input: &Input, each: &mut dyn FnMut(&OutputLine)) {
         let Self { engine, digest, archive } = self;
         let (cause, timestamp) = (input.sequence, input.timestamp);
         engine.apply_to(input, &mut Applying { cause, timestamp, digest, archive, each });
     }
 
-    /// As [`apply`](Self::apply) of each input, with what they need looked up together; calls `after` after each.
+    /// Does [`apply`](Self::apply) for each input, with one joint lookup of their data; calls `after` after each.
     pub fn apply_batch<'a>(
         &mut self,
         inputs: impl IntoIterator<Item = &'a Input, IntoIter: Clone>,
@@ -78,8 +78,8 @@ impl VenueState {
         }
     }
 
-    /// Writes it into `storage` as the snapshot that `header` describes; its digest is filled in here.
-    /// Says how many bytes it takes.
+    /// Writes the state into `storage` as the snapshot that `header` describes, and fills in the digest. Returns the
+    /// length in bytes.
     ///
     /// # Errors
     /// Storage failed; there is no new snapshot then.
@@ -100,7 +100,7 @@ impl VenueState {
     /// Reads a snapshot by its sequence. See [`new`](Self::new) for `archive_bytes`.
     ///
     /// # Errors
-    /// It is not there, damaged, of another journal, or not the state of a venue.
+    /// The snapshot is missing, damaged, of another journal, or not the state of a venue.
     pub fn read(
         storage: &mut dyn Storage,
         journal_id: Option<u64>,
@@ -174,7 +174,7 @@ impl Emit for Applying<'_> {
     }
 }
 
-/// The input that a record is.
+/// Decodes a record into an input.
 pub fn input_of(sequence: u64, timestamp: u64, payload: &[u8]) -> Result<Input, NotACommand> {
     let command = Command::decode(payload).map_err(|error| NotACommand { sequence, error })?;
     Ok(Input { sequence: Sequence(sequence), timestamp: Timestamp(timestamp), command })

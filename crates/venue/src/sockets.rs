@@ -21,46 +21,47 @@ use crate::{
     pipeline::Networks,
 };
 
-/// How long a multicast probe is waited for, and how often it is looked for.
+/// The number of multicast probes sent before the group counts as unusable.
 const PROBE_TRIES: u32 = 20;
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
 pub struct Sockets {
     /// To be wired to the agents.
     pub networks: Networks<Tcp, Udp>,
-    /// Where they are, with the ports they really have.
+    /// The bound addresses, with their actual ports.
     pub addresses: Addresses,
-    /// What the user should know: a fallback that was taken, a buffer that was not granted.
+    /// Notices for the user: a fallback in use, a buffer that was not granted.
     pub notices: Vec<String>,
-    /// How datagrams of order entry pass the system.
+    /// How the venue receives datagrams of order entry.
     pub udp: UdpInUse,
-    /// How connections of order entry are watched.
+    /// How the venue watches connections of order entry.
     pub tcp: TcpBackendName,
-    /// What was lost at the sockets that receive datagrams, by the name of their agent.
+    /// The datagrams lost at each receiving socket, by the name of its agent.
     pub losses: Vec<(&'static str, UdpLosses)>,
-    /// How long what arrived at each port of order entry waited, where that is counted.
+    /// The waiting times of arrivals at each port of order entry, where they are measured.
     pub arrivals: Vec<Arc<TimeCounts>>,
     descriptors: Vec<(AgentName, OwnedFd)>,
 }
 
-/// How datagrams of order entry pass the system.
+/// How the venue receives datagrams of order entry.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpInUse {
-    /// Of the port that has what only one can have.
+    /// The backend of the port that has the exclusive one.
     pub backend: UdpBackend,
     pub receive_buffer_asked: usize,
-    /// As the kernel counts it, with its own bookkeeping: twice what was asked for, where all of it was granted.
+    /// The size that the kernel reports, with its own bookkeeping: twice the size requested, if that was granted in
+    /// full.
     pub receive_buffer_granted: usize,
 }
 
-/// How the two ports of order entry for datagrams are to receive.
+/// The backends of the two ports for datagrams of order entry.
 struct UdpBackends {
     plain: UdpBackend,
     sluice: UdpBackend,
 }
 
 impl UdpBackends {
-    /// A thread of the kernel serves one port, and so does a queue of a card.
+    /// Only one port can use a thread of the kernel, or a queue of a network card.
     const fn new(wanted: UdpBackend, has_sluice: bool) -> Self {
         match wanted {
             UdpBackend::IoUring { .. } => {
@@ -75,18 +76,18 @@ impl UdpBackends {
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     pub order_entry: SocketAddr,
-    /// Where FIX is configured.
+    /// `None` unless FIX is configured.
     pub order_entry_fix: Option<SocketAddr>,
-    /// Where OUCH 4.2 is configured.
+    /// `None` unless OUCH 4.2 is configured.
     pub order_entry_ouch42: Option<SocketAddr>,
-    /// Where Sluice is configured.
+    /// `None` unless Sluice is configured.
     pub order_entry_sluice: Option<SocketAddr>,
     pub order_entry_udp: SocketAddr,
     /// The feed: a multicast group, or a unicast address.
     pub market_data: SocketAddr,
     /// Line B of the feed, where there is one.
     pub market_data_b: Option<SocketAddr>,
-    /// Requests for lost messages.
+    /// The server that answers requests for lost messages.
     pub re_request: SocketAddr,
     /// Snapshots of the books.
     pub snapshot: SocketAddr,
@@ -97,7 +98,7 @@ pub struct Addresses {
 }
 
 impl Sockets {
-    /// Binds all of them.
+    /// Binds all sockets.
     pub fn bind(config: &Config) -> Result<Self, Failure> {
         let wanted = &config.network;
         let options = UdpOptions {
@@ -192,7 +193,7 @@ impl Sockets {
                 settings.busy_poll
             ));
         }
-        // Each port is asked, also after one that refuses.
+        // Try each port, even after one has refused.
         let by_tcp =
             [Some(&mut order_entry), order_entry_fix.as_mut(), order_entry_ouch42.as_mut()];
         let by_udp = [Some(&mut order_entry_udp), order_entry_sluice.as_mut()];
@@ -275,7 +276,7 @@ impl Sockets {
         Ok(Self { networks, addresses, notices, udp, tcp, losses, arrivals, descriptors })
     }
 
-    /// The descriptors that wake a group of these agents. Each is given away once.
+    /// Takes the descriptors that wake a group of these agents. Each descriptor is taken only once.
     pub fn take_descriptors(&mut self, agents: &[AgentName]) -> Vec<OwnedFd> {
         let (taken, kept) =
             self.descriptors.drain(..).partition(|(agent, _)| agents.contains(agent));
@@ -285,7 +286,8 @@ impl Sockets {
     }
 }
 
-/// What is refused to the ports for datagrams, each way once: why, what is taken in its place, and what to do.
+/// A notice for each backend that the system refuses to the ports for datagrams: the reason, the fallback and the
+/// remedy.
 fn refusals(wanted: UdpBackendName, ports: &[&[(UdpBackend, io::Error)]]) -> Vec<String> {
     let mut named = Vec::new();
     let mut notices = Vec::new();
@@ -313,7 +315,7 @@ fn refusals(wanted: UdpBackendName, ports: &[&[(UdpBackend, io::Error)]]) -> Vec
     notices
 }
 
-/// Threads for the connections of a port: one for each, and some that are done with one that was closed a moment ago.
+/// Threads for the connections of a port: one for each, and a few for connections that were just closed.
 pub(crate) fn connection_threads(config: &Config, protocol: ProtocolName) -> usize {
     match config.connections_of(protocol) {
         0 => 0,
@@ -321,7 +323,7 @@ pub(crate) fn connection_threads(config: &Config, protocol: ProtocolName) -> usi
     }
 }
 
-/// What is refused to the ports for connections: why, what is taken in its place, and what to do.
+/// The notice that the system refuses a TCP backend: the reason, the fallback and the remedy.
 fn tcp_refusal(wanted: TcpBackendName, error: &io::Error) -> String {
     let remedy = match wanted {
         TcpBackendName::Threads => {
@@ -334,7 +336,7 @@ fn tcp_refusal(wanted: TcpBackendName, error: &io::Error) -> String {
     format!("network.tcp is {wanted}, and the system refuses it ({error}): epoll is used; {remedy}")
 }
 
-/// What makes io_uring available, by why it is not.
+/// The remedy that makes io_uring available, by the error.
 fn uring_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -345,7 +347,7 @@ fn uring_remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// What makes AF_XDP available, by why it is not.
+/// The remedy that makes AF_XDP available, by the error.
 fn xdp_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -367,7 +369,8 @@ fn xdp_remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// The kernel counts its bookkeeping, and grants twice what was asked for, or less.
+/// The notice that the receive buffer is too small. The kernel counts its bookkeeping, and grants twice the size
+/// requested, or less.
 fn buffer_notice(udp: &UdpInUse) -> Option<String> {
     let granted = udp.receive_buffer_granted / 2;
     (granted < udp.receive_buffer_asked).then(|| {
@@ -380,8 +383,8 @@ fn buffer_notice(udp: &UdpInUse) -> Option<String> {
     })
 }
 
-/// The socket a line of the feed leaves by, and where it goes: the group if this machine carries multicast
-/// on the interface, the unicast address otherwise, with a notice.
+/// The sending socket of a feed line and its destination: the group if this machine carries multicast on the interface,
+/// otherwise the unicast address, with a notice.
 fn feed_socket(
     line: &FeedLine,
     options: &UdpOptions,
@@ -417,7 +420,7 @@ fn feed_socket(
     }
 }
 
-/// The socket that a delta stream leaves by.
+/// The sending socket of a delta stream.
 fn stream_socket(config: &Config, stream: &StreamConfig) -> Result<Udp, Failure> {
     let datagram_bytes_max = stream.packet_size.0 as usize;
     let joins_sent = config.network.udp.joins();
@@ -444,7 +447,7 @@ fn with_port(address: SocketAddr) -> io::Result<SocketAddr> {
     Ok(SocketAddr::new(address.ip(), free.port()))
 }
 
-/// True if a datagram to the configured group comes back; nothing if the feed goes to one address.
+/// True if a datagram to the configured group comes back; `None` if the feed goes to one address.
 pub fn feed_group_works(config: &Config) -> Option<bool> {
     match config.market_data.group {
         SocketAddr::V4(group) if group.ip().is_multicast() => {
@@ -455,7 +458,7 @@ pub fn feed_group_works(config: &Config) -> Option<bool> {
     }
 }
 
-/// Sends a probe to the group, on a port of its own, and says whether it comes back.
+/// Sends probes to the group on a separate port, and returns true if one comes back.
 fn multicast_works(group: SocketAddrV4, interface: Ipv4Addr, options: &UdpOptions) -> bool {
     let probe = || -> io::Result<bool> {
         let port = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
@@ -498,7 +501,7 @@ fn taken(key: &str, address: SocketAddr, error: &io::Error) -> Failure {
 mod tests {
     use super::*;
 
-    /// A way to watch connections that is refused is named with the reason, what is used, and what helps against it.
+    /// The notice of a refused TCP backend names the reason, the fallback and the remedy.
     #[test]
     fn a_refused_way_has_its_remedy() {
         let error = io::ErrorKind::WouldBlock.into();
@@ -510,7 +513,7 @@ mod tests {
         assert!(text.contains("epoll is used; `sysctl -w kernel.io_uring_disabled=0`"), "{text}");
     }
 
-    /// A queue of a card serves one port, and so does a thread of the kernel. What is refused has its remedy.
+    /// Only one port can use a queue of a network card or a thread of the kernel. A refused backend has its remedy.
     #[test]
     fn one_port_has_what_only_one_can_have() {
         let queue = UdpBackend::Xdp { queue: 3 };
@@ -535,7 +538,7 @@ mod tests {
         }
     }
 
-    /// A port has threads for its connections, and none where it is not open.
+    /// An open port has a thread for each connection; a closed port has none.
     #[test]
     fn a_port_has_a_thread_for_each_connection() {
         let config = Config::parse("[order_entry]\nconnections_max = 100\n", "venue.toml");

@@ -24,5 +24,5 @@ pub use schedule::Schedule;
 pub use sequencer::Sequencer;
 pub use snapshots::{SnapshotFigures, SnapshotPlan, Snapshots};
 
-/// The most that one stage takes in one turn, so that the others of its thread get theirs.
+/// The most work that one stage does in one turn, so that the other stages of its thread get their turns.
 const TURN_LIMIT: usize = 1024;

@@ -1,10 +1,10 @@
-//! How long an order takes from stage to stage: one input in 256 is followed from the bytes to its reply and the feed.
+//! The times of orders between stages: one input in 256 is followed from its bytes to its reply and the feed.
 //!
 //! Start at [`StageTimes`]. The sequencer offers an input; each agent is watched from outside by an [`observed`]
-//! wrapper, which reads the clock after the turn in which the agent passed that input. So no stage reads a clock, and
-//! a time is that of the end of a turn: when the next stage has the order at the latest.
+//! wrapper, which reads the clock after the turn in which the agent passed that input. So no stage reads a clock, and a
+//! time is that of the end of a turn: the latest time at which the next stage has the order.
 //!
-//! Invariant: one input is followed at a time; each figure has one writer, and nobody waits for one.
+//! Invariant: one input is followed at a time; each figure has one writer, and no thread waits for a figure.
 
 use std::{
     collections::BTreeMap,
@@ -20,10 +20,10 @@ use crate::{
     wiring::Wiring,
 };
 
-/// One input in this many is followed, if none is at the time.
+/// One input in this many is followed, unless another is being followed.
 pub const ONE_IN: u64 = 256;
 
-/// What an input passes, in this order but for the journal and the engine, which work at the same time.
+/// The stages of an input, in this order except for the journal and the engine, which work at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Sequenced,
@@ -47,17 +47,17 @@ const LEGS: [Leg; 6] = [
     ("whole", "received", "sent"),
 ];
 
-/// The part before them: of all that arrives at order entry, not only of followed inputs.
+/// The leg before them: of all arrivals at order entry, not only of followed inputs.
 const ARRIVAL: Leg = ("socket", "arrived", "read");
 
 /// The times of followed inputs, for any thread to read.
 pub struct StageTimes {
     /// True if replies wait for the journal.
     waits_for_journal: bool,
-    /// The sequence of the input that is followed; 0 before the first. The sequencer writes this and the next two.
+    /// The sequence of the followed input; 0 before the first. The sequencer writes this and the next two.
     followed: Cursor,
     received_ns: AtomicGauge,
-    /// The number of the source that it came from.
+    /// The number of the source of that input.
     source: AtomicGauge,
     /// By stage.
     passed: [Passed; STAGES],
@@ -65,20 +65,20 @@ pub struct StageTimes {
     outputs: AtomicGauge,
     /// By leg.
     times: [TimeCounts; LEGS.len()],
-    /// By port of order entry: how long what arrived waited in its socket, where that is counted.
+    /// By port of order entry: the waiting times of arrivals in its socket, if measured.
     arrivals: OnceLock<Vec<Arc<TimeCounts>>>,
-    /// The writer of each source, by its number; those of no agent are not followed.
+    /// The writer of each source, by its number; inputs of a source without an agent are not followed.
     sources: Vec<Option<AgentName>>,
 }
 
-/// The last followed input that a stage has passed, and when.
+/// The last followed input that a stage has passed, and the time.
 struct Passed {
     at_ns: AtomicGauge,
     input: Cursor,
 }
 
 impl StageTimes {
-    /// For sources that these agents write. Replies wait for the journal if `waits_for_journal`.
+    /// For sources with these writers. Replies wait for the journal if `waits_for_journal`.
     pub fn new(sources: Vec<Option<AgentName>>, waits_for_journal: bool) -> Self {
         let passed = || Passed { at_ns: AtomicGauge::new(0), input: Cursor::new(0) };
         Self {
@@ -94,8 +94,8 @@ impl StageTimes {
         }
     }
 
-    /// The sequencer has an input that may be followed, received then. Takes the last one into account if all stages
-    /// have passed it.
+    /// Offers an input that may be followed, with its time of receipt. Records the last one if all stages have passed
+    /// it.
     pub(crate) fn offer(&self, sequence: u64, received_ns: u64, source: usize) {
         let followed = self.followed.get();
         if self.sources.get(source).copied().flatten().is_none() {
@@ -112,7 +112,7 @@ impl StageTimes {
         self.followed.set(sequence);
     }
 
-    /// All stages have passed the followed input.
+    /// Records the times of the followed input, which all stages have passed.
     fn record(&self) {
         let at = |stage: Stage| self.passed[stage as usize].at_ns.get();
         let received = self.received_ns.get();
@@ -132,19 +132,19 @@ impl StageTimes {
         }
     }
 
-    /// A stage has passed the followed input.
+    /// Notes that a stage has passed the followed input.
     fn pass(&self, stage: Stage, input: u64, now_ns: u64) {
         let passed = &self.passed[stage as usize];
         passed.at_ns.set(now_ns);
         passed.input.set(input);
     }
 
-    /// Shows how long what arrived at these ports waited until it was read. Only the first call counts.
+    /// Adds the waiting times of arrivals at these ports. Only the first call counts.
     pub(crate) fn show_arrivals(&self, ports: Vec<Arc<TimeCounts>>) {
         self.arrivals.get_or_init(|| ports);
     }
 
-    /// Each leg: its percentiles and, `with_counts`, how many took at most how long.
+    /// The percentiles of each leg and, `with_counts`, the number of inputs up to each time.
     pub fn figures(&self, with_counts: bool) -> Value {
         let arrivals = self.arrivals.get().into_iter().filter(|ports| !ports.is_empty());
         let arrivals = arrivals.map(|ports| (&ARRIVAL, sum(ports)));
@@ -171,7 +171,7 @@ impl StageTimes {
     }
 }
 
-/// The counts of all of them.
+/// The sum of several counts.
 fn sum(all: &[Arc<TimeCounts>]) -> Vec<(u64, u64)> {
     let mut counts = BTreeMap::new();
     for (ns, count) in all.iter().flat_map(|times| times.counts()) {
@@ -180,9 +180,9 @@ fn sum(all: &[Arc<TimeCounts>]) -> Vec<(u64, u64)> {
     counts.into_iter().collect()
 }
 
-/// How it is known that an agent has passed an input.
+/// The way to see that an agent has passed an input.
 enum Watched {
-    /// It gives the inputs their sequences: the turn that offered one has passed it.
+    /// The agent that gives the inputs their sequences: the turn that offered an input has passed it.
     Sequencer,
     Journaler(Arc<AtomicGauge>),
     Engine {
@@ -197,7 +197,7 @@ enum Watched {
     },
 }
 
-/// An agent that is watched: its turns are its own.
+/// An agent under watch: its turns are its own.
 struct Observed {
     agent: Box<dyn Agent>,
     name: AgentName,
@@ -208,7 +208,7 @@ struct Observed {
     passed: u64,
 }
 
-/// The agents of a chain and its gateways, those that an order passes watched. `journaled` and `applied` are the
+/// The agents of a chain and its gateways; those on the path of an order are watched. `journaled` and `applied` are the
 /// inputs in the journal and those whose events are out.
 pub fn observed(
     agents: Agents,
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(medians(&without)[3], 7, "a reply that does not wait for the journal");
     }
 
-    /// What arrived at several ports is one leg, before the others, and there is none where nothing is counted.
+    /// Arrivals at several ports are one leg, before the others; there is none if nothing is measured.
     #[test]
     fn arrivals_are_a_leg_of_their_own() {
         let times = times();
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(leg["counts"][0], json!([5, 2]));
     }
 
-    /// An input is followed to its end before the next one is, and none of a source without a gateway.
+    /// An input is followed to its end before the next one; inputs of a source without a gateway are never followed.
     #[test]
     fn one_input_is_followed_at_a_time() {
         let times = times();

@@ -1,8 +1,7 @@
 //! Rings, cursors and gauges between agents, each with its writer and its readers.
 //!
-//! Invariant: agents get their ends from here, each under its own name, and an end is registered
-//! when what it belongs to is built. So the list of edges is complete, and the wake targets of a
-//! group follow from it.
+//! Invariant: agents get their ends from here, each under its own name, and an end is registered when its ring, cursor
+//! or gauge is built. So the list of edges is complete, and the wake targets of a group follow from it.
 
 use std::sync::Arc;
 
@@ -17,12 +16,11 @@ use crate::layout::{AgentGroup, AgentName};
 pub struct Edge {
     /// The name of the ring, the cursor or the gauge.
     pub name: &'static str,
-    /// Writes it; `None` is something that is not an agent of a layout.
+    /// The writer; `None` is outside the layout.
     pub writer: Option<AgentName>,
-    /// Reads it.
+    /// The reader.
     pub reader: AgentName,
-    /// True if the reader is woken by what is written. The reader of a gauge or of a lossy ring
-    /// looks when it has a turn anyway.
+    /// True if a write wakes the reader. The reader of a gauge or of a lossy ring looks when it has a turn anyway.
     pub wakes: bool,
 }
 
@@ -38,13 +36,12 @@ impl Wiring {
         &self.edges
     }
 
-    /// Of each ring that has a reader in the layout, in the order of their making.
+    /// Monitors of the rings with a reader in the layout, in the order of their creation.
     pub fn monitors(&self) -> &[Monitor] {
         &self.monitors
     }
 
-    /// The groups that wait for what the group of this number does: for what it writes, or for room
-    /// in a ring that it reads.
+    /// The groups that wait for the group of this number: for its writes, or for room in a ring that it reads.
     pub fn wake_targets(&self, number: usize, groups: &[AgentGroup]) -> WakeTargets {
         let reads = |writer: &AgentGroup, reader: &AgentGroup| {
             let mut edges = self.edges.iter().filter(|edge| edge.wakes);
@@ -67,7 +64,7 @@ impl Wiring {
     }
 }
 
-/// A ring that is being made.
+/// A ring under construction.
 pub struct Ring<T> {
     name: &'static str,
     writer: Option<AgentName>,
@@ -76,19 +73,18 @@ pub struct Ring<T> {
 }
 
 impl<T: Copy + Send + Sync + 'static> Ring<T> {
-    /// A ring of so many slots, a power of two; without a writer, one that something outside the
-    /// layout writes.
+    /// A ring of this many slots, a power of two; without a `writer`, it is written from outside the layout.
     pub fn new(name: &'static str, slots: usize, writer: Option<AgentName>) -> Self {
         Self { name, writer, builder: Builder::new(name, slots), edges: Vec::new() }
     }
 
-    /// A reader that sees everything, and holds the writer up while it is behind.
+    /// A reader that gets every entry, and holds the writer up while it is behind.
     pub fn gating(&mut self, reader: AgentName) -> Consumer<T> {
         self.register(reader, true);
         self.builder.gating(reader.as_str())
     }
 
-    /// A reader that the writer wakes, and does not wait for.
+    /// A reader that the writer wakes, but does not wait for.
     pub fn dropping(&mut self, reader: AgentName) -> LossyConsumer<T>
     where
         T: Words,
@@ -97,7 +93,7 @@ impl<T: Copy + Send + Sync + 'static> Ring<T> {
         self.builder.lossy(reader.as_str())
     }
 
-    /// A reader that the writer does not wait for, and does not wake.
+    /// A reader that the writer neither waits for nor wakes.
     pub fn lossy(&mut self, reader: AgentName) -> LossyConsumer<T>
     where
         T: Words,
@@ -129,7 +125,7 @@ impl<T: Copy + Send + Sync + 'static> Ring<T> {
     }
 }
 
-/// A cursor or a gauge that is being made: one number that one agent writes.
+/// A cursor or a gauge under construction: one number that one agent writes.
 pub struct Shared<C> {
     name: &'static str,
     writer: AgentName,
@@ -139,7 +135,7 @@ pub struct Shared<C> {
 }
 
 impl Shared<Cursor> {
-    /// A cursor, from `value` on; its readers are woken when it moves.
+    /// A cursor, starting at `value`; a move wakes its readers.
     pub fn cursor(name: &'static str, writer: AgentName, value: u64) -> Self {
         let cell = Arc::new(Cursor::new(value));
         Self { name, writer, wakes: true, cell, edges: Vec::new() }
@@ -147,7 +143,7 @@ impl Shared<Cursor> {
 }
 
 impl Shared<AtomicGauge> {
-    /// A gauge, which has `value` at first; its readers look at it when they have a turn.
+    /// A gauge, starting at `value`; its readers look at it in their turns.
     pub fn gauge(name: &'static str, writer: AgentName, value: u64) -> Self {
         let cell = Arc::new(AtomicGauge::new(value));
         Self { name, writer, wakes: false, cell, edges: Vec::new() }
@@ -162,7 +158,7 @@ impl<C> Shared<C> {
         Arc::clone(&self.cell)
     }
 
-    /// An end for a reader outside the layout, which nothing wakes.
+    /// An end for a reader outside the layout, which is never woken.
     pub fn outside(&self) -> Arc<C> {
         Arc::clone(&self.cell)
     }
@@ -180,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    /// Groups wake each other where an agent of one reads a ring or a cursor that an agent of the
-    /// other writes, and not for gauges.
+    /// Groups wake each other if an agent of one reads a ring or a cursor that an agent of the other writes, but not
+    /// for gauges.
     #[test]
     fn wake_targets_follow_from_the_edges() {
         let mut wiring = Wiring::default();

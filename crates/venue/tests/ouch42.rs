@@ -11,7 +11,7 @@ use journal::{Folder, Storage};
 use venue::{Running, clock::SystemClock, config::Config, follower::Follower};
 use wire::ouch42::Response42;
 
-/// The argon2 hash of `OLD`, with the least memory that there is.
+/// The argon2 hash of `OLD`, with the least memory possible.
 const HASH_OF_OLD: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$MinE5sjcopSZ73s9H+wmhA";
 
 fn config(folder: &Path, protocol: &str) -> Config {
@@ -59,7 +59,7 @@ impl Client {
         packet
     }
 
-    /// The next reply but those of the system.
+    /// The next reply other than system events.
     fn reply(&mut self) -> Vec<u8> {
         loop {
             let packet = self.packet();

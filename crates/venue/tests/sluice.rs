@@ -19,7 +19,7 @@ use wire::{
     sluice::{Client, ClientState, Login, LoginRejectReason, Timers},
 };
 
-/// The argon2 hash of `BOB`, with the least memory that there is.
+/// The argon2 hash of `BOB`, with the least memory possible.
 const HASH_OF_BOB: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$s7qOdgTKuSr+OmHNi5t7nQ";
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,9 +50,9 @@ struct Party {
     socket: UdpSocket,
     client: Client,
     clock: SystemClock,
-    /// Replies, from the first that was asked for.
+    /// Replies, from the first one requested.
     replies: Vec<Vec<u8>>,
-    /// So many of the venue's next packets of replies are lost.
+    /// The number of the venue's next packets of replies to lose.
     lose: u32,
 }
 
@@ -85,14 +85,14 @@ impl Party {
         party
     }
 
-    /// Exchanges datagrams until something holds.
+    /// Exchanges datagrams until the condition holds.
     fn until(&mut self, holds: impl Fn(&Self) -> bool) {
         let begun = self.clock.since_start();
         let mut datagram = [0; 2_048];
         while !holds(self) {
             assert!(self.clock.since_start() - begun < PATIENCE, "{:?}", self.client);
             while let Some(datagram) = self.client.take_outgoing() {
-                // A venue that is down refuses it.
+                // A venue that is down refuses the datagram.
                 let _ = self.socket.send(&datagram);
             }
             match self.socket.recv(&mut datagram) {
@@ -128,7 +128,7 @@ impl Party {
         self.ask(&Command::Cancel(CancelOrder { key: key(number), quantity: Quantity(0) }));
     }
 
-    /// The numbers of the orders that were accepted, in order.
+    /// The numbers of the accepted orders, in order.
     fn accepted(&self) -> Vec<u32> {
         let accepted = |reply: &Vec<u8>| match decode_outbound(reply) {
             Ok(Outbound::OrderAccepted(it, _)) => Some(it.user_ref_num.get()),
@@ -148,7 +148,7 @@ fn key(number: u32) -> OrderKey {
     OrderKey { session_id: SessionId(0), channel: 0, user_ref_num: number }
 }
 
-/// Replies that are lost come again; an order sent again has no second effect; a session goes on after a restart, and its
+/// Lost replies arrive again; an order sent again has no second effect; a session continues after a restart, and its
 /// replies are the same bytes from the first on.
 #[test]
 fn a_session_survives_loss_and_restarts() {
@@ -168,7 +168,7 @@ fn a_session_survives_loss_and_restarts() {
     bob.buy(2);
     bob.buy(3);
     bob.until(|it| it.accepted() == [1, 2, 3]);
-    // Many at once share datagrams, and a burst of losses is made up for.
+    // Many at once share datagrams, and a burst of losses is repaired.
     bob.lose = 3;
     (4..400).for_each(|number| bob.buy(number));
     bob.until(|it| it.accepted().len() == 399);
@@ -188,7 +188,7 @@ fn a_session_survives_loss_and_restarts() {
     running.stop().unwrap();
 }
 
-/// A session has one client at a time; a logout makes room at once, and cancels where that is wanted.
+/// A session has one client at a time; a logout makes room at once, and cancels orders if configured.
 #[test]
 fn a_session_has_one_client() {
     let folder = tempfile::tempdir().unwrap();
@@ -220,7 +220,8 @@ fn a_session_has_one_client() {
     running.stop().unwrap();
 }
 
-/// Who has no token of its address, or a wrong password, changes nothing, and gets no more bytes than it sent.
+/// A client without a token of its address, or with a wrong password, changes nothing, and gets no more bytes than it
+/// sent.
 #[test]
 fn strangers_gain_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -239,7 +240,8 @@ fn strangers_gain_nothing() {
     assert!(len < hello.len(), "{len} bytes for {}", hello.len());
     stranger.client.receive(&answer[..len], 0, &mut |_, _| {}).unwrap();
     let login = stranger.client.take_outgoing().unwrap();
-    // Its login from another address, with an order behind it, and orders without any token: nobody answers.
+    // The stranger's login from another address, with an order behind it, and orders without any token: none is
+    // answered.
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     other.connect(stranger.socket.peer_addr().unwrap()).unwrap();
     other.set_nonblocking(true).unwrap();
@@ -266,7 +268,7 @@ fn strangers_gain_nothing() {
     for datagram in &datagrams {
         other.send(datagram).unwrap();
     }
-    // All of them have come once this has its answer.
+    // All of them have arrived once the stranger's login has its answer.
     stranger.socket.send(&login).unwrap();
     let len = stranger.socket.recv(&mut answer).unwrap();
     assert!(len < login.len(), "{len} bytes for {}", login.len());
@@ -277,7 +279,7 @@ fn strangers_gain_nothing() {
     let status = running.status();
     assert_eq!(status["sluice"]["strange"], datagrams.len(), "{status}");
     assert_eq!(status["order_entry_sluice"]["submitted"], 1, "{status}");
-    // A session goes on beside all that.
+    // A session continues despite all that.
     bob.buy(2);
     bob.until(|it| it.accepted() == [1, 2]);
     running.stop().unwrap();
@@ -308,7 +310,7 @@ fn the_example_of_the_docs_runs() {
     running.stop().unwrap();
 }
 
-/// Faults that operators inject reach a session of Sluice: what a gap leaves out comes by a resend.
+/// Faults injected by operators reach a session of Sluice: a message skipped by a gap arrives by a resend.
 #[test]
 fn a_gap_that_was_injected_is_made_up_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -328,7 +330,7 @@ fn a_gap_that_was_injected_is_made_up_for() {
     let mut answer = String::new();
     operator.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    // The answer to this one is left out, and the next shows it.
+    // The answer to this order is skipped, and the next answer shows the gap.
     bob.buy(2);
     bob.buy(3);
     bob.until(|it| it.accepted() == [1, 2, 3]);

@@ -19,7 +19,7 @@ use venue::{
 
 use super::output::{print_json, print_line};
 
-/// How long an answer may take: longer than the venue's own limit.
+/// The longest wait for an answer: longer than the venue's own limit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 
 /// The longest answer, in bytes.

@@ -33,10 +33,10 @@ use venue::{
     failure::Failure,
 };
 
-/// A stream is complete when it has all expected messages and none came for this long after them.
+/// A stream is complete when it has all expected messages and no further message follows for this long.
 const QUIET_NS: u64 = 500_000_000;
 
-/// How long the subscriber may take to recover missed messages.
+/// The longest time for the subscriber to recover missed messages.
 const CATCH_UP_MAX: Duration = Duration::from_secs(120);
 
 /// The demo is short, so its venue makes snapshots often.
@@ -239,7 +239,7 @@ impl Stage {
     fn prepare(arguments: &Arguments) -> Result<Self, Failure> {
         let out = arguments.out.clone();
         prepare_folder(&out, "demo", || ())?;
-        // The venue knows a UDP participant by its address, so that is chosen first.
+        // The venue knows a UDP participant by its address, so the address is chosen first.
         let udp_local = UdpSocket::bind("127.0.0.1:0")
             .and_then(|socket| socket.local_addr())
             .map_err(|error| Failure::environment(format!("no free UDP port: {error}")))?;
@@ -259,8 +259,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Writes the bound addresses of the venue into its configuration, so that the restart uses the
-    /// same ones.
+    /// Writes the bound addresses of the venue into its configuration, so that the restart uses the same ones.
     fn fix_addresses(&self, venue: &VenueProcess) -> Result<(), Failure> {
         self.write_config(
             venue.address("order_entry")?,
@@ -450,7 +449,7 @@ mod tests {
         }
     }
 
-    /// A demo passes only if every check does, and if there was something to check.
+    /// A demo passes only if every check passes, and if there were results to check.
     #[test]
     fn one_failed_check_fails_the_demo() {
         assert!(good().passed());

@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The lines of standard input, as they come.
+/// The lines of standard input, as they arrive.
 fn questions() -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

@@ -144,11 +144,11 @@ fn one_journal(
     rng: &mut Rng,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    // Not on the disk, which would take them along.
+    // Not on the test disk, which would lose them.
     let config = arguments.out.join("venue.toml");
     let log = arguments.out.join("venue.log");
     let journal = folder.join("journal");
-    // Journals take turns in how they are written, where the disk can.
+    // Journals alternate in the method of writing, if the disk supports both.
     let method = if tally.journals.is_multiple_of(2) { "buffered" } else { "auto" };
     write_config(&config, &journal, durability, method)?;
     let received = ReceivedReplies::new(&PARTICIPANTS);

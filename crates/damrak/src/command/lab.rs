@@ -116,7 +116,7 @@ fn attack_venues(arguments: &AttackArguments) -> Result<(), Failure> {
     let stage =
         Duration::from_secs(arguments.seconds.unwrap_or(if arguments.short { 1 } else { 5 }));
     let options = AttackOptions {
-        // Where latency is not judged there is little to compare it with.
+        // If latency is not judged, a short time of comparison is enough.
         quiet: if arguments.short { SHORT_QUIET } else { stage },
         stage,
         prepare_max: Duration::from_secs(if arguments.short { 10 } else { 60 }),

@@ -209,7 +209,7 @@ const INTERVAL_NS_MAX: u64 = 1_000_000_000;
 
 const RATE_DEFAULT: u64 = 10_000;
 const DURATION_DEFAULT_NS: u64 = 10_000_000_000;
-/// The duration where the file ends the load.
+/// The duration if the file ends the load.
 const NO_END_NS: u64 = u64::MAX / 4;
 
 /// The rate of a run, or of several.
@@ -385,7 +385,7 @@ impl Laboratory<'_> {
         options
     }
 
-    /// The multiple of the recorded speed; `None` where recorded times are not kept.
+    /// The multiple of the recorded speed; `None` if recorded times are not kept.
     fn recorded_speed(&self) -> Option<f64> {
         match self.replay.as_ref()?.pace {
             ReplayPace::Recorded { speed } => Some(speed),
@@ -437,7 +437,7 @@ impl Laboratory<'_> {
         })
     }
 
-    /// Several runs as one object; `summary` makes that of each.
+    /// Several runs as one object; `summary` makes the object of each run.
     fn summary_of_runs(
         runs: &[Measured],
         found: Option<Option<u64>>,
@@ -532,7 +532,7 @@ impl Laboratory<'_> {
         Err(Failure::new(ExitCode::Slo, format!("objectives not met: {}", missed.join(", "))))
     }
 
-    /// Why the load did not begin, with the name of the session.
+    /// The failure to begin the load, with the name of the session.
     fn not_begun(&self, error: LoadError) -> Failure {
         let (user, source) = match error {
             LoadError::Session { session, source } => (&*self.named[session].0, source),
@@ -577,7 +577,7 @@ impl Laboratory<'_> {
         addresses
     }
 
-    /// The summary, and how many latencies of each length there were.
+    /// The summary, and the number of latencies of each length.
     fn with_counts(&self, measured: &Measured) -> Value {
         let mut summary = self.summary(measured);
         let counts = |latency: &Latency| latency.counts().collect::<Vec<_>>();

@@ -26,7 +26,7 @@ use venue::{
 /// The interval between two updates of the progress bar.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The most books that are printed one by one; if there are more, only totals are printed.
+/// The most books printed one by one; if there are more, only totals are printed.
 const BOOKS_PRINTED: usize = 5;
 
 /// Run an order file through the whole pipeline of a venue.

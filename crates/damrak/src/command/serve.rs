@@ -32,7 +32,7 @@ use venue::{
     resources,
 };
 
-/// How often the main thread looks for a signal or a failed agent.
+/// The interval at which the main thread looks for a signal or a failed agent.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Run a venue until it is stopped.

@@ -170,7 +170,7 @@ thread_local! {
     static RUNNING: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
 }
 
-/// Prints the seed of a panic: a panic that ends the process leaves no other trace of it.
+/// Prints the seed of a panic: a panic that ends the process leaves no other trace of the seed.
 fn say_the_seed_of_a_panic() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |what| {

@@ -1,4 +1,4 @@
-//! A venue with money, asked by HTTP while it runs.
+//! A venue with money, queried by HTTP while it runs.
 
 use std::{
     io::{Read, Write},
@@ -42,7 +42,7 @@ fn address(running: &Running) -> SocketAddr {
     running.started()["addresses"]["admin"].as_str().unwrap().parse().unwrap()
 }
 
-/// What comes back for these bytes: the status, the head, the body.
+/// The answer to these bytes: the status, the head, the body.
 fn exchange(running: &Running, request: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address(running)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn rows(running: &Running, target: &str) -> Vec<Value> {
     body["rows"].as_array().unwrap().clone()
 }
 
-/// Waits until the ledger is as far as the journal.
+/// Waits until the ledger has caught up with the journal.
 pub(crate) fn settle(running: &mut Running) {
     let look = |running: &mut Running| {
         let last = running.status()["sequence"].as_u64().unwrap();
@@ -78,8 +78,7 @@ pub(crate) fn settle(running: &mut Running) {
     wait_for("the ledger", running, look, |running| running.status().to_string());
 }
 
-/// Accounts get what the configuration gives them, pay for what they trade, and can be asked for all of
-/// it, from every store.
+/// Accounts get the configured balances, pay for their trades, and can be queried for all of it, from every store.
 #[test]
 fn accounts_are_asked_for_while_the_venue_runs() {
     let mut stores = vec!["embedded"];
@@ -162,7 +161,7 @@ fn accounts_are_asked_for_while_the_venue_runs() {
         drop((alice, bob));
         running.stop().unwrap();
 
-        // What the file says otherwise is set and reported, and money is not given twice.
+        // Settings that differ in the file are applied and reported, and opening balances are not deposited twice.
         let config = config_changed(folder.path(), &ledger);
         let mut running = venue::start(&config, SystemClock::start()).unwrap();
         let changes = running.started()["changes"].clone();
@@ -177,7 +176,7 @@ fn config_changed(folder: &std::path::Path, ledger: &str) -> venue::config::Conf
     config(folder, "").with(&ledger.replace("live_orders_max = 3", "live_orders_max = 5"))
 }
 
-/// Adds settings before the tables of the others.
+/// Adds settings before the tables of a configuration.
 trait With {
     fn with(self, more: &str) -> Self;
 }

@@ -1,11 +1,11 @@
-//! `damrak lab attack`, as a developer meets it: two quick attacks, judged by completeness alone.
+//! `damrak lab attack` from a developer's view: two quick attacks, judged by completeness alone.
 
 use serde_json::Value;
 
 use crate::program::{damrak, stderr};
 
-/// Beside an attacker every request of an honest client over TCP is answered, and the summary is
-/// complete. Figures that depend on the machine are not looked at.
+/// During an attack every request of an honest client over TCP is answered, and the summary is complete. Figures that
+/// depend on the machine are ignored.
 #[test]
 fn honest_clients_are_answered_beside_an_attacker() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The verbs `snapshot` and `follow`, and a venue that starts from a snapshot, as a user meets them.
+//! The verbs `snapshot` and `follow`, and a venue that starts from a snapshot, from a user's view.
 
 use std::{
     fs,
@@ -44,8 +44,8 @@ fn config(folder: &Path, more: &str) -> Config {
     Config::parse(&text, "test").unwrap()
 }
 
-/// Logs in as user01 from a number on, enters buy orders with these numbers, and gives the messages
-/// once there are as many as `wanted`.
+/// Logs in as user01 from a number on, enters buy orders with these numbers, and returns the messages once there are
+/// `wanted` of them.
 fn trade(
     running: &venue::Running,
     from: u64,
@@ -83,8 +83,8 @@ fn trade(
     messages
 }
 
-/// A venue makes snapshots while it runs, starts from the newest, gives every stream again byte for
-/// byte, and continues; old segments go if the configuration says so. A follower of its journal has its state.
+/// A venue makes snapshots while it runs, starts from the newest, sends every stream again byte for byte, and
+/// continues; old segments are removed if configured. A follower of its journal has its state.
 #[test]
 fn a_venue_starts_from_its_snapshot() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn a_venue_starts_from_its_snapshot() {
     );
 }
 
-/// Waits until the core has so many live orders, and the newest snapshot is of nearly all of it.
+/// Waits until the core has this many live orders, and the newest snapshot covers nearly all of them.
 fn settle(mut running: venue::Running, live_orders: u64) -> venue::Running {
     let look = |running: &mut venue::Running| {
         let status = running.status();
@@ -191,7 +191,7 @@ fn snapshots_are_made_listed_and_verified() {
     running.stop().unwrap();
 }
 
-/// Who follows stops at the first record that is not what was written, and says where.
+/// A follower stops at the first damaged record, and names the place.
 #[test]
 fn following_stops_at_damage() {
     let folder = tempfile::tempdir().unwrap();

@@ -167,8 +167,8 @@ fn a_full_disk_rejects_orders_and_takes_cancels() {
     }
 }
 
-/// A chain that sheds no load goes on until the room of its segment is gone, and then stops, saying what to do;
-/// every published output follows from the journal.
+/// A chain without load shedding continues until its segment is full, and then stops with the remedy; every published
+/// output follows from the journal.
 #[test]
 fn without_load_shedding_a_full_disk_stops_the_chain() {
     let storage = CrashStorage::new();

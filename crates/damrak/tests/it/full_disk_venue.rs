@@ -1,5 +1,4 @@
-//! A venue whose disk is full, as its clients see it: over SoupBinTCP, UDP and FIX, on networks and a disk in
-//! memory.
+//! A venue with a full disk, from its clients' view: over SoupBinTCP, UDP and FIX, on networks and a disk in memory.
 
 use std::net::SocketAddr;
 
@@ -93,13 +92,13 @@ impl Venue {
         }
     }
 
-    /// Nothing more fits on the disk than what is there.
+    /// Fills the disk: it takes no further bytes.
     fn fill_disk(&self) {
         let len = |name: &String| self.disk.bytes(name).map_or(0, |bytes| bytes.len());
         self.disk.set_capacity(Some(self.disk.names().iter().map(len).sum::<usize>() as u64));
     }
 
-    /// There is room again, and time for the venue to find out.
+    /// Makes room again, and gives the venue time to notice.
     fn make_room(&mut self) {
         self.disk.set_capacity(None);
         self.now_ns += 2 * S;
@@ -115,7 +114,7 @@ impl Venue {
         self.gauges.market_data.read().messages
     }
 
-    /// A participant over SoupBinTCP; it is answered, or the test fails.
+    /// Logs in a participant over SoupBinTCP; fails the test if it gets no answer.
     fn log_in(&mut self, number: u8) -> Soup {
         let (username, password) = (format!("user{number:02}"), format!("password{number:02}"));
         let login = LoginRequest::new(&username, &password).unwrap();
@@ -156,7 +155,7 @@ impl Soup {
         }
     }
 
-    /// Sends this, and returns the types of the replies to it.
+    /// Sends this message, and returns the types of the replies to it.
     fn ask(&mut self, venue: &mut Venue, message: &MessageBuffer) -> String {
         let before = self.replies.len();
         self.client.send(message, venue.now_ns);
@@ -165,7 +164,7 @@ impl Soup {
     }
 }
 
-/// Bids below one another's price, which never trade.
+/// A bid; bids alone never trade.
 fn bid(number: u32) -> MessageBuffer {
     let (symbol, price) = (Symbol::new("AAPL").unwrap(), Some(Price(10_000)));
     participant::enter(number, Side::Buy, symbol, Quantity(100), price, TimeInForce::Day)
@@ -196,7 +195,7 @@ impl Fix {
         self.next += 1;
     }
 
-    /// The values of these tags in the next message; empty where there is none.
+    /// The values of these tags in the next message; empty for missing ones.
     fn read(&mut self, venue: &Venue, tags: &[u32]) -> Vec<String> {
         self.bytes.extend(venue.fix.take(self.id, usize::MAX));
         let Framed::Whole(len) = frame(&self.bytes) else { return Vec::new() };
@@ -229,8 +228,9 @@ fn bid_until_full(venue: &mut Venue, one: &mut Soup) -> u32 {
     number + 1
 }
 
-/// On a full disk new orders are rejected with the reason, over each protocol; who is there stays, who comes is
-/// let in, cancels are taken, market data and snapshots go on. With room, orders are taken again, by themselves.
+/// On a full disk new orders are rejected with the reason, over each protocol. Clients stay connected, new ones may log
+/// in, cancels are taken, market data and snapshots continue. With room, orders are accepted again without an
+/// intervention.
 #[test]
 fn a_full_disk_refuses_orders_and_nothing_else() {
     for durability in [DurabilityConfig::Written, DurabilityConfig::Synced] {
@@ -291,8 +291,8 @@ fn a_full_disk_refuses_orders_and_nothing_else() {
     }
 }
 
-/// Before the last room of a full disk is gone commands wait, and nothing ends: logins are answered, the feed has
-/// its heartbeats, and with room every command that waited is answered in its order.
+/// Before a full disk has no room left, commands wait, and no session ends: logins are answered, the feed has its
+/// heartbeats, and with room every waiting command is answered in its order.
 #[test]
 fn a_disk_that_stays_full_holds_commands_back() {
     const ORDERS: u32 = 5_000;
@@ -338,7 +338,7 @@ fn a_disk_that_stays_full_holds_commands_back() {
     }
 }
 
-/// What was acknowledged is in the journal.
+/// Checks that every acknowledged command is in the journal.
 fn check_replay(venue: &mut Venue) {
     venue.turns(20);
     let replay = recovery::replay(&mut venue.disk.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();

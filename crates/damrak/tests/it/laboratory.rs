@@ -1,4 +1,4 @@
-//! `damrak profile` and `damrak lab origins`, as a user meets them: figures, or the reason why there are none.
+//! `damrak profile` and `damrak lab origins` from a user's view: figures, or the reason for their absence.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::program::{damrak, stderr};
 
-/// The timing step has figures on every Linux; each tool has figures, or says why it was skipped.
+/// The timing step has figures on every Linux; each tool has figures, or the reason why it was skipped.
 #[test]
 fn a_profile_has_figures_or_reasons() {
     let folder = tempfile::tempdir().unwrap();
@@ -39,7 +39,8 @@ fn a_profile_has_figures_or_reasons() {
     assert_eq!(damrak(&["profile", "everything"]).status.code(), Some(2));
 }
 
-/// Each row of the ladder has ours and theirs, and says how they differ; what was not run says why.
+/// Each row of the ladder has our figures and the published ones, and states the differences; a case that was not run
+/// has the reason.
 #[test]
 fn origins_have_both_sides() {
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +55,7 @@ fn origins_have_both_sides() {
     assert_eq!(of("D"), 2, "{origins}");
     let through_veth = |row: &&Value| row["case"].as_str().unwrap().starts_with("through a veth");
     let through_veth: Vec<_> = rows.iter().filter(through_veth).collect();
-    // One row says why there are no others.
+    // One row gives the reason for the missing ones.
     assert!(through_veth.len() == 10 || through_veth[0]["skipped"].is_string(), "{origins}");
     for row in rows {
         assert!(row["ours"].is_object() != row["skipped"].is_string(), "{row}");
@@ -66,7 +67,7 @@ fn origins_have_both_sides() {
     assert_eq!(damrak(&["lab", "origins", "--only", "F"]).status.code(), Some(2));
 }
 
-/// Two results of a benchmark are compared figure by figure; a file that is none is a mistake of the user.
+/// Two results of a benchmark are compared figure by figure; a file that is no result is a user error.
 #[test]
 fn results_of_benchmarks_are_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,8 +123,8 @@ fn the_generator_is_measured_beside_the_venue() {
     assert!(names.iter().all(|name| text.contains(name)), "{text}");
 }
 
-/// Each way to watch connections answers each request of a few connections, and has its figures in the result; one that
-/// the system refuses is said to be skipped.
+/// Each way to watch connections answers each request of a few connections, and has its figures in the result; a way
+/// that the system refuses is reported as skipped.
 #[test]
 fn connections_are_measured_by_each_backend() {
     let cores = os::allowed_cores().unwrap();

@@ -1,5 +1,5 @@
-//! Orders of more lots than 32 bits say, from FIX and order files to every view of them: reports, drop copies, market
-//! data, ledger, snapshots and tools.
+//! Orders of more lots than 32 bits can express, from FIX and order files to every view of them: reports, drop copies,
+//! market data, ledger, snapshots and tools.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use crate::whole_venue::{address, config};
 const MOST: u64 = 281_474_976_710_655;
 /// The most lots that the feed shows of an order.
 const SHOWN: u64 = u32::MAX as u64;
-/// Of a trade.
+/// Lots of a trade.
 const TRADED: u64 = 5_000_000_000;
 
 /// Bitcoin in lots of 10^-8, two participants by FIX with accounts, and a drop copy of both.
@@ -61,7 +61,7 @@ struct Fix {
     frames: FixFrames,
     clock: SystemClock,
     messages: Vec<Vec<u8>>,
-    /// Messages that were looked at.
+    /// Messages already examined.
     seen: usize,
 }
 
@@ -102,7 +102,7 @@ impl Fix {
         }
     }
 
-    /// Waits for the next message that has these fields.
+    /// Waits for the next message with these fields.
     fn hear(&mut self, fields: &[(u32, &str)]) {
         let look = |fix: &mut Self| {
             fix.turn();
@@ -134,7 +134,7 @@ impl Fix {
     }
 }
 
-/// Waits until derived data says this.
+/// Waits until derived data has this value.
 fn market(running: &Running, what: &str, pointer: &str, expected: &Value) {
     let ask = || admin::ask(running, &format!("/market/BTCUSD/{what}")).1;
     let look = |_: &mut ()| (ask().pointer(pointer) == Some(expected)).then_some(());
@@ -143,7 +143,7 @@ fn market(running: &Running, what: &str, pointer: &str, expected: &Value) {
 
 /// Every view has all lots of an order and of a trade: reports and drop copies by FIX, accounts and market data by
 /// HTTP, market data by FIX, in every store of the ledger, and again after a start from a snapshot. Market data shows
-/// what ITCH shows of the order.
+/// the quantity that ITCH shows of the order.
 #[test]
 fn every_view_has_all_lots() {
     let mut stores = vec!["embedded"];
@@ -202,7 +202,7 @@ fn every_view_has_all_lots() {
         drop((alice, bob, copy, watcher));
         let stopped = running.stop().unwrap();
 
-        // A snapshot has the order, and what its reports go on with.
+        // A snapshot has the order, and the state for its further reports.
         let recovered = damrak(folder.path(), &["recover", "journal", "--json"]);
         assert_eq!(recovered["digest"], stopped["digest"], "{stopped}");
         let mut running = venue::start(&config, SystemClock::start()).unwrap();
@@ -248,8 +248,8 @@ fn damrak(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text} {printed}"))
 }
 
-/// An order file with such quantities runs in every layout, and what it writes has all lots: trades, book and
-/// balances. Its journal recovers, from a snapshot as well, and the ledger of it is the same.
+/// An order file with such quantities runs in every layout, and its output has all lots: trades, book and balances. Its
+/// journal recovers, from a snapshot as well, and its ledger is the same.
 #[test]
 fn order_files_have_large_quantities() {
     let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,7 @@ use crate::{
 
 /// Pairs of an order and its cancel: 55 bytes of the feed, so that 1 MiB holds less than a tenth of them.
 const PAIRS: u32 = 200_000;
-/// Every so manieth order rests.
+/// One order in this many rests.
 const RESTING: u32 = 500;
 
 fn login(username: &str, password: &str) -> LoginRequest {
@@ -85,7 +85,7 @@ impl Flow {
     }
 }
 
-/// Waits until all messages were published, and says how many.
+/// Waits until all messages were published, and returns their number.
 fn published(running: &mut Running, flow: &mut Flow) -> u64 {
     let pairs = u64::from(flow.next - 1);
     let all = flow.base + 2 * pairs - pairs / u64::from(RESTING);
@@ -115,7 +115,7 @@ fn receiver(running: &Running, expected: u64) -> FeedReceiver {
 fn catch_up(subscriber: &mut FeedSubscriber, last: u64) {
     let clock = SystemClock::start();
     let look = |subscriber: &mut FeedSubscriber| {
-        // Several turns for each look, so that a wait is for the venue and not for the test.
+        // Several turns for each check, so that the wait is for the venue and not for the test.
         for _ in 0..200 {
             subscriber.poll(clock.now_ns(), &mut |_| {}).unwrap();
         }
@@ -135,10 +135,9 @@ fn assert_engine_agrees(folder: &Path, book: &FeedBook) {
     assert_eq!(book_difference(follower.engine(), book), None);
 }
 
-/// A subscriber that joins when the venue has published ten times what its memory holds gets a snapshot, the
-/// feed from the number in it on, and the engine's books. One that wants all from the first message gets it
-/// over TCP from the journal, and requests for the oldest are answered as well. After a restart the session
-/// goes on.
+/// A subscriber that joins after the venue has published ten times the capacity of its memory gets a snapshot, the feed
+/// from the snapshot's number on, and the engine's books. One that wants all messages from the first gets them over TCP
+/// from the journal, and requests for the oldest are answered as well. After a restart the session continues.
 #[test]
 fn a_late_subscriber_has_the_books_of_the_engine() {
     let folder = tempfile::tempdir().unwrap();
@@ -196,14 +195,14 @@ fn a_late_subscriber_has_the_books_of_the_engine() {
     running.stop().unwrap();
 }
 
-/// The first message that can still be had, by the words of the venue.
+/// The first message still available, from the venue's text.
 fn kept_from(why: &str) -> u64 {
     let (_, rest) = why.split_once("messages before ").expect(why);
     rest.split_once(' ').expect(why).0.parse().expect(why)
 }
 
-/// Messages that the journal no longer has cannot be had: the venue says so, and from which message on
-/// it can. From there on it has them all.
+/// Messages that the journal no longer has are unavailable: the venue says so, and names the first message available.
+/// From there on it has them all.
 #[test]
 fn what_the_journal_no_longer_has_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -214,8 +213,8 @@ fn what_the_journal_no_longer_has_is_named() {
     config.journal.segment.0 = 1 << 20;
     let mut running = venue::start(&config, SystemClock::start()).unwrap();
     let mut flow = Flow::start(&mut running);
-    // Snapshots are made while inputs come; the last two of them cover the first segments.
-    // The thread that makes them has the time that it needs: inputs wait for each snapshot.
+    // Snapshots are made while inputs arrive; the last two of them cover the first segments. The thread that makes them
+    // gets enough time: inputs wait for each snapshot.
     let figure =
         |running: &mut Running, name: &str| running.status()["snapshots"][name].as_u64().unwrap();
     for made in 1..=20 {
@@ -249,7 +248,7 @@ fn what_the_journal_no_longer_has_is_named() {
     let mut rejected = join(first_kept - 1);
     let why = wait_for("the rejection", &mut rejected, look, state);
     assert!(why.contains("login rejected") && kept_from(&why) >= first_kept, "{why}");
-    // Segments may still be removed while it reads: it gets the reason, and joins again.
+    // Segments may still be removed while the subscriber reads: it gets the reason, and joins again.
     let mut rest = join(first_kept);
     let mut begins = first_kept;
     let look = |subscriber: &mut FeedSubscriber| {

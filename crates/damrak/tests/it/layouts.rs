@@ -1,4 +1,4 @@
-//! The same commands give the same events, records and state however agents share threads.
+//! The same commands give the same events, records and state in every assignment of agents to threads.
 
 use std::{
     path::Path,
@@ -38,7 +38,7 @@ use wire::{
 
 const COMMANDS: usize = 100_000;
 
-/// Everything that must be equal.
+/// All results that must be equal.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     event_count: u64,
@@ -48,7 +48,7 @@ struct Outcome {
     journal: Vec<(u64, u64, Vec<u8>)>,
 }
 
-/// Stands for the gateways: submits commands with times of its own.
+/// Replaces the gateways: submits commands with times of its own.
 struct Source {
     commands: Arc<[Submission]>,
     submitted: usize,
@@ -72,7 +72,7 @@ impl Agent for Source {
     }
 }
 
-/// Stands for order entry and market data: takes what is durable.
+/// Replaces order entry and market data: takes durable outputs.
 struct Collector {
     outputs: Consumer<OutputLine>,
     durable: Arc<Cursor>,
@@ -223,7 +223,7 @@ fn layouts_give_identical_results() {
     }
 }
 
-/// The table of edges in ARCHITECTURE.md is the one that the wiring of a venue registers.
+/// The table of edges in ARCHITECTURE.md equals the edges that the wiring of a venue registers.
 #[test]
 fn architecture_lists_every_edge() {
     let networks = Networks::<FakeStream, FakeDatagram>::default();

@@ -1,4 +1,4 @@
-//! The ledger: whatever dies, wherever, every input is in it once.
+//! The ledger: whichever part dies, and whenever, every input is in it once.
 
 use std::{
     path::Path,
@@ -36,13 +36,13 @@ use venue::{
 
 const JOURNAL_ID: u64 = 0x1ed6;
 
-/// A market with money in it, from a seed: accounts of which some run dry, fees, all kinds of
-/// orders, trades undone and corrected, and now and then a movement that is not a trade's.
+/// A market with money, from a seed: accounts of which some run dry, fees, all kinds of orders, trades busted and
+/// corrected, and occasionally a movement that does not come from a trade.
 fn inputs(seed: u64, count: u64) -> Vec<Input> {
     inputs_of(seed, count, 1)
 }
 
-/// The same with quantities that are so many times as large.
+/// The same inputs with quantities multiplied by `scale`.
 fn inputs_of(seed: u64, count: u64, scale: u64) -> Vec<Input> {
     let quantity_max = if scale == 1 { QUANTITY_MAX } else { QUANTITY_LIMIT };
     let money = |command| Command::Money(command);
@@ -60,7 +60,7 @@ fn inputs_of(seed: u64, count: u64, scale: u64) -> Vec<Input> {
             commands.push(money(MoneyCommand::Deposit(Deposit { account_id, asset_id, amount })));
         }
     }
-    // The rebate last: no tier's may be above another one's fee.
+    // The rebate last: the rebate of a tier must not exceed another tier's fee.
     for (tier, maker_ppm) in (0..16).map(|tier| (tier, 0)).chain([(0, -50)]) {
         let fees = SetFees { tier, maker_ppm, taker_ppm: 200 };
         commands.push(money(MoneyCommand::SetFees(fees)));
@@ -190,8 +190,8 @@ fn stores(folder: &Path) -> Vec<Location> {
     stores
 }
 
-/// A store has, after any number of interruptions, what follows from the journal; the engine has
-/// the same balances; and there was something of everything.
+/// After any number of interruptions a store has the rows that follow from the journal; the engine has the same
+/// balances; and every kind of row occurred.
 #[test]
 fn a_store_catches_up_in_parts() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn a_store_catches_up_in_parts() {
     assert!(all.iter().all(|contents| *contents == all[0]), "all stores say the same");
 }
 
-/// Every store keeps quantities of more than 32 bits and amounts of more than 64 as they are, and says them again.
+/// Every store keeps quantities of more than 32 bits and amounts of more than 64 bits unchanged, and returns them so.
 #[test]
 fn stores_keep_large_quantities() {
     let folder = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn stores_keep_large_quantities() {
     assert!(all.iter().all(|contents| *contents == all[0]), "all stores say the same");
 }
 
-/// What is asked of one account is what all say of it, in every store.
+/// The rows of one account equal its rows among those of all accounts, in every store.
 #[test]
 fn answers_are_of_the_account() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ fn answers_are_of_the_account() {
     }
 }
 
-/// A ledger that somebody changed is reported as wrong, with the place.
+/// A ledger changed by another program is reported as wrong, with the place.
 #[test]
 fn a_changed_ledger_is_found_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ fn a_changed_ledger_is_found_out() {
     write_journal(&journal, &inputs(3, 5_000));
     let mut store = Embedded::in_memory();
     query::catch_up(&mut store, &journal, 4_000, &mut |_| {}).unwrap();
-    // Another market's rows over it: the position is as it should be, the rows are not.
+    // Another market's rows over it: the position is right, the rows are not.
     let other = folder.path().join("other");
     write_journal(&other, &inputs(4, 5_000));
     let mut rows = Projection::load(&mut Embedded::in_memory(), Sequence::NONE).unwrap();
@@ -304,8 +304,8 @@ fn a_changed_ledger_is_found_out() {
     assert!(!verify(&mut store, None).unwrap().wrong.is_empty(), "the entries alone tell");
 }
 
-/// A store of another journal, and one that is ahead of its journal, are refused; and of two that
-/// write into one store the second is stopped.
+/// A store of another journal, and one that is ahead of its journal, are refused; if two processes write into one
+/// store, the second is stopped.
 #[test]
 fn foreign_stores_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -328,7 +328,7 @@ fn foreign_stores_are_refused() {
 struct Moody {
     store: Arc<Mutex<Embedded>>,
     rng: Arc<Mutex<Rng>>,
-    /// Of so many commits one fails; 0 is none.
+    /// One commit in this many fails; 0 is none.
     fails_one_in: u64,
 }
 
@@ -407,9 +407,9 @@ impl Beside {
     }
 }
 
-/// Beside a venue that runs, whatever the turns, whatever breaks and whenever the process dies, the store ends
-/// with exactly what the journal says; and snapshots are made meanwhile, and old segments removed, but none that
-/// the ledger still needs.
+/// Beside a running venue, whatever the turns and failures, and whenever the process dies, the store ends with exactly
+/// the rows of the journal. Meanwhile snapshots are made and old segments removed, but none that the ledger still
+/// needs.
 #[test]
 fn every_input_is_in_the_store_once() {
     let (mut failures, mut snapshots, mut removed, mut behind) = (0, 0, 0, 0);
@@ -460,7 +460,7 @@ fn every_input_is_in_the_store_once() {
             }
             beside.journaled.set(writer.commit().unwrap());
             if next == all.len() {
-                // All are taken at last, though nothing more comes.
+                // All rows are stored in the end, even without further inputs.
                 for turn in 0.. {
                     beside.now_ns += 1_000_000;
                     beside.follower.do_work(beside.now_ns).unwrap();

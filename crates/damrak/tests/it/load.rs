@@ -1,4 +1,4 @@
-//! `damrak load` as a user meets it, on a venue of known speed.
+//! `damrak load` from a user's view, on a venue of known speed.
 
 use std::os::fd::AsFd;
 
@@ -8,8 +8,8 @@ use venue::clock::SystemClock;
 
 use super::program::{Venue, config, damrak, stderr};
 
-/// A venue that takes half of the rate asked: the run says so and ends with 5. A slow machine makes its latencies
-/// only longer and its rates only lower, so nothing here depends on speed.
+/// A venue that takes half of the requested rate: the run reports it and ends with 5. A slow machine only makes
+/// latencies longer and rates lower, so this test does not depend on speed.
 #[test]
 fn half_of_the_rate_asked_is_exit_code_5() {
     const PER_SECOND: u64 = 1_000;
@@ -91,7 +91,7 @@ fn load_by_fix_is_answered() {
     assert_eq!(damrak(&["load", "--fix", "A:b", "--fix-version", "5"]).status.code(), Some(2));
 }
 
-/// A sweep runs each cell once: the second time the results are there, and a cell whose result is gone is run again.
+/// A sweep runs each cell once: the second time the results exist, and a cell whose result is gone runs again.
 #[test]
 fn a_sweep_goes_on_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,8 +122,8 @@ fn a_sweep_goes_on_where_it_stopped() {
     assert!(!out.join("protocol-udp/journal").exists(), "journals do not stay");
 }
 
-/// A venue shows how long orders took from stage to stage, and a load asks for those of its own time. Each order is answered
-/// before the next is sent, so followed orders have passed every stage, however slow the machine is.
+/// A venue shows the times of orders from stage to stage, and a load reports those of its own period. Each order is
+/// answered before the next is sent, so followed orders have passed every stage, however slow the machine is.
 #[test]
 fn a_load_shows_the_stages_of_the_venue() {
     let folder = tempfile::tempdir().unwrap();
@@ -176,7 +176,7 @@ fn a_load_shows_the_stages_of_the_venue() {
     assert!(stderr(&output).contains("--admin takes"), "{}", stderr(&output));
 }
 
-/// A venue that is to count it shows how long orders waited in their socket, over TCP and UDP.
+/// A venue configured to measure it shows the time that orders waited in their socket, over TCP and UDP.
 #[test]
 fn arrivals_are_the_first_leg() {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -204,7 +204,7 @@ fn arrivals_are_the_first_leg() {
         ["--udp", &local, "--to-udp", &udp, "--no-floor"],
     ];
     for way in ways {
-        // The kernel takes a moment until it notes what arrives.
+        // The kernel takes a moment until it stamps arrivals.
         let has_waits = (0..60).any(|_| {
             let common =
                 ["load", "--json", "--closed-loop", "1", "--for", "500ms", "--admin", &admin];
@@ -219,7 +219,7 @@ fn arrivals_are_the_first_leg() {
     }
 }
 
-/// A venue that shall not follow orders says so to a load that asks for their stages.
+/// A venue configured not to follow orders says so to a load that requests their stages.
 #[test]
 fn stages_can_be_turned_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -236,8 +236,8 @@ fn stages_can_be_turned_off() {
     assert!(stderr(&output).contains("layout.stage_times is false"), "{}", stderr(&output));
 }
 
-/// A client beside the load answers what the venue's feed shows; its figures are in the output and in files. An order of
-/// its own is never in the feed, so it does not answer itself.
+/// A client beside the load answers the orders in the venue's feed; its figures are in the output and in files. Its own
+/// orders are never in the feed, so it does not answer itself.
 #[test]
 fn a_client_answers_the_feed_of_the_venue() {
     let folder = tempfile::tempdir().unwrap();
@@ -282,7 +282,7 @@ fn a_client_answers_the_feed_of_the_venue() {
     let ticks = &figures["tick_to_trade"];
     let count = |name: &str| ticks[name].as_u64().unwrap();
     assert!(count("orders") > 0, "{figures}");
-    // It sees no more than the orders of the load that rested.
+    // The client sees no more than the load's orders that rested.
     assert!(
         count("ticks")
             <= figures["accepted"].as_u64().unwrap() + figures["replaced"].as_u64().unwrap()
@@ -311,7 +311,7 @@ fn a_client_answers_the_feed_of_the_venue() {
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
 }
 
-/// Times of the network card are refused where there is none, and are not replaced by others.
+/// Times of the network card are refused if there are none, and are not replaced by others.
 #[test]
 fn loopback_has_no_times_of_a_card() {
     let clock = SystemClock::start();

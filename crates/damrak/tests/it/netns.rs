@@ -1,5 +1,5 @@
-//! `damrak lab netns`, as root where the tests run as root: load and venue in two network namespaces, and what a kill leaves.
-//! Elsewhere the tests say that they were skipped, and why.
+//! `damrak lab netns`, as root if the tests run as root: load and venue in two network namespaces, and the remains of a
+//! kill. Otherwise the tests report that they were skipped, with the reason.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use super::{
     program::{Venue, config, damrak, stderr},
 };
 
-/// Says so where the test harness does not swallow it.
+/// Reports a skipped test past the capture of the test harness.
 fn skipped(test: &str, why: &str) {
     let text = format!("skipped: netns::{test}: {}\n", why.trim().replace('\n', " "));
     io::stderr().write_all(text.as_bytes()).unwrap();
@@ -34,7 +34,7 @@ fn has_namespace(name: &str) -> bool {
     Path::new("/run/netns").join(name).exists()
 }
 
-/// A pair that is up, taken down when dropped; without one the reason.
+/// A pair that is up, taken down when dropped. If it cannot be made, the error is the reason.
 struct Pair(String);
 
 impl Pair {
@@ -71,7 +71,7 @@ impl Pair {
         Venue::spawn(&mut self.command("venue", &["serve", "--json", "--config", &path]))
     }
 
-    /// Has a load run on its side, which is to have every request answered.
+    /// Runs a load on its side, and checks that every request is answered.
     fn load(&self, arguments: &[&str]) {
         let output = self
             .command("load", &[&["load", "--no-floor", "--json"], arguments].concat())
@@ -89,7 +89,7 @@ impl Drop for Pair {
     }
 }
 
-/// A venue on one side serves a load on the other, each on its cores; afterwards nothing is left.
+/// A venue on one side serves a load on the other, each on its cores; afterwards no remains are left.
 #[test]
 fn load_and_venue_have_a_side_each() {
     let pair = match Pair::up("t") {
@@ -165,7 +165,7 @@ fn orders_come_from_a_queue_of_the_card() {
     pair.load(&[&load[..], &["--rate", "5k/s", "--for", "500ms"]].concat());
 }
 
-/// The ladder in a process that is to be killed.
+/// The ladder in a process to be killed.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -175,7 +175,7 @@ impl Drop for Killed {
     }
 }
 
-/// What a killed run leaves is removed by the next call; a namespace that was made by something else stays, whatever its name.
+/// The next call removes the remains of a killed run; a namespace made by another program stays, whatever its name.
 #[test]
 fn a_kill_leaves_what_the_next_call_removes() {
     let foreign = match Pair::up("k") {
@@ -208,13 +208,13 @@ fn a_kill_leaves_what_the_next_call_removes() {
     assert!(!has_namespace(&left), "{}", stdout(&down));
 }
 
-/// Without the rights it says what is missing and what to do, and leaves nothing.
+/// Without the rights the command names the missing right and the remedy, and leaves no remains.
 #[test]
 fn without_rights_it_says_what_is_missing() {
     const NOBODY: u32 = 65_534;
     let mut command = Command::new(env!("CARGO_BIN_EXE_damrak"));
     command.args(["lab", "netns", "up", "--name", "rights"]);
-    // As root this needs another user; as another user there is nothing to change.
+    // As root this needs another user; as another user there is no need to change.
     let output = match command.uid(NOBODY).output() {
         Err(_) => Command::new(env!("CARGO_BIN_EXE_damrak"))
             .args(["lab", "netns", "up", "--name", "rights"])

@@ -1,5 +1,4 @@
-//! Commands of operators to a running venue: by `damrak ctl`, by HTTP with a key, and once each under
-//! kill -9.
+//! Commands of operators to a running venue: by `damrak ctl`, by HTTP with a key, and exactly once under kill -9.
 
 use std::{
     io::{Read, Write},
@@ -61,7 +60,7 @@ fn settings() -> String {
     )
 }
 
-/// `damrak ctl`: its exit code and its answer.
+/// Runs `damrak ctl`; returns its exit code and its answer.
 fn ctl(journal: &Path, arguments: &[&str]) -> (Option<i32>, Value, String) {
     let journal = journal.to_str().unwrap();
     let mut all = vec!["ctl", "--json", "--operator", "alice", "--journal", journal];
@@ -71,7 +70,7 @@ fn ctl(journal: &Path, arguments: &[&str]) -> (Option<i32>, Value, String) {
     (output.status.code(), answer, stderr(&output))
 }
 
-/// A request by HTTP: its status and its answer.
+/// Sends a request by HTTP; returns its status and its answer.
 fn http(running: &Running, request: &str, key: Option<&str>, body: &Value) -> (u16, Value) {
     let address: SocketAddr =
         running.started()["addresses"]["admin"].as_str().unwrap().parse().unwrap();
@@ -88,7 +87,7 @@ fn http(running: &Running, request: &str, key: Option<&str>, body: &Value) -> (u
     (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
 }
 
-/// What an operator can do, each to a venue that runs, with the effect that participants see.
+/// Every command of an operator, each to a running venue, with the effect that participants see.
 #[test]
 fn commands_by_the_socket() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +161,7 @@ fn commands_by_the_socket() {
         let (code, _, said) = ctl(&journal, arguments);
         assert!(code == Some(2) && said.contains(words), "{arguments:?}: {code:?} {said}");
     }
-    // A stop ends the sessions, so that clients know that it is no failure.
+    // A stop ends the sessions, so that clients know that the venue has not failed.
     let stopping = thread::spawn(move || running.stop().unwrap());
     seller.hear_the_end();
     buyer.hear_the_end();
@@ -170,7 +169,7 @@ fn commands_by_the_socket() {
     let (code, _, said) = ctl(&journal, &["resume", "--all"]);
     assert!(code == Some(3) && said.contains("no venue runs"), "{code:?} {said}");
 
-    // What an operator has set stays at the next start, whatever the file says.
+    // An operator's settings stay at the next start, whatever the file has.
     let running = venue::start(&config, SystemClock::start()).unwrap();
     running.stop().unwrap();
     let state =
@@ -183,8 +182,8 @@ fn commands_by_the_socket() {
     assert_eq!(state.balance(AccountId(1), AssetId(1)).unwrap().available, 100_001_050);
 }
 
-/// By HTTP a command needs the key of an operator, who is named in the log by it; a question needs
-/// none, and without a ledger says so.
+/// By HTTP a command needs the key of an operator, whose name is then in the log. A query needs no key, and without a
+/// ledger the answer says so.
 #[test]
 fn commands_by_http_need_a_key() {
     let folder = tempfile::tempdir().unwrap();
@@ -306,7 +305,7 @@ fn commands_are_carried_out_once_under_kill_9() {
         asked.extend(["--journal", place]);
         asked.extend(&command);
         let mut first = Command::new(env!("CARGO_BIN_EXE_damrak")).args(&asked).spawn().unwrap();
-        // From before it is given until after it is answered.
+        // The kill falls between a moment before the command is sent and one after it is answered.
         thread::sleep(Duration::from_millis(round * 7 % 29));
         venue.child.kill().unwrap();
         venue.child.wait().unwrap();
@@ -338,8 +337,8 @@ fn commands_are_carried_out_once_under_kill_9() {
     assert_eq!((busted, canceled), (vec![1, 2, 3], 6));
 }
 
-/// No signal but SIGTERM, SIGINT and SIGQUIT ends a venue: SIGUSR1 prints figures, SIGUSR2 nothing, and
-/// SIGHUP takes up what may change of the configuration, but not of a bad one.
+/// No signal but SIGTERM, SIGINT and SIGQUIT ends a venue: SIGUSR1 prints figures, SIGUSR2 does nothing, and SIGHUP
+/// applies the settings that may change, but none of an invalid configuration.
 #[test]
 fn signals_do_not_end_a_venue() {
     let folder = tempfile::tempdir().unwrap();
@@ -351,7 +350,7 @@ fn signals_do_not_end_a_venue() {
     let signal = |name: &str| {
         assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     };
-    // The figures come after what was asked for before them.
+    // The figures come after the work requested before them.
     let settled = |venue: &mut Venue| {
         signal("-USR1");
         assert_eq!(venue.next()["event"], "status");
@@ -363,7 +362,7 @@ fn signals_do_not_end_a_venue() {
         program::config(folder.path(), &settings.replace(name, &format!("{name}\n{more}")));
         signal("-HUP");
         settled(&mut venue);
-        // Commands of the desk are taken in their order, so this one comes after the reload's.
+        // The desk takes commands in their order, so this one comes after the reload's.
         let (code, _, said) = ctl(&journal, &["cancel", "--all"]);
         assert_eq!(code, Some(0), "{said}");
         let state =

@@ -19,7 +19,7 @@ const LAYOUTS: [&str; 6] = [
     "source+ledger | sequencer+reporter | engine+journaler",
 ];
 
-/// Writes what a profile gives into a folder.
+/// Writes the files of a profile into a folder.
 fn generate(folder: &Path, profile: &str, seed: u64, orders: u64) {
     let profile = FileProfile::from_name(profile).unwrap();
     let file = |name: &str| FileWriter::create(&folder.join(name)).unwrap();
@@ -59,7 +59,7 @@ fn run(options: &RunOptions) -> Results {
     results
 }
 
-/// All that must be equal of two runs.
+/// The part of the results that must be equal in two runs.
 fn equal_part(results: &Results) -> Value {
     let mut json = results.to_json();
     for of_this_run in ["layout", "seconds", "commands_per_second"] {
@@ -89,8 +89,8 @@ fn layouts_give_the_same_results() {
     }
 }
 
-/// With money, on one thread, on two, on six: the same balances too, and they are what the
-/// ledger's entries alone give, which the run itself compares with the core's.
+/// With money, on one thread, on two, on six: the same balances too. They equal the balances from the ledger's entries
+/// alone, which the run itself compares with the core's.
 #[test]
 fn layouts_give_the_same_balances() {
     let folder = tempfile::tempdir().unwrap();
@@ -111,8 +111,7 @@ fn layouts_give_the_same_balances() {
     }
 }
 
-/// Orders that wait, follow the market and show a part, paid for, on one thread and on more: the same
-/// of everything.
+/// Orders that wait, follow the market and show a part, paid for, on one thread and on more: all results are the same.
 #[test]
 fn layouts_give_the_same_with_contingent_orders() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,8 +127,8 @@ fn layouts_give_the_same_with_contingent_orders() {
     }
 }
 
-/// SHA-256 of trades, book and balances of the files below with the reference rounding, as a plain replay
-/// with sorted maps gave them that shared no code with the engine.
+/// SHA-256 of trades, book and balances of the files below with the reference rounding, from a plain replay with sorted
+/// maps that shared no code with the engine.
 const REPLAYED: [[&str; 3]; 3] = [
     [
         "adde99fdd4604e7c4d60380311c2b4ea199383b56b2132542355a96a61b53382",
@@ -155,7 +154,7 @@ fn generated_files_give_the_replayed_results() {
     for (seed, expected) in (1..).zip(REPLAYED) {
         let folder = tempfile::tempdir().unwrap();
         generate(folder.path(), "origin", seed, 30_000);
-        // A tenth of what the profile gives, so that sellers run dry in a short file as well.
+        // A tenth of the profile's balance, so that sellers run dry in a short file as well.
         let path = folder.path().join("balances.csv");
         let text = fs::read_to_string(&path).unwrap().replace(",1,10000000000,", ",1,300000000,");
         fs::write(&path, text).unwrap();
@@ -213,8 +212,8 @@ fn public_file_gives_the_published_results() {
     }
 }
 
-/// From the command line: what is generated is run, tells its results as JSON, and leaves files
-/// whose lines have the printed hashes.
+/// On the command line: generated files run, print their results as JSON, and leave files whose lines have the printed
+/// hashes.
 #[test]
 fn generated_files_are_run_from_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -282,9 +281,9 @@ fn generated_files_are_run_from_the_command_line() {
     }
 }
 
-/// What the exchange refuses is counted by reason and changes nothing: numbers used twice, cancels
-/// of another's order, quantities and prices that cannot be, orders of who has nothing, and costs
-/// beyond every balance. What everybody has in all is what was brought in.
+/// Orders that the exchange refuses are counted by reason and change nothing: numbers used twice, cancels of another's
+/// order, impossible quantities and prices, orders of users without a balance, and costs beyond every balance. The
+/// balances of all users together stay at the opening total.
 #[test]
 fn refused_orders_are_counted_and_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -335,8 +334,8 @@ fn refused_orders_are_counted_and_change_nothing() {
         assert_eq!((results.counts.canceled, results.not_found()), (0, 2), "{layout}");
         assert_eq!(results.traded().trades, 1, "{layout}");
         let balances = fs::read_to_string(path("out").join("balances.csv")).unwrap();
-        // The best bid is the one at 19,999,999.00; it loses 0.4 of its quantity, and what is held
-        // for the rest is rounded down.
+        // The best bid is the one at 19,999,999.00; it loses 0.4 of its quantity, and the amount held for the rest is
+        // rounded down.
         let (limit, cost) = (1_999_999_900_u64, 799_999_960);
         let reserved = limit * (268_435_455 - 400_000) / 1_000_000;
         let expected = [
@@ -356,7 +355,7 @@ fn refused_orders_are_counted_and_change_nothing() {
     }
 }
 
-/// What is not read as an order stops the run: exit code 2, the place, and the reason.
+/// A row that is no order stops the run: exit code 2, the place, and the reason.
 #[test]
 fn errors_name_the_row() {
     let folder = tempfile::tempdir().unwrap();

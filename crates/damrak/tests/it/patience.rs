@@ -1,14 +1,14 @@
-//! Waiting for something that another thread or process does.
+//! Waiting for an effect of another thread or process.
 //!
-//! Invariant: a wait ends by its condition. The bound is so generous that only what is truly stuck
-//! reaches it, and it counts looks, not time: who gets no core does not wait.
+//! Invariant: a wait ends by its condition. The bound is so generous that only a stuck program reaches it, and it
+//! counts checks, not time: a thread without a core does not use up its wait.
 
 use std::{thread, time::Duration};
 
-/// Looks until `look` finds it, at most for a minute or more.
+/// Checks until `look` returns a value; gives up after a minute or more.
 ///
 /// # Panics
-/// It is never found; `state` says what there is instead.
+/// `look` never returns a value; `state` describes the present state.
 pub(crate) fn wait_for<W, T>(
     what: &str,
     world: &mut W,

@@ -1,4 +1,4 @@
-//! The program as a user meets it: arguments, messages, exit codes.
+//! The program from a user's view: arguments, messages, exit codes.
 
 use std::{
     fs,
@@ -44,7 +44,7 @@ impl Venue {
         Self::spawn(command.args(["serve", "--json", "--config", config]).args(more))
     }
 
-    /// By a command that prints JSON.
+    /// Starts it by a command that prints JSON.
     pub(crate) fn spawn(command: &mut Command) -> (Self, Value) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -82,7 +82,7 @@ fn every_verb_has_help_with_an_example() {
     assert!(String::from_utf8_lossy(&page.stdout).contains(".TH damrak-serve"));
 }
 
-/// The hash of a password that is piped in is one that a configuration takes in its place, and no argument is a password.
+/// The printed hash of a password from standard input is valid in a configuration, and no argument is a password.
 #[test]
 fn a_password_is_hashed() {
     let hash_of = |line: &str| {
@@ -118,7 +118,7 @@ fn a_password_is_hashed() {
     assert_eq!(damrak(&["password", "Secret1"]).status.code(), Some(2));
 }
 
-/// What is wrong with a command line or a configuration ends with 2 and says where.
+/// An error in a command line or a configuration ends with 2 and names the place.
 #[test]
 fn wrong_usage_is_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
@@ -132,8 +132,8 @@ fn wrong_usage_is_exit_code_2() {
     assert!(message.contains("did you mean `inputs`?"), "{message}");
 }
 
-/// Notices are JSON objects where that is asked for, each with time, level and component, and the last one
-/// is written before the program ends.
+/// Notices are JSON objects on request, each with time, level and component, and the last one is written before the
+/// program ends.
 #[test]
 fn notices_are_json_on_request() {
     let folder = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ fn a_taken_port_is_exit_code_3() {
     }
 }
 
-/// A folder of somebody else's files is refused and not written into.
+/// A folder with third-party files is refused and not written into.
 #[test]
 fn a_foreign_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,8 +211,8 @@ fn a_journal_has_one_writer() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
-/// A byte that was changed in the middle of a journal is found, named with its offset, and ends
-/// with 4; a venue does not start on it.
+/// A changed byte in the middle of a journal is found, named with its offset, and ends with 4; a venue does not start
+/// on that journal.
 #[test]
 fn a_corrupt_journal_is_exit_code_4() {
     let folder = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn a_corrupt_journal_is_exit_code_4() {
     assert_eq!(damrak(&["serve", "--config", &path]).status.code(), Some(4));
 }
 
-/// Kills lose nothing that was acknowledged; without a promise they do, and are found to.
+/// Kills lose no acknowledged command; without a durability promise they do, and the losses are found.
 #[test]
 fn kills_lose_nothing_that_was_promised() {
     let folder = tempfile::tempdir().unwrap();
@@ -261,8 +261,8 @@ fn kills_lose_nothing_that_was_promised() {
     assert!(stderr(&lost).contains("replies that are gone"), "{}", stderr(&lost));
 }
 
-/// A venue with nothing to do sleeps, in any layout: of its own time on a core it uses far less than
-/// a thread that spins. What else the machine does only makes that less.
+/// A venue without work sleeps, in any layout: it uses far less CPU time than a thread that spins. Other work on the
+/// machine only lowers that further.
 #[test]
 fn an_idle_venue_sleeps() {
     for layout in ["single", "core-alone", "entry-core", "pipeline"] {
@@ -277,7 +277,7 @@ fn an_idle_venue_sleeps() {
     }
 }
 
-/// Load over TCP and UDP is answered, and a subscriber who joins afterwards gets every message.
+/// Load over TCP and UDP is answered, and a subscriber that joins afterwards gets every message.
 #[test]
 fn load_is_answered_and_the_feed_is_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -397,7 +397,7 @@ fn load_is_answered_and_the_feed_is_whole() {
     assert_eq!(whole["messages"], feed["messages"]);
 }
 
-/// A feed that cannot be joined says why and what to do.
+/// A feed that cannot be joined gives the reason and the remedy.
 #[test]
 fn the_feed_says_why_it_cannot_join() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -407,7 +407,7 @@ fn the_feed_says_why_it_cannot_join() {
     assert!(message.contains("snapshot") && message.contains("--no-snapshot"), "{message}");
 }
 
-/// On every flow the core makes the trades it must, and so does the plain book beside it.
+/// On every flow the core makes the expected trades, and so does the plain book beside it.
 #[test]
 fn the_bench_compares_trades() {
     let output = damrak(&["bench", "book", "--divisor", "100", "--runs", "2", "--json"]);
@@ -421,7 +421,7 @@ fn the_bench_compares_trades() {
         let engines: Vec<_> = rows.iter().map(|row| row["engine"].as_str().unwrap()).collect();
         assert_eq!(engines, ["matching", "engine", "engine-balances", "model-btree", "null"]);
         for row in &rows[..4] {
-            // The expected tally is that of the plain book, so its own row claims nothing.
+            // The expected tally is that of the plain book, so the plain book's own row has no verdict.
             let agrees = (row["engine"] != "model-btree").then_some(true);
             assert_eq!(row["agrees"].as_bool(), agrees, "{row}");
             assert_eq!(row["hash"], flow["expected"]["hash"], "{row}");
@@ -434,7 +434,7 @@ fn the_bench_compares_trades() {
     assert!(printed["environment"]["rustc"].as_str().unwrap().starts_with("rustc "));
 }
 
-/// The shapes that no flow has are measured where they are asked for, and nothing else then.
+/// The shapes, which no flow has, are measured on request, and then nothing else is.
 #[test]
 fn the_bench_measures_shapes() {
     let arguments = ["bench", "book", "--flow", "shapes", "--divisor", "1000", "--json"];
@@ -459,8 +459,7 @@ fn the_bench_measures_shapes() {
     assert!(shapes.iter().all(|row| row["ratio"].as_f64() > Some(0.0)), "{shapes:?}");
 }
 
-/// A flow or an engine that there is not is wrong usage; rivals that cannot be run are reported with how
-/// to build them.
+/// An unknown flow or engine is wrong usage; rivals that cannot be run are reported with the way to build them.
 #[test]
 fn the_bench_refuses_what_it_does_not_know() {
     let refused = |arguments: &[&str]| {
@@ -480,8 +479,8 @@ fn the_bench_refuses_what_it_does_not_know() {
     );
 }
 
-/// An engine of another program takes its turns after ours and stands beside them; one with trades of
-/// its own ends with 4.
+/// An engine of another program takes its turns after ours and is listed beside them; an engine with different trades
+/// ends the bench with 4.
 #[test]
 fn the_bench_finds_other_trades() {
     let output = with_rival(
@@ -502,7 +501,7 @@ fn the_bench_finds_other_trades() {
     assert_eq!((&row["latency_ns"]["max"], &row["agrees"]), (&json!(4), &json!(false)));
 }
 
-/// A rival that says something else, or nothing more, ends the bench, which tells what it was asked.
+/// A rival with a wrong answer, or without a further one, ends the bench, which prints the question.
 #[test]
 fn the_bench_tells_which_rival_failed() {
     let nonsense = with_rival("echo hello; read -r line");
@@ -529,8 +528,8 @@ fn with_rival(script: &str) -> Output {
     damrak(&[&book[..], &rivals[..]].concat())
 }
 
-/// The scenarios of the documentation hold; one that does not names file, line, what it expects and
-/// what happens; one that cannot be read is wrong usage.
+/// The scenarios of the documentation hold; a failing one gives file, line, expected and found events; an unreadable
+/// one is wrong usage.
 #[test]
 fn scenarios_are_played() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios");
@@ -571,7 +570,7 @@ fn scenarios_are_played() {
     }
 }
 
-/// The demo kills a venue in the middle of the load and finds everything again.
+/// The demo kills a venue in the middle of the load and finds all data again.
 #[test]
 fn the_demo_finds_everything_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -602,7 +601,7 @@ fn the_demo_finds_everything_again() {
     assert!(out.join("summary.json").exists());
 }
 
-/// Participants of the examples have passwords that everybody knows, so others must not reach them.
+/// Participants of the examples have publicly known passwords, so other machines must not reach them.
 #[test]
 fn examples_are_not_for_others() {
     let folder = tempfile::tempdir().unwrap();

@@ -46,7 +46,7 @@ fn run(options: &LoadOptions) -> LoadReport {
     load::run(options, &clock, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
-/// The whole feed of a venue, once so many messages are published, as a BinaryFILE.
+/// Records the whole feed of a venue as a BinaryFILE, once all its messages are published.
 fn record(running: &Running, path: &Path) {
     let count = running.feed_messages();
     let messages = participant::collect(
@@ -79,8 +79,8 @@ fn json_of(arguments: &[&str], code: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A day that a load made of a venue leads to the same books in a fresh one, trade by trade, over several sessions and
-/// whatever order their packets arrive in; what the feed then says is the day.
+/// A day made by a load on one venue leads to the same books in a fresh one, trade by trade, over several sessions and
+/// whatever the order of their packets; the feed of the fresh venue then equals the day.
 #[test]
 fn a_replayed_day_leads_to_the_same_books() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn a_replayed_day_leads_to_the_same_books() {
     fs::write(&again, &bytes[..end]).unwrap();
     let compared = json_of(&["feed", "compare", &day, &again, "--json"], 4);
     assert!(!compared["parted"].as_array().unwrap().is_empty(), "{compared}");
-    // And one that is torn is no recording.
+    // A torn feed is no recording.
     fs::write(&again, &bytes[..end + 1]).unwrap();
     for arguments in
         [&["feed", "compare", &day, &again][..], &["feed", "to-orders", &again, &orders]]
@@ -186,8 +186,8 @@ fn a_replayed_day_leads_to_the_same_books() {
     }
 }
 
-/// The times of the file decide when its rows are sent, and its participants which session sends them; a wrong file is
-/// named with its line.
+/// The times in the file decide when its rows are sent, and its participants decide the session; an invalid file is
+/// reported with its line.
 #[test]
 fn a_load_sends_recorded_rows_when_they_were() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,7 +227,7 @@ fn a_load_sends_recorded_rows_when_they_were() {
     assert_eq!((&report["fills"], &report["shares"]), (&json!(2), &json!(8)), "{report}");
     assert_eq!(report["requested_per_second"], Value::Null);
     assert!(report["seconds"].as_f64().unwrap() >= 0.2, "{report}");
-    // Numbers go on where the session's left off.
+    // Numbers continue where the session left off.
     let report = load(&["--connections", "2", "--rate", "1000/s"], 0);
     assert_eq!((&report["accepted"], &report["rejected"]), (&json!(2), &json!(0)), "{report}");
 

@@ -1,4 +1,4 @@
-//! Recordings of a feed: made into other forms, sent again, and received as a feed.
+//! Recordings of a feed: converted to other forms, sent again, and received as a feed.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::program::{damrak, stderr};
 
-/// A day by hand: two instruments, three orders, a trade. The fields that a message does not have are empty.
+/// A day written by hand: two instruments, three orders, a trade. Fields that a message does not have are empty.
 const DAY: &str = "\
 message_type,stock_locate,timestamp,event_code,stock,market_category,round_lot_size,trading_state,\
 order_reference_number,buy_sell_indicator,shares,price,executed_shares,match_number
@@ -37,7 +37,7 @@ fn converted(from: &str, to: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A recording keeps its messages through every form, and a table of it can be read on standard output.
+/// A recording keeps its messages through every form, and its table can be read on standard output.
 #[test]
 fn a_recording_takes_every_form() {
     let folder = tempfile::tempdir().unwrap();
@@ -75,8 +75,8 @@ fn a_recording_takes_every_form() {
     assert!(stderr(&output).contains("its last record begins at byte 14"), "{}", stderr(&output));
 }
 
-/// A recording that is sent again is received like a feed: from messages, and from packets, each message once and
-/// in order, until the session ends.
+/// A recording sent again is received like a feed: from messages, and from packets, each message once and in order,
+/// until the session ends.
 #[test]
 fn a_recording_is_received_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn a_recording_is_received_again() {
             .unwrap();
         let mut lines = BufReader::new(watch.stdout.take().unwrap());
         let mut first = String::new();
-        // It prints once its socket is open.
+        // The program prints once its socket is open.
         lines.read_line(&mut first).unwrap();
         let arguments = ["feed", "replay", recording, "--to", &free.to_string(), "--speed", speed];
         let replay = damrak(&[&arguments[..], &["--json"]].concat());

@@ -1,4 +1,4 @@
-//! From a journal and a configuration to the commands that are still missing.
+//! From a journal and a configuration to the missing commands.
 
 use engine::Engine;
 use market::{
@@ -16,7 +16,7 @@ fn applied(commands: &[Command]) -> Engine {
     engine
 }
 
-/// A new journal gets all that the configuration says, and the day begins.
+/// A new journal gets all settings of the configuration, and the day begins.
 #[test]
 fn a_new_journal_gets_everything() {
     let config = Config::default();
@@ -28,7 +28,7 @@ fn a_new_journal_gets_everything() {
     assert_eq!(recovery::bootstrap(&config, &engine).unwrap().commands, []);
 }
 
-/// What was added to the configuration is added to the journal; what was taken out stays.
+/// Additions to the configuration are added to the journal; removed rows stay in the journal.
 #[test]
 fn an_old_journal_gets_what_is_new() {
     let old = Config::default();
@@ -43,7 +43,7 @@ fn an_old_journal_gets_what_is_new() {
     );
 }
 
-/// A configuration that contradicts the journal is refused, with what to do.
+/// A configuration that contradicts the journal is refused, with the remedy.
 #[test]
 fn a_contradiction_is_refused() {
     let config = Config::default();
@@ -91,7 +91,7 @@ const MONEY: &str = "
     money = { class = \"cash\", base = \"XYZ\", quote = \"EUR\" }
 ";
 
-/// Applies commands none of which may be declined.
+/// Applies commands, none of which may be declined.
 fn settle(engine: &mut Engine, commands: &[Command]) {
     for command in commands {
         let (sequence, timestamp) = (engine.sequence().next(), engine.timestamp());
@@ -102,8 +102,8 @@ fn settle(engine: &mut Engine, commands: &[Command]) {
     }
 }
 
-/// A new journal gets assets, accounts, fees, terms, limits, opening balances and who trades for whom,
-/// all before anybody can ask for something; the next start has nothing to add.
+/// A new journal gets assets, accounts, fees, terms, limits, opening balances and the accounts of sessions, all before
+/// any client can send a request; the next start has nothing to add.
 #[test]
 fn a_new_journal_gets_money() {
     let config = Config::parse(MONEY, "test").unwrap();
@@ -128,8 +128,8 @@ fn a_new_journal_gets_money() {
     assert_eq!((again.commands, again.changes), (vec![], vec![]));
 }
 
-/// What the file says otherwise than the journal is set and reported; an opening balance comes once, even
-/// if a start broke off before it; what cannot be changed is refused.
+/// Settings that differ between file and journal are applied and reported; an opening balance is deposited once, even
+/// if a start broke off before it; a setting that cannot change is refused.
 #[test]
 fn an_old_journal_gets_what_differs_of_money() {
     let config = Config::parse(MONEY, "test").unwrap();

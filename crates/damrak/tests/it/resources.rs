@@ -1,4 +1,4 @@
-//! Memory and disk, made sure of before a start: by `serve`, `serve --check` and `doctor`.
+//! Memory and disk, secured before a start: by `serve`, `serve --check` and `doctor`.
 
 use std::process::Command;
 
@@ -6,8 +6,8 @@ use super::program::{Venue, config, damrak, stderr};
 
 const VERBS: [&[&str]; 2] = [&["serve"], &["serve", "--check"]];
 
-/// Under a limit of memory that its stores will pass in time, a venue does not start: it says what was found,
-/// what is needed and what to change. With smaller stores it starts under the same limit.
+/// Under a memory limit that its stores will exceed over time, a venue does not start: it names the memory found, the
+/// memory needed and the settings to change. With smaller stores it starts under the same limit.
 #[test]
 fn a_venue_that_would_run_out_of_memory_does_not_start() {
     let folder = tempfile::tempdir().unwrap();

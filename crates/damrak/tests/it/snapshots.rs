@@ -1,4 +1,4 @@
-//! From a snapshot and the journal after it to the state, and to everything that was said.
+//! From a snapshot and the journal after it to the state, and to every message sent.
 
 use gateway::fake::{FakeDatagram, FakeStream};
 use journal::{CrashStorage, Durability, Storage, WriterOptions, snapshot_file_name};
@@ -26,7 +26,7 @@ fn options() -> WriterOptions {
     }
 }
 
-/// Appends inputs up to `count`, as the seed says.
+/// Appends inputs up to `count`, generated from the seed.
 fn append(storage: &CrashStorage, seed: u64, count: u64) {
     let mut flow = CommandFlow::new(seed, Profile::default());
     let (_, mut writer, report) =
@@ -62,8 +62,7 @@ fn with_two_snapshots() -> CrashStorage {
     storage
 }
 
-/// What a start finds: the state, and every message that was said, of which those before the
-/// snapshot come out of it.
+/// The results of a start: the state, and every message sent; those before the snapshot come from the snapshot.
 struct Start {
     recovery: Recovery,
     outputs: u64,
@@ -95,8 +94,8 @@ fn start(storage: &CrashStorage) -> Result<Start, venue::failure::Failure> {
     Ok(Start { recovery, outputs, sections })
 }
 
-/// The sequence of the snapshot a start begins with, 0 if with none; its state is compared
-/// with a replay from the first input.
+/// The sequence of the snapshot that begins a start, 0 for none; the state is compared with a replay from the first
+/// input.
 fn begins_with(storage: &CrashStorage) -> (u64, usize) {
     let found = start(storage).unwrap();
     let full = recovery::replay(&mut storage.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();
@@ -116,8 +115,8 @@ fn begins_with(storage: &CrashStorage) -> (u64, usize) {
 
 type Damage = Box<dyn Fn(&mut Vec<u8>)>;
 
-/// The table in docs/snapshot.md: whatever is wrong with the newest, the older one is used; whatever is
-/// wrong with both, the journal is replayed from its first input. The state is always the same.
+/// The table in docs/snapshot.md: with any fault in the newest snapshot, the older one is used; with faults in both,
+/// the journal is replayed from its first input. The state is always the same.
 #[test]
 fn each_row_of_the_table() {
     let storage = with_two_snapshots();
@@ -156,7 +155,7 @@ fn each_row_of_the_table() {
         assert_eq!(begins_with(&storage), (0, 2), "{row}, both");
     }
 
-    // Row 7: the journal ends before it.
+    // Row 7: the journal ends before the snapshot.
     let storage = with_two_snapshots();
     let longer = storage.bytes(&newest).unwrap();
     let shorter = CrashStorage::new();
@@ -164,7 +163,7 @@ fn each_row_of_the_table() {
     take_snapshot(&shorter, 1_000);
     shorter.set_bytes(&newest, Some(longer.clone()));
     assert_eq!(begins_with(&shorter), (1_000, 1), "row 7");
-    // It goes on another way, past the place: row 8.
+    // Row 8: the journal continues differently, past the snapshot.
     let mut flow = CommandFlow::new(2, Profile::default());
     let (_, mut writer, _) =
         recovery::recover(Box::new(shorter.clone()), &options(), &mut |_| {}).unwrap();
@@ -177,20 +176,20 @@ fn each_row_of_the_table() {
     drop(writer);
     assert_eq!(begins_with(&shorter), (1_000, 1), "row 8");
 
-    // Row 9: it was never finished, and has no name of a snapshot.
+    // Row 9: the snapshot was never finished, and its name is not that of a snapshot.
     let storage = with_two_snapshots();
     storage.set_bytes("00000000000000002500.snapshot-unfinished", Some(longer));
     assert_eq!(begins_with(&storage), (2_000, 0), "row 9");
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 4] {
-    // CRC-32C has no table here: what covers the header is asked of the journal's own function.
+    // There is no CRC-32C table here: the journal's own function computes the header's checksum.
     let covered = [&bytes[..12], &bytes[16..80]].concat();
     journal::payload_checksum(&covered).to_le_bytes()
 }
 
-/// Rows 10 and 11: segments that both snapshots cover are not needed, while one of them can be used;
-/// without any, the start is refused as corrupt.
+/// Rows 10 and 11: segments covered by both snapshots are not needed while one of the snapshots is usable; if none is,
+/// the start is refused as corrupt.
 #[test]
 fn segments_that_snapshots_cover_are_not_needed() {
     let storage = with_two_snapshots();
@@ -199,7 +198,7 @@ fn segments_that_snapshots_cover_are_not_needed() {
     let removed = journal::remove_segments_before(&mut storage.clone(), 1_000).unwrap();
     assert!(removed > 2 && storage.names().len() == before - removed, "{removed}");
     assert_eq!(start(&storage).unwrap().recovery.state.engine.state_hash(), expected);
-    // A replay without opening begins with the oldest.
+    // A replay without opening begins with the oldest snapshot.
     let replayed = recovery::replay(&mut storage.clone(), &mut |_, _, _| {}, &mut |_| {}).unwrap();
     assert_eq!(replayed.state.engine.state_hash(), expected);
     assert_eq!(replayed.snapshot.unwrap().header.sequence, 1_000);
@@ -220,8 +219,8 @@ fn segments_that_snapshots_cover_are_not_needed() {
     assert_eq!(storage.names(), names, "nothing was changed");
 }
 
-/// A snapshot of any sequence leads to the same state and the same words; so does one of a state that
-/// came out of another snapshot.
+/// A snapshot at any sequence leads to the same state and the same messages; so does a snapshot of a state that was
+/// restored from another snapshot.
 #[test]
 fn any_sequence_will_do() {
     let storage = CrashStorage::new();
@@ -232,7 +231,7 @@ fn any_sequence_will_do() {
         assert_eq!(begins_with(&storage), (sequence, 0));
         let name = snapshot_file_name(sequence);
         let from_the_first = storage.bytes(&name).unwrap();
-        // Once more, by way of the snapshot before.
+        // Once more, through the snapshot before.
         storage.set_bytes(&name, None);
         let mut files = storage.clone();
         let mut follower =
@@ -269,7 +268,7 @@ fn no_damaged_byte_changes_the_state() {
     println!("{} damaged snapshots skipped", whole.len());
 }
 
-/// What was said before the oldest message that a snapshot keeps is given up, and never numbered anew.
+/// Messages before the oldest one in a snapshot are dropped, and their numbers are never reused.
 #[test]
 fn what_is_not_kept_is_counted() {
     let storage = CrashStorage::new();
@@ -296,8 +295,7 @@ fn what_is_not_kept_is_counted() {
     assert_eq!(numbers, Some((count, first)));
 }
 
-/// The storage that snapshots lie in may be another than that of the journal: a copy of it on another
-/// machine.
+/// Snapshots may be in another storage than the journal: a copy of it on another machine.
 #[test]
 fn snapshots_may_lie_elsewhere() {
     let storage = with_two_snapshots();
@@ -314,8 +312,8 @@ fn snapshots_may_lie_elsewhere() {
     assert_eq!(found.unwrap().snapshot.unwrap().header.sequence, 2_500);
 }
 
-/// A follower whose events are not those that the journal names stops with the sequence: the event digests in
-/// the journal are compared, and one that was changed is found out.
+/// A follower whose events differ from those of the journal stops with the sequence: the event digests in the journal
+/// are compared, and a changed one is found.
 #[test]
 fn the_first_difference_stops_with_its_sequence() {
     use market::EventDigest;
@@ -370,8 +368,7 @@ fn assembled(storage: &CrashStorage, network: &FakeDatagram) -> Venue {
     pipeline::assemble(&config, networks, &edges, disk(), disk(), JOURNAL_ID, 1).unwrap()
 }
 
-/// A start from a snapshot knows the numbers that were used before it: a retransmission is ignored before
-/// the journal.
+/// A start from a snapshot knows the numbers used before it: a retransmission is ignored before the journal.
 #[test]
 fn a_start_from_a_snapshot_knows_the_used_numbers() {
     let storage = CrashStorage::new();

@@ -1,4 +1,4 @@
-//! The tools for a journal, as a user meets them.
+//! The tools for a journal, from a user's view.
 
 use std::{
     fs,
@@ -76,7 +76,7 @@ impl Venue {
     }
 }
 
-/// A journal of a generated day; its last sequence and state hash.
+/// Writes the journal of a generated day; returns its last sequence and state hash.
 fn journal(folder: &Path) -> (u64, u64) {
     let mut venue = Venue::open(folder);
     let mut flow = CommandFlow::new(5, Profile::default());
@@ -137,7 +137,7 @@ fn tools_agree() {
     );
 }
 
-/// A reader that goes away ends a page quietly.
+/// A page ends quietly when its reader goes away.
 #[test]
 fn a_page_ends_quietly() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_damrak"))
@@ -151,8 +151,8 @@ fn a_page_ends_quietly() {
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
 }
 
-/// The state at a sequence is the one of a journal that ends there; what changed between two is what
-/// is in the one and not in the other.
+/// The state at a sequence is that of a journal that ends there; the difference between two sequences is the orders
+/// that are in one state and not in the other.
 #[test]
 fn the_past_is_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ fn the_past_is_there() {
     assert!(stderr(&unknown).contains("no instrument NOSUCH"), "{}", stderr(&unknown));
     assert!(stderr(&unknown).contains("hint: it has "), "{}", stderr(&unknown));
 
-    // A journal that is cut there has the same state.
+    // A journal cut there has the same state.
     let cut = json(&["journal", "cut", path, "--to", "400", "--force", "--json"]);
     let kept = cut["last_sequence"].as_u64().unwrap();
     assert!((394..=400).contains(&kept) && kept < last, "{cut}");
@@ -183,8 +183,8 @@ fn the_past_is_there() {
     assert_eq!(json(&["journal", "verify", path, "--json"])["last_sequence"], kept);
 }
 
-/// Events that are not those that the journal names stop the replay with the sequence, and a venue does
-/// not start; cut before it, it does.
+/// Events that differ from those of the journal stop the replay with the sequence, and a venue does not start; after a
+/// cut before that sequence, it starts.
 #[test]
 fn other_events_are_exit_code_4() {
     let folder = tempfile::tempdir().unwrap();
@@ -203,7 +203,7 @@ fn other_events_are_exit_code_4() {
     }
 }
 
-/// A damaged journal is refused by all tools, and can be cut at the damage.
+/// All tools refuse a damaged journal, and it can be cut at the damage.
 #[test]
 fn damage_can_be_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -230,7 +230,7 @@ fn damage_can_be_cut() {
     assert_eq!(json(&["recover", path, "--json"])["last_sequence"], kept);
 }
 
-/// A folder that does not exist is exit code 2 with the same words, whatever is asked of it.
+/// A folder that does not exist gives exit code 2 with the same words, for every verb.
 #[test]
 fn a_missing_folder_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -256,14 +256,15 @@ fn a_missing_folder_is_named() {
         assert!(stderr(&output).contains(&format!("no such folder: {path}")), "{arguments:?}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
-    // A folder without what is asked for is not a success either.
+    // A folder without the requested files is not a success either.
     let empty = folder.path().to_str().unwrap();
     for arguments in [&["journal", "verify", empty][..], &["snapshot", "verify", empty]] {
         assert_eq!(damrak(arguments).status.code(), Some(3), "{arguments:?}");
     }
 }
 
-/// A healthy journal is truncated only with --force, and says what that gives up and why there.
+/// A healthy journal is truncated only with --force, and the message names the inputs given up and the reason for the
+/// place.
 #[test]
 fn a_healthy_journal_is_cut_by_force_only() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,12 +286,12 @@ fn a_healthy_journal_is_cut_by_force_only() {
     assert!(kept <= last / 2, "{cut}");
     assert_eq!(cut["given_up"], last - kept, "{cut}");
     assert_eq!(json(&["recover", path, "--json"])["last_sequence"], kept);
-    // What is given up is nothing: no force is needed.
+    // No input is given up, so no force is needed.
     let output = damrak(&["journal", "cut", path, "--to", &asked]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
-/// A backup has the state of its journal, and is not made over anything.
+/// A backup has the state of its journal, and overwrites nothing.
 #[test]
 fn a_backup_has_the_state() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ pub(crate) fn address(running: &Running, name: &str) -> SocketAddr {
     running.started()["addresses"][name].as_str().unwrap().parse().unwrap()
 }
 
-/// A logged-in participant who remembers everything.
+/// A logged-in participant that keeps every message.
 pub(crate) struct Participant {
     client: TcpClient,
     clock: SystemClock,
@@ -66,7 +66,7 @@ impl Participant {
         wait_for("messages", self, look, |participant| participant.types());
     }
 
-    /// Waits until it has received this many messages in all.
+    /// Waits until the participant has received this many messages in total.
     pub(crate) fn hear(&mut self, count: usize) {
         self.until(|participant| participant.messages.len() >= count);
     }
@@ -97,8 +97,8 @@ pub(crate) fn limit(user_ref_num: u32, side: Side, quantity: u64, price: u64) ->
     )
 }
 
-/// An order goes in over the wire, is matched, journaled and answered; after a restart the whole
-/// stream comes again, byte for byte, and goes on.
+/// An order arrives over the wire, is matched, journaled and answered; after a restart the whole stream arrives again,
+/// byte for byte, and continues.
 #[test]
 fn an_order_goes_the_whole_way_and_survives_a_restart() {
     for layout in ["single", "core-alone", "entry-core", "pipeline"] {
@@ -162,7 +162,7 @@ fn logins_are_checked() {
     running.stop().unwrap();
 }
 
-/// An order that cannot be taken is answered with its reason; what follows it is not disturbed.
+/// An order that cannot be accepted is answered with its reason; later orders are not affected.
 #[test]
 fn refused_orders_are_answered_in_their_turn() {
     let folder = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ fn refused_orders_are_answered_in_their_turn() {
     running.stop().unwrap();
 }
 
-/// Who wants it so has no orders left after a cut or a restart; who does not keeps them.
+/// A participant configured so has no orders left after a disconnect or a restart; other participants keep theirs.
 #[test]
 fn cancel_on_disconnect_is_by_participant() {
     let folder = tempfile::tempdir().unwrap();

@@ -53,9 +53,9 @@ const PLACES: &[&str] = &[
 type Query = BTreeMap<String, String>;
 
 pub(super) struct Asked {
-    /// The last part of its path.
+    /// The last part of the path.
     pub(super) name: &'static str,
-    /// The account that the path names.
+    /// The account in the path.
     pub(super) account: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Answers {
     ledger: Option<Sources>,
     durable: Arc<Cursor>,
     journal: Arc<JournalFigures>,
-    /// A server or a file that was opened to be read; the embedded store is asked for each time.
+    /// A server or file opened for reading; the embedded store is opened for each query.
     opened: Mutex<Option<Box<dyn LedgerStore>>>,
 }
 
@@ -147,12 +147,12 @@ impl Answers {
             Some(store) => store,
             None => sources.ledger.open_to_read().map_err(|error| unavailable(&error))?,
         };
-        // The sequence is read first: rows after it may be in the answer, and none up to it is missing.
+        // The sequence is read first: rows after it may be in the answer, but no row up to it is missing.
         let mut ledger = Ledger::new(store).map_err(|error| unavailable(&error))?;
         let sequence = ledger.sequence().map_err(|error| unavailable(&error))?;
         if let Some(name) = account {
             let known = ledger.names().account(name);
-            // The venue's own, which has no name.
+            // The venue's own account, which has no name.
             let venue = (name == "-").then_some(AccountId::VENUE);
             let Some(account_id) = known.or(venue) else {
                 *opened = ledger.into_store_to_keep();
@@ -162,7 +162,7 @@ impl Answers {
             filter.account_id = Some(account_id);
         }
         let mut rows: Vec<Vec<Value>> = Vec::new();
-        // One more says whether there are others, and a trade with oneself is two fills.
+        // One row more shows whether there are others; a trade with oneself is two fills.
         let asked = filter.last;
         filter.last = asked.map(|last| last + 2);
         ledger
@@ -190,14 +190,14 @@ impl Answers {
     }
 }
 
-/// Keeps this many rows, last first, and returns the place before which there are more.
+/// Keeps this many rows, last first, and returns the place before which more rows follow.
 fn cut(table: Table, rows: &mut Vec<Vec<Value>>, last: usize) -> Option<String> {
     if rows.len() <= last {
         return None;
     }
     let place = |rows: &Vec<Vec<Value>>, nth: usize| table.place(&rows[nth]);
     let mut count = last;
-    // Both fills of a trade with oneself have one place, and stay on one page.
+    // Both fills of a trade with oneself have the same place, and stay on one page.
     if place(rows, count - 1) == place(rows, count) {
         count += 1;
     }

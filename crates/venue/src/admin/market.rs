@@ -2,8 +2,8 @@
 //!
 //! Start at [`MarketPages`]; `json` has the forms, `stream` the server-sent events.
 //!
-//! Invariant: it reads a mirror that the venue never waits for. A stream keeps the state of its client and no queue: a
-//! slow client gets fewer and larger events, then none.
+//! Invariant: this module reads a mirror that the venue never waits for. A stream keeps the state of its client and no
+//! queue: a slow client gets fewer and larger events, then none.
 
 mod json;
 mod query;
@@ -33,23 +33,23 @@ use self::{
 use super::{progress::Progress, routes};
 use crate::{clock::runtime_now, config::DerivedDataConfig};
 
-/// How often the mirror takes what was published, where nobody asks; it must be sooner than the ring is full.
+/// The interval at which the mirror takes updates without queries; shorter than the time in which the ring fills.
 const TAKE_INTERVAL: Duration = Duration::from_millis(5);
-/// Updates taken at a time, before others have a turn.
+/// Updates taken in one go, before other tasks have a turn.
 const TAKEN_AT_A_TIME: usize = 8192;
-/// A stream that asks for no event for so long is counted as stalled, and is behind when it asks again.
+/// A stream that takes no event for this long counts as stalled, and is behind when it takes the next.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
-/// How long a question waits for a mirror that is being repeated.
+/// The longest wait of a query for a mirror that is being repeated.
 const HELD_WITHIN: Duration = Duration::from_secs(1);
 
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident,)+) => {
-        /// What is counted; everything is a total, unless it says "now".
+        /// Counters; all are totals, unless marked "now".
         #[derive(Debug, Default)]
         pub struct MarketFigures { $($(#[$doc])* $name: AtomicU64,)+ }
 
         impl MarketFigures {
-            /// All of them, with their names.
+            /// All counters, with their names.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name.load(Ordering::Relaxed)),)+]
             }
@@ -58,25 +58,25 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Number of the last message of the feed that the answers have.
+    /// Number of the last feed message in the answers.
     sequence,
-    /// Updates taken, and those that were overwritten before they could be.
+    /// Updates taken, and updates overwritten before they could be taken.
     updates,
     updates_missed,
-    /// Times everything was repeated; once at the start.
+    /// Full repetitions to the mirror; one at the start.
     repetitions,
-    /// Questions answered, streams not counted.
+    /// Queries answered, streams not counted.
     answers,
     streams,
-    /// Streams open now, and those whose client takes nothing now.
+    /// Streams open now, and streams whose client takes nothing now.
     streams_open,
     streams_stalled,
-    /// Streams refused because there were as many as may be.
+    /// Streams refused because of the limit.
     streams_refused,
     /// Events of streams, and their bytes.
     events,
     bytes_out,
-    /// Times a stream that had fallen behind had a snapshot in place of what it missed.
+    /// Times that a stream that had fallen behind got a snapshot in place of the missed events.
     conflated,
     /// Streams closed because their client took nothing for too long.
     slow_closed,
@@ -108,19 +108,19 @@ impl MarketPages {
         }))
     }
 
-    /// What is counted.
+    /// The counters.
     pub fn figures(&self) -> Arc<MarketFigures> {
         Arc::clone(&self.0.figures)
     }
 
-    /// True if the client of a stream has taken nothing for too long; it is counted, and to be closed.
+    /// True if the client of a stream has taken nothing for too long; counts the stream, which the caller should close.
     pub(super) fn is_too_slow(&self, progress: &Progress) -> bool {
         let is_slow = self.0.is_full(progress, self.0.settings.slow_client_timeout.0);
         add(&self.0.figures.slow_closed, u64::from(is_slow));
         is_slow
     }
 
-    /// Takes what is published, without end.
+    /// Takes published updates, without end.
     pub(super) async fn keep_up(self) {
         loop {
             if self.0.take() < TAKEN_AT_A_TIME {
@@ -132,7 +132,7 @@ impl MarketPages {
         }
     }
 
-    /// Answers a question about `path`, the part of it after `/market`.
+    /// Answers a query about `path`, the part of the path after `/market`.
     pub(super) async fn answer(
         &self,
         path: &str,
@@ -196,7 +196,7 @@ impl Market {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if a stream has asked for no event for this long; one that has room asks after each interval.
+    /// True if a stream has taken no event for this long; one with room takes one after each interval.
     fn is_full(&self, progress: &Progress, time: Duration) -> bool {
         progress.full_for() >= time + self.settings.interval.0
     }
@@ -208,7 +208,7 @@ impl Market {
         self.figures.streams_stalled.store(stalled as u64, Ordering::Relaxed);
     }
 
-    /// Takes what is published, up to a bound, and says how much.
+    /// Takes published updates, up to a bound, and returns their number.
     fn take(&self) -> usize {
         let mut mirror = self.mirror();
         let taken = mirror.poll(TAKEN_AT_A_TIME);
@@ -226,7 +226,7 @@ impl Market {
         taken
     }
 
-    /// Waits until the mirror shows something, for a while.
+    /// Waits until the mirror has data, up to a time limit; returns true if it has.
     async fn is_held(&self) -> bool {
         let begun = runtime_now();
         loop {

@@ -12,16 +12,16 @@ use tokio::time::Instant;
 
 use crate::clock::runtime_now;
 
-/// Shared by a connection and what answers it.
+/// Shared by a connection and the task that answers it.
 pub(super) struct Progress {
-    /// Where the client is; `None` at the socket.
+    /// The client's address; `None` at the socket.
     pub(super) peer: Option<IpAddr>,
     /// True while the venue works on the request, so that the wait is not the client's.
     is_worked_on: AtomicBool,
     /// True once its answer is a stream, which has no end.
     is_stream: AtomicBool,
     begun: Instant,
-    /// When the stream last had room for an event, in milliseconds after `begun`.
+    /// The time at which the stream last had room for an event, in milliseconds after `begun`.
     room_ms: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl Progress {
         self.is_worked_on.load(Ordering::Relaxed)
     }
 
-    /// The answer is a stream from here on.
+    /// Marks the answer as a stream.
     pub(super) fn begin_stream(&self) {
         self.has_room();
         self.is_stream.store(true, Ordering::Relaxed);
@@ -54,17 +54,17 @@ impl Progress {
         self.is_stream.load(Ordering::Relaxed)
     }
 
-    /// The connection asked for the next event.
+    /// Notes that the connection asked for the next event.
     pub(super) fn has_room(&self) {
         self.room_ms.store((runtime_now() - self.begun).as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// How long the connection has lived.
+    /// The age of the connection.
     pub(super) fn age(&self) -> Duration {
         runtime_now() - self.begun
     }
 
-    /// How long the client of a stream has had no room for an event.
+    /// The time since the client of a stream last had room for an event.
     pub(super) fn full_for(&self) -> Duration {
         let room = Duration::from_millis(self.room_ms.load(Ordering::Relaxed));
         (runtime_now() - self.begun).saturating_sub(room)

@@ -47,7 +47,7 @@ pub(super) struct State {
     faults: FaultTable,
     /// The digests of keys, with the operators' names.
     keys: Vec<([u8; 32], OperatorName)>,
-    /// True: a request may name any host.
+    /// True if a request may name any host.
     any_host: bool,
 }
 
@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// Whose key it is. Each is looked at in full, so that the time says nothing.
+    /// The owner of a key. Each key is compared in full, so that the time reveals nothing.
     fn owner(&self, key: &str) -> Option<OperatorName> {
         let digest: [u8; 32] = Sha256::digest(key).into();
         let mut found = None;
@@ -108,7 +108,7 @@ impl State {
     }
 }
 
-/// Why not: a word for programs, a sentence for people.
+/// An error answer: a word for programs, a sentence for people.
 pub(super) fn error(status: StatusCode, reason: &str, what: &str) -> Response {
     let body = json!({"schema": "damrak/admin-error/1", "reason": reason, "error": what});
     answer(status, &body)
@@ -122,7 +122,7 @@ pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
     response
 }
 
-/// The answer to a body that is longer than may be, or that ends early.
+/// The answer to a body that is too long or ends early.
 pub(super) fn too_long() -> Response {
     let what =
         format!("the body of a request is at most {BODY_BYTES_MAX} bytes, and must be whole");
@@ -219,7 +219,7 @@ pub(super) fn router(state: Arc<State>, door: Door) -> Router {
         .with_state(state)
 }
 
-/// A page of another site that a browser is led to send here names that site.
+/// True if the request names this host. A browser sent here by a page of another site names that site.
 fn names_this_host(request: &Request) -> bool {
     let Some(host) = request.headers().get(header::HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };
@@ -245,7 +245,7 @@ async fn ask(state: Arc<State>, asked: Asked, query: Option<String>) -> Response
     }
 }
 
-/// How long orders take from stage to stage, since the start of the venue.
+/// The times of orders from stage to stage, since the start of the venue.
 async fn ask_stages(Extracted(state): Extracted<Arc<State>>) -> Response {
     let Some(times) = &state.stage_times else {
         let what = "no orders are followed here: layout.stage_times is false";
@@ -379,7 +379,7 @@ fn inject(state: &State, door: Door, headers: &HeaderMap, body: &Bytes) -> Respo
 mod tests {
     use super::*;
 
-    /// Only names that no page of another site has are of this host.
+    /// Only names that no page of another site has count as this host.
     #[test]
     fn other_hosts_are_refused() {
         let named = |host: &str| {
@@ -394,7 +394,7 @@ mod tests {
         }
     }
 
-    /// Queries are decoded, and say nothing twice.
+    /// Queries are decoded; a repeated name is an error.
     #[test]
     fn queries_are_decoded() {
         let found = pairs("last=7&before=9%2E1&all").unwrap();

@@ -18,9 +18,9 @@ pub const STREAM_LEVELS_MAX: usize = 4096;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DerivedDataConfig {
-    /// Price levels of a side that may be asked for. Default 50.
+    /// The most price levels of a side in a query. Default 50.
     pub depth_max: usize,
-    /// Trades that are kept for requests, over all instruments. Default 10000.
+    /// Trades kept for queries, over all instruments. Default 10000.
     pub trades: usize,
     /// The shortest time between two events about an instrument in a stream: all changes in between are one event.
     /// Default `100ms`.
@@ -85,7 +85,7 @@ impl DerivedDataConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MarketDataFixConfig {
-    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26405`.
+    /// The listening address; port 0 takes a free one. Default `127.0.0.1:26405`.
     #[serde(deserialize_with = "super::units::address")]
     pub address: SocketAddr,
     /// CompID of the venue, up to 16 characters; that of a client is its username. Default `DAMRAK`.
@@ -152,7 +152,7 @@ impl MarketDataFixConfig {
     /// The CompID of the venue.
     ///
     /// # Errors
-    /// It is blank, too long, or has a character that FIX does not carry.
+    /// The text is blank, too long, or has a character that FIX does not carry.
     pub fn comp_id(&self) -> Result<CompId, String> {
         comp_id("market_data_fix", &self.comp_id)
     }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// A TOML error with its place and, for an unknown key, the nearest key that is known.
+/// The failure of a TOML error, with its place and, for an unknown key, the nearest known key.
 pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &str) -> Failure {
     let place = error.span().map_or(String::new(), |span| {
         let before = &text[..span.start.min(text.len())];
@@ -38,7 +38,7 @@ const REMOVED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The field or variant that is not known, if that is what the message is about.
+/// The unknown field or variant, if the message is about one.
 fn unknown(message: &str) -> Option<&str> {
     message.split('`').nth(1).filter(|_| message.starts_with("unknown"))
 }
@@ -54,7 +54,7 @@ fn did_you_mean(message: &str) -> Option<String> {
         .map(|(_, name)| name.to_owned())
 }
 
-/// Insertions, deletions and substitutions that make one word the other.
+/// The number of insertions, deletions and substitutions that turn one word into the other.
 fn edit_distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {

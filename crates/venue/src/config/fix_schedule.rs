@@ -1,4 +1,4 @@
-//! When sessions by FIX are open.
+//! The times at which FIX sessions are open.
 //!
 //! Invariant: times have a fixed offset from UTC, so that the same configuration means the same all year.
 
@@ -9,13 +9,13 @@ use super::trading::time_of_day_ns;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// `[order_entry_fix.schedule]`: sessions begin and end by themselves, and their numbers begin with them.
+/// `[order_entry_fix.schedule]`: sessions begin and end on a schedule, and their numbers begin with them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixScheduleConfig {
-    /// When sessions begin: `07:00:00`.
+    /// The time at which sessions begin: `07:00:00`.
     pub start: String,
-    /// When they end; on the next day if it is not later than `start`.
+    /// The time at which they end; on the next day if it is not later than `start`.
     pub end: String,
     /// The days on which they begin. Default every day.
     #[serde(default)]
@@ -26,7 +26,7 @@ pub struct FixScheduleConfig {
     /// The day on which it ends.
     #[serde(default)]
     pub end_day: Option<Weekday>,
-    /// How far the times are ahead of UTC: `+01:00`, `-05:00`. Default `+00:00`.
+    /// The lead of the times over UTC: `+01:00`, `-05:00`. Default `+00:00`.
     #[serde(default)]
     pub utc_offset: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Weekday {
 }
 
 impl FixScheduleConfig {
-    /// As sessions take it.
+    /// The schedule in the form that sessions take.
     ///
     /// # Errors
     /// A time cannot be read, a day is given twice, or days and a week are given.
@@ -114,7 +114,8 @@ mod tests {
         schedule.window(time).is_some()
     }
 
-    /// Days or a week, at an offset; a window that ends before it begins ends on the next day. 27 November 2026 is a Friday.
+    /// A schedule has days or a week, at an offset; a window that ends before it begins ends on the next day. 27
+    /// November 2026 is a Friday.
     #[test]
     fn a_schedule_is_read() {
         let days = schedule(
@@ -139,7 +140,7 @@ mod tests {
         assert!(is_open(&always, "20261125-00:00:00") && is_open(&always, "20261128-23:59:59"));
     }
 
-    /// What cannot be meant is named.
+    /// An invalid setting is an error that names it.
     #[test]
     fn a_wrong_schedule_is_an_error() {
         let times = "start = \"07:00:00\"\nend = \"18:00:00\"\n";

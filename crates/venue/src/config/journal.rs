@@ -84,7 +84,7 @@ pub enum MethodName {
 }
 
 impl JournalConfig {
-    /// How the files of the journal are written.
+    /// The method of writing the journal's files.
     ///
     /// # Errors
     /// The folder does not support the configured method.

@@ -54,7 +54,7 @@ pub struct MarketDataConfig {
     pub re_requests_total_per_second: u64,
 }
 
-/// A way by which the feed leaves: its group or address, its interface, and where it goes without multicast.
+/// A line of the feed: its group or address, its interface, and its destination without multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedLine {
     /// The key of its group, for messages.
@@ -111,7 +111,7 @@ impl MarketDataConfig {
         !self.snapshot.ip().is_loopback() || !self.tcp.ip().is_loopback()
     }
 
-    /// Which requests for lost messages are answered.
+    /// The limits of the requests for lost messages that are answered.
     ///
     /// # Errors
     /// One of the texts is not a network.
@@ -162,28 +162,28 @@ pub struct StreamConfig {
     /// Maximum bytes of a packet. Default `1400B`.
     #[serde(default = "packet_size")]
     pub packet_size: Bytes,
-    /// How long a packet with room may wait for more messages. Default `0s`: it is sent in the same turn.
+    /// The longest wait of a packet with room for more messages. Default `0s`: it is sent in the same turn.
     #[serde(default)]
     pub flush_after: Span,
-    /// What happens when it falls behind. Default `drop`.
+    /// The behavior of a stream that falls behind. Default `drop`.
     #[serde(default)]
     pub overflow: Overflow,
     /// Messages that may wait for it, a power of two. Default 8192.
     #[serde(default = "slots")]
     pub slots: usize,
-    /// Which agent sends it, from 1 to 16. Default 1: one agent for all streams.
+    /// The agent that sends the stream, from 1 to 16. Default 1: one agent for all streams.
     #[serde(default = "first_agent")]
     pub agent: usize,
 }
 
-/// What happens when a reader of a ring falls behind.
+/// The behavior of a ring whose reader falls behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Overflow {
-    /// It loses messages, which its subscribers request again.
+    /// The reader loses messages, which its subscribers request again.
     #[default]
     Drop,
-    /// The venue waits for it.
+    /// The venue waits for the reader.
     Block,
 }
 
@@ -200,10 +200,10 @@ const fn first_agent() -> usize {
 }
 
 impl StreamConfig {
-    /// Its instruments.
+    /// The filter of the stream's instruments.
     ///
     /// # Errors
-    /// There are none, or one is no symbol.
+    /// The list is empty, or one of its texts is no symbol.
     pub fn filter(&self) -> Result<StreamFilter, String> {
         StreamFilter::new(&self.instruments)
             .map_err(|what| format!("market_data.streams: stream {:?}: {what}", self.name))

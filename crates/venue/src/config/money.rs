@@ -30,7 +30,7 @@ pub(crate) const ASSET_SETTINGS: &[(&str, AccountSetting)] = &[
     ("short_max", AccountSetting::ShortMax),
 ];
 
-/// `[[assets]]`: what accounts own. An asset that was ever in the journal stays.
+/// `[[assets]]`: the assets that accounts own. An asset that was ever in the journal stays.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AssetConfig {
@@ -48,7 +48,7 @@ pub struct AssetConfig {
 pub struct FeesConfig {
     /// The tier of the accounts, 0 to 15.
     pub tier: u8,
-    /// Fee of resting orders, in millionths of what they receive; below 0 it is a rebate. Default 0.
+    /// Fee of resting orders, in millionths of the amount that they receive; below 0 it is a rebate. Default 0.
     #[serde(default)]
     pub maker_ppm: i32,
     /// Fee of incoming orders, likewise. Default 0.
@@ -63,7 +63,7 @@ pub struct FeesConfig {
 pub struct AccountConfig {
     /// Printed name, up to 8 characters.
     pub name: String,
-    /// Its fee tier, 0 to 15. Default 0.
+    /// The fee tier, 0 to 15. Default 0.
     pub fee_tier: u8,
     /// The most lots of an order. Default 0, any.
     pub order_quantity_max: u64,
@@ -71,7 +71,7 @@ pub struct AccountConfig {
     pub live_orders_max: u32,
     /// New orders and replaces in a second. Default 0, any.
     pub orders_per_second_max: u32,
-    /// How far through the best opposite price a limit may be, in millionths. Default 0, any.
+    /// The largest distance of a limit through the best opposite price, in millionths. Default 0, any.
     pub price_away_max_ppm: u32,
     /// True: the kill switch rejects its orders; false: they are accepted. Default: as in the journal.
     pub stopped: Option<bool>,
@@ -79,7 +79,7 @@ pub struct AccountConfig {
     pub opening: BTreeMap<String, String>,
     /// The most that an order may cost, by the asset that it is paid with. Default any.
     pub order_notional_max: BTreeMap<String, String>,
-    /// The largest position, with what live orders may still buy, by asset. Default any.
+    /// The largest position, including the amount that live orders may still buy, by asset. Default any.
     pub position_max: BTreeMap<String, String>,
     /// The largest short position, by asset. Default none.
     pub short_max: BTreeMap<String, String>,
@@ -98,7 +98,7 @@ pub struct InstrumentMoneyConfig {
     /// The asset that pays, which prices are in: the name of another asset.
     #[serde(default)]
     pub quote: String,
-    /// How much of the base asset one lot is. Default `1`.
+    /// The amount of the base asset in one lot. Default `1`.
     #[serde(default = "InstrumentMoneyConfig::default_lot")]
     pub lot: String,
     /// The most lots of an order, at most 281474976710655. Default 999999.
@@ -142,7 +142,7 @@ fn name_of(key: &str, name: &str) -> Result<Text<8>, String> {
 type Decimals<'a> = BTreeMap<&'a str, u8>;
 
 impl AccountConfig {
-    /// In the order of [`ASSET_SETTINGS`].
+    /// The limits by asset, in the order of [`ASSET_SETTINGS`].
     fn by_asset(&self) -> [&BTreeMap<String, String>; 3] {
         [&self.order_notional_max, &self.position_max, &self.short_max]
     }
@@ -167,7 +167,7 @@ impl AccountConfig {
 }
 
 impl InstrumentMoneyConfig {
-    /// As the engine has it, of assets with these numbers and decimals.
+    /// The terms in the engine's form, for assets with these numbers and decimals.
     fn terms(
         &self,
         symbol: &str,
@@ -328,14 +328,14 @@ pub struct MoneyPlan {
     pub changes: Vec<String>,
 }
 
-/// The numbers of things by their names, those included that are about to be added.
+/// The numbers of things by their names, including those about to be added.
 #[derive(Default)]
 struct Numbers {
     assets: BTreeMap<String, (AssetId, u8)>,
     accounts: BTreeMap<String, AccountId>,
 }
 
-/// What the journal lacks of assets, accounts, fees, terms and opening balances.
+/// The assets, accounts, fees, terms and opening balances that the journal lacks.
 ///
 /// # Errors
 /// The journal contradicts the configuration in a setting that cannot change.
@@ -409,8 +409,8 @@ impl MoneyPlan {
                 self.commands.push(MoneyCommand::SetFees(SetFees { tier, maker_ppm, taker_ppm }));
             }
         };
-        // No rebate may be above any taker's fee on the way: first what is charged rises, then it
-        // falls to what it is to be.
+        // No rebate may exceed any taker's fee in between: first the fees charged rise, then they fall to their final
+        // values.
         let before = engine.fees();
         for (tier, ((maker, taker), (maker_before, taker_before))) in
             wanted.into_iter().zip(before).enumerate()
@@ -559,8 +559,8 @@ mod tests {
         assert!(units("79228162514264337593543950337", 0).is_err());
     }
 
-    /// Prices are of one of the base asset: what lots cost follows from the decimals of both assets
-    /// and from what a lot is.
+    /// Prices are for one unit of the base asset: the cost of lots follows from the decimals of both assets and the
+    /// size of a lot.
     #[test]
     fn terms_follow_from_decimals_and_lot() {
         let terms = |lot: &str, base_decimals, quote_decimals| {
@@ -647,7 +647,7 @@ mod tests {
         }
     }
 
-    /// An instrument that is not paid for has the largest order that its terms say, and is given it once.
+    /// The order limit of an unpaid instrument is that of its terms, and is set once.
     #[test]
     fn an_unpaid_instrument_has_its_largest_order() {
         let text = |quantity: u64| {

@@ -59,7 +59,7 @@ pub enum ArrivalTimes {
 }
 
 impl ArrivalTimes {
-    /// As the system takes it.
+    /// The setting in the system's form.
     pub const fn packet_times(self) -> Option<PacketTimes> {
         match self {
             Self::None => None,
@@ -105,7 +105,7 @@ impl TcpBackendName {
 }
 
 impl UdpBackendName {
-    /// True if datagrams are to leave together.
+    /// True if datagrams should leave together.
     pub const fn joins(self) -> bool {
         !matches!(self, Self::Mmsg)
     }
@@ -140,7 +140,7 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// How order entry is to receive datagrams.
+    /// The backend by which order entry should receive datagrams.
     pub const fn udp_backend(&self) -> UdpBackend {
         match self.udp {
             UdpBackendName::Auto | UdpBackendName::Gro => UdpBackend::Gro,
@@ -210,7 +210,7 @@ impl NetworkConfig {
     }
 }
 
-/// The longest time that makes sense: a card is asked for so long while nothing else runs on its thread.
+/// The longest time that makes sense: while the system polls the card, nothing else runs on the thread.
 const BUSY_POLL_MAX: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// No network card has more queues.

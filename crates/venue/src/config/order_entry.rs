@@ -10,18 +10,18 @@ use crate::reply_files::REPLY_FILES_BYTES_MIN;
 
 use super::{Bytes, FixScheduleConfig, ParticipantConfig, ProtocolName, Span, loopback, units};
 
-/// Room for some 800,000 replies. The store is small because the first write to memory costs more than the reply itself:
-/// a small store is soon full, and then reuses its memory.
+/// Room for about 800,000 replies. The store is small because the first write to memory costs more than the reply
+/// itself: a small store is soon full, and then reuses its memory.
 pub(super) const REPLY_STORE_DEFAULT: Bytes = Bytes(64 << 20);
 
-/// Some 17 million execution reports.
+/// Room for about 17 million execution reports.
 const REPLY_FILES_DEFAULT: Bytes = Bytes(4 << 30);
 
 /// `[order_entry]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryConfig {
-    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26400`.
+    /// The listening address; port 0 takes a free one. Default `127.0.0.1:26400`.
     #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// Connections at a time. Each participant with a password has a place among them, and at least
@@ -80,7 +80,7 @@ impl Default for OrderEntryConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryFixConfig {
-    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26402`.
+    /// The listening address; port 0 takes a free one. Default `127.0.0.1:26402`.
     #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// CompID of the venue, up to 16 characters; that of a participant is its username. Default `DAMRAK`.
@@ -97,7 +97,7 @@ pub struct OrderEntryFixConfig {
     /// Room in `journal.directory` for the messages to all sessions as they were sent, 128 MiB at least; the oldest are
     /// removed first, and a resend derives removed ones from the journal, which is slower. 0 keeps none. Default `4GiB`.
     pub reply_files: Bytes,
-    /// When sessions are open. Default always; their numbers then restart only if a Logon requests it.
+    /// The times at which sessions are open. Default always; their numbers then restart only if a Logon requests it.
     pub schedule: Option<FixScheduleConfig>,
 }
 
@@ -122,7 +122,7 @@ impl OrderEntryFixConfig {
         check_places("order_entry_fix", self.connections_max, participants, ProtocolName::Fix)
     }
 
-    /// When sessions are open; `None` is always.
+    /// The schedule of sessions; `None` is always open.
     ///
     /// # Errors
     /// See [`FixScheduleConfig::schedule`].
@@ -133,7 +133,7 @@ impl OrderEntryFixConfig {
     /// The CompID of the venue.
     ///
     /// # Errors
-    /// It is blank, too long, or has a character that FIX does not carry.
+    /// The text is blank, too long, or has a character that FIX does not carry.
     pub fn comp_id(&self) -> Result<CompId, String> {
         comp_id("order_entry_fix", &self.comp_id)
     }
@@ -158,7 +158,7 @@ impl Default for OrderEntryFixConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryOuch42Config {
-    /// Where it listens; port 0 takes a free one. Default `127.0.0.1:26403`.
+    /// The listening address; port 0 takes a free one. Default `127.0.0.1:26403`.
     #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// As `order_entry.connections_max`. Default 1024.
@@ -183,7 +183,7 @@ impl Default for OrderEntryOuch42Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntrySluiceConfig {
-    /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26406`.
+    /// The receiving address; port 0 takes a free one. Default `127.0.0.1:26406`.
     #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// Sessions and logins under way at a time, as `order_entry.connections_max`. Default 1024.
@@ -208,7 +208,7 @@ impl Default for OrderEntrySluiceConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OrderEntryUdpConfig {
-    /// Where it receives; port 0 takes a free one. Default `127.0.0.1:26401`.
+    /// The receiving address; port 0 takes a free one. Default `127.0.0.1:26401`.
     #[serde(deserialize_with = "units::address")]
     pub address: SocketAddr,
     /// Memory for the replies of all sessions; the oldest of the longest stream are dropped first. Default `64MiB`.
@@ -234,12 +234,12 @@ pub struct ThrottleConfig {
     pub no_effect_per_second: u64,
     /// Messages without effect at once, on top of the rate. Default 10000.
     pub no_effect_burst: u64,
-    /// How long a session is blocked. Default `10s`.
+    /// The time for which a session is blocked. Default `10s`.
     pub block: Span,
 }
 
 impl ThrottleConfig {
-    /// As the gateways take it.
+    /// The throttle in the gateways' form.
     pub const fn throttle(&self) -> Throttle {
         Throttle {
             messages_per_second: self.messages_per_second,
@@ -305,10 +305,10 @@ fn check_places(
     Ok(())
 }
 
-/// How often the gateway looks at its timers.
+/// The interval at which the gateway checks its timers.
 const TIMER_MIN: Duration = Duration::from_millis(10);
 
-/// No timer of a section is shorter than they are looked at.
+/// Checks that no timer of a section is shorter than that interval.
 pub(super) fn check_timers(section: &str, timers: &[(&str, Span)]) -> Result<(), String> {
     match timers.iter().find(|(_, span)| span.0 < TIMER_MIN) {
         None => Ok(()),

@@ -41,7 +41,7 @@ pub struct ParticipantConfig {
     /// The account of its orders, by name. Default as in the journal; none at first.
     #[serde(default)]
     pub account: Option<String>,
-    /// Makes the session a drop copy: it gets the execution reports of others by FIX, and takes no orders.
+    /// Makes the session a drop copy: it gets the execution reports of other sessions by FIX, and takes no orders.
     #[serde(default)]
     pub drop_copy: Option<DropCopyConfig>,
 }
@@ -60,7 +60,7 @@ impl ParticipantConfig {
         )
     }
 
-    /// Its default firm in its wire form.
+    /// The default firm in its wire form.
     ///
     /// # Errors
     /// As [`firms`](Self::firms).
@@ -68,7 +68,7 @@ impl ParticipantConfig {
         Ok(self.firms()?[0])
     }
 
-    /// Its firms in their wire form, at least one.
+    /// The firms in their wire form, at least one.
     ///
     /// # Errors
     /// There is none, or one is empty, too long or not upper case.
@@ -146,7 +146,7 @@ impl DropCopyConfig {
                 || participant.account.as_ref().is_some_and(|it| self.accounts.contains(it)))
     }
 
-    /// What is wrong with it in a row of these participants, if anything is.
+    /// The fault of the drop copy in a row of these participants, if there is one.
     fn fault(&self, username: Text<6>, config: &Config) -> Option<String> {
         let rows = || config.participants.iter().filter(|row| row.drop_copy.is_none());
         let nobody = |key: &str,
@@ -187,7 +187,7 @@ pub enum FirmNames {
     Many(Vec<String>),
 }
 
-/// What a participant with a password speaks.
+/// The protocol of a participant with a password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProtocolName {
@@ -203,7 +203,8 @@ pub enum ProtocolName {
 }
 
 impl ProtocolName {
-    /// The name for people, and the section that a venue needs for it, unless it always has it.
+    /// The name for people, and the section that a venue needs for the protocol, unless the protocol is always
+    /// available.
     const fn section(self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::Ouch => ("OUCH 5.0", None),
@@ -214,20 +215,20 @@ impl ProtocolName {
     }
 }
 
-/// What happens instead of a trade of a participant with itself.
+/// The alternative to a trade of a participant with itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PreventionName {
-    /// Nothing: they trade.
+    /// None: they trade.
     #[default]
     None,
-    /// What is left of the incoming order is canceled.
+    /// The rest of the incoming order is canceled.
     Newest,
     /// The resting order is canceled.
     Oldest,
     /// Both are canceled.
     Both,
-    /// Both lose what they would have traded.
+    /// Both lose the quantity that they would have traded.
     Decrement,
 }
 
@@ -255,7 +256,7 @@ pub(super) fn is_example(username: &str, password: &str) -> bool {
 /// Checks every participant; returns the names.
 ///
 /// # Errors
-/// A name or an address occurs twice, or a participant cannot log in with what its row says.
+/// A name or an address occurs twice, or a participant cannot log in by its row.
 pub(super) fn check(config: &Config) -> Result<BTreeSet<Text<6>>, String> {
     let mut usernames = BTreeSet::new();
     let mut addresses = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Instruments: how they are traded from the start, and when their phases change.
+//! Instruments: their trading from the start, and the times at which their phases change.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct InstrumentConfig {
     /// Round lot. Default 100.
     #[serde(default = "InstrumentConfig::default_lot")]
     pub round_lot: u32,
-    /// How it is traded from the start.
+    /// The trading settings from the start.
     #[serde(default)]
     pub trading: TradingConfig,
     /// The payment terms of its orders.
@@ -64,13 +64,13 @@ pub struct TradingConfig {
     pub phase: Option<Phase>,
     /// The reference price of bands, collar and auctions, in currency. Default none.
     pub reference_price: Option<Decimal>,
-    /// How far from the reference price it trades, in millionths. Default 0, any.
+    /// The largest distance of trades from the reference price, in millionths. Default 0, any.
     pub static_band_ppm: u32,
-    /// How far from the last price it trades, in millionths. Default 0, any.
+    /// The largest distance of trades from the last price, in millionths. Default 0, any.
     pub dynamic_band_ppm: u32,
-    /// How long trading pauses when a trade would be beyond these bands, in whole seconds. Default none.
+    /// The pause of trading when a trade would be beyond these bands, in whole seconds. Default none.
     pub pause: Option<Span>,
-    /// How far through the reference price a limit may be, in millionths. Default 0, any.
+    /// The largest distance of a limit through the reference price, in millionths. Default 0, any.
     pub price_collar_ppm: u32,
     /// The most lots of an order. Default 0, any.
     pub quantity_max: u64,
@@ -197,8 +197,8 @@ pub(super) fn check_schedule(
 mod tests {
     use super::*;
 
-    /// A new instrument is configured before its phase is set, and the phase last; nothing is said
-    /// that is as it would be anyway.
+    /// A new instrument is configured before its phase is set, and the phase comes last; no command sets a value that
+    /// would be the same without it.
     #[test]
     fn settings_are_commands() {
         let text = "

@@ -86,7 +86,7 @@ impl FromStr for Decimal {
     }
 }
 
-/// A whole number and one of the units, multiplied; `like` says in an error what was expected.
+/// A whole number multiplied by one of the units; `like` is the expected form in an error.
 fn scaled(text: &str, units: &[(&str, u64)], like: &str) -> Result<u64, String> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -102,12 +102,13 @@ pub(crate) fn decimal<T: TryFrom<u128>>(text: &str, decimals: u8, key: &str) -> 
     parse_decimal(text, decimals).map_err(|error| format!("{key}: {error}"))
 }
 
-/// An address: numbers, or the name of a host with a port, which is looked up now; of several the first IPv4 one.
+/// An address: numbers, or the name of a host with a port, which is looked up now; of several addresses the first IPv4
+/// one.
 pub(super) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     resolve(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// As [`address`], where there may be none.
+/// As [`address`], for a key that may be missing.
 pub(super) fn optional_address<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SocketAddr>, D::Error> {

@@ -1,7 +1,7 @@
 //! The store that needs nothing installed: one file, a B-tree a table, by the crate redb.
 //!
-//! A key is the key columns, each a big-endian number, so that keys sort as rows do. A value is
-//! the other columns, in order. Two more trees say which rows are an account's:
+//! A key is the key columns, each a big-endian number, so that keys sort as rows do. A value is the other columns, in
+//! order. Two more trees index the rows of an account:
 //! `ledger_entries_by_account` (account, sequence, nth) and `orders_live` (account, order).
 
 use std::{
@@ -38,14 +38,14 @@ pub struct Embedded {
     place: PathBuf,
 }
 
-/// The database that is open, for others of this process. They do not keep it open.
+/// The open database, for other users in this process. They do not keep it open.
 pub type SharedDatabase = Arc<Mutex<Weak<Database>>>;
 
 impl Embedded {
     /// Opens a file, or makes it with its folder. One process at a time.
     ///
     /// # Errors
-    /// Another process has it, it cannot be made, or it is something else.
+    /// Another process has it open, it cannot be created, or it is another kind of file.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let place = path.to_owned();
         make_folder(path)?;
@@ -70,19 +70,19 @@ impl Embedded {
         Ok(store)
     }
 
-    /// Lets others of this process read it.
+    /// Lets other users in this process read it.
     pub fn share(&self, with: &SharedDatabase) {
         // Nothing panics with the lock held.
         *with.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&self.database);
     }
 
-    /// The one that is open; `None` while none is.
+    /// The open database; `None` while none is open.
     pub fn shared(from: &SharedDatabase, place: &Path) -> Option<Self> {
         let database = from.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
         Some(Self { database, place: place.to_owned() })
     }
 
-    /// One that is gone when it is dropped.
+    /// A database that is lost when it is dropped.
     ///
     /// # Panics
     /// There is no memory for it.
@@ -94,7 +94,7 @@ impl Embedded {
         store
     }
 
-    /// Makes what a new store has, and refuses one of another version.
+    /// Creates the parts of a new store, and refuses a store of another version.
     fn check_version(&self) -> Result<(), StoreError> {
         match self.read_position("schema")? {
             Some(version) => check_version(self.place.display(), version),
@@ -258,8 +258,7 @@ impl LedgerStore for Embedded {
     }
 }
 
-/// Between which keys the rows of a filter are: from the first, and, if not all from there, to before
-/// the second.
+/// The key range of a filter's rows: the first key, and the end (exclusive) if there is one.
 fn bounds(table: Table, filter: &Filter, begins_with_account: bool) -> (Vec<u8>, Option<Vec<u8>>) {
     let account_id = filter.account_id.filter(|_| begins_with_account);
     if begins_with_account && account_id.is_none() {
@@ -267,7 +266,7 @@ fn bounds(table: Table, filter: &Filter, begins_with_account: bool) -> (Vec<u8>,
     }
     let from = account_id.map_or(Vec::new(), |AccountId(id)| id.to_be_bytes().to_vec());
     let Some(before) = filter.before else {
-        // Of the last of 2³² accounts there is no next one.
+        // The last of 2³² accounts has no next one.
         let next = account_id.and_then(|AccountId(id)| id.checked_add(1));
         return (from, next.map(|id| id.to_be_bytes().to_vec()));
     };
@@ -284,7 +283,7 @@ fn is_live(values: &[Value]) -> bool {
     values[state] == Value::Word(OrderState::Live as u8)
 }
 
-/// True if a row is one of those asked for.
+/// True if a row passes the filter.
 pub(crate) fn is_of(table: Table, values: &[Value], filter: &Filter) -> bool {
     let is_of_account = filter.account_id.is_none_or(|account_id| {
         let wanted = Value::Integer(u64::from(account_id.0));

@@ -63,7 +63,7 @@ fn not_written(table: Table, error: &io::Error) -> StoreError {
     StoreError::unavailable(format!("cannot write {}: {error}", table.name()))
 }
 
-/// A row as a line. What has a comma or a quote in it is put into quotes, its own doubled.
+/// Appends a row as a line. A value with a comma or a quote is quoted, its own quotes doubled.
 pub(crate) fn line(columns: &[Column], values: &[Value], out: &mut String) {
     use std::fmt::Write;
     for (nth, (column, value)) in columns.iter().zip(values).enumerate() {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use market::Text;
 
-    /// What would end a value too early is in quotes.
+    /// Characters that would end a value too early are quoted.
     #[test]
     fn values_are_quoted() {
         let columns = Table::Instruments.columns();

@@ -19,20 +19,20 @@ use crate::failure::causes;
 
 /// The longest wait for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// The longest wait for an answer, or for the next row of one.
+/// The longest wait for an answer, or for its next row.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 const DIALECT: Dialect = Dialect { prefix: "damrak.", type_of: sql_type, table_end: "" };
 
 pub struct Postgres {
-    /// Runs the connection while an answer is awaited.
+    /// Runs the connection during the wait for an answer.
     runtime: Runtime,
     client: Client,
     lines: String,
 }
 
 impl Postgres {
-    /// True if the URL is one.
+    /// Checks that the URL is valid.
     pub fn check_url(url: &str) -> Result<(), String> {
         parse(url).map(|_| ())
     }
@@ -40,7 +40,7 @@ impl Postgres {
     /// Connects, and makes the tables if there are none.
     ///
     /// # Errors
-    /// It does not answer, does not let us in, or has tables of another version.
+    /// The server does not answer, refuses the login, or has tables of another version.
     pub fn open(url: &str) -> Result<Self, StoreError> {
         let config = parse(url).map_err(StoreError::foreign)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -51,7 +51,7 @@ impl Postgres {
             Ok(Err(error)) => return Err(not_connected(&error)),
             Err(_) => return Err(StoreError::unavailable("PostgreSQL does not answer")),
         };
-        // It ends with the client, and its errors are those of the next question.
+        // The task ends with the client; its errors appear at the next query.
         runtime.spawn(async move { drop(connection.await) });
         let mut store = Self { runtime, client, lines: String::new() };
         store.run("SET client_min_messages = warning; SET synchronous_commit = on")?;
@@ -60,7 +60,7 @@ impl Postgres {
     }
 
     fn make_tables(&mut self) -> Result<(), StoreError> {
-        // One at a time: two that make the same table at once would fail.
+        // One at a time: two clients that create the same table at once would fail.
         self.run(&format!(
             "BEGIN; SELECT pg_advisory_xact_lock(6872); CREATE SCHEMA IF NOT EXISTS damrak; {}COMMIT",
             DIALECT.create()
@@ -127,7 +127,7 @@ impl Postgres {
         wait(&self.runtime, self.client.batch_execute(sql))
     }
 
-    /// The texts of the first row; nothing if there is none, or one of them is null.
+    /// The texts of the first row; empty if there is none, or a text is null.
     fn first_row(&mut self, sql: &str) -> Result<Vec<String>, StoreError> {
         let messages = wait(&self.runtime, self.client.simple_query(sql))?;
         let row = messages.iter().find_map(|message| match message {
@@ -197,7 +197,7 @@ impl LedgerStore for Postgres {
     }
 }
 
-/// Waits for an answer, but not longer than [`WAIT_MAX`].
+/// Waits for an answer, at most [`WAIT_MAX`].
 fn wait<T>(
     runtime: &Runtime,
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -211,7 +211,7 @@ fn wait<T>(
     }
 }
 
-/// Where a server is: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The host may be `?host=/folder`, of a Unix
+/// The address of a server: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. The host may be `?host=/folder`, of a Unix
 /// socket. User `damrak` and host `localhost` are the defaults.
 fn parse(url: &str) -> Result<Config, String> {
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
@@ -228,10 +228,10 @@ fn parse(url: &str) -> Result<Config, String> {
     Ok(config)
 }
 
-/// An answer of the server is not there, or says no.
+/// The error of a query that got no answer, or a refusal.
 fn failed(error: &tokio_postgres::Error) -> StoreError {
     let what = format!("PostgreSQL: {}", causes(error));
-    // Another login, another database, another table: these do not pass by themselves.
+    // Another login, another database, another table: these errors do not pass without an intervention.
     let class = error.code().map_or("", |code| &code.code()[..2]);
     if matches!(class, "28" | "3D" | "42") {
         StoreError::foreign(what)
@@ -240,7 +240,7 @@ fn failed(error: &tokio_postgres::Error) -> StoreError {
     }
 }
 
-/// There is no connection: the server is not there, or the login is wrong.
+/// The error of a failed connection: the server is not there, or the login is wrong.
 fn not_connected(error: &tokio_postgres::Error) -> StoreError {
     let found = failed(error);
     let is_down = error.as_db_error().is_some()
@@ -259,7 +259,7 @@ fn sql_type(kind: Kind) -> &'static str {
     }
 }
 
-/// A row in COPY's text format. Of its special characters only the backslash is ever in a text.
+/// A row in COPY's text format. Of its special characters only the backslash ever occurs in a text.
 fn line(columns: &[Column], values: &[Value], out: &mut String) {
     for (nth, (column, value)) in columns.iter().zip(values).enumerate() {
         if nth > 0 {
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use market::Text;
 
-    /// A row is a line; a backslash in it stays one.
+    /// A row is a line, and keeps a backslash.
     #[test]
     fn rows_are_lines() {
         let columns = Table::Instruments.columns();
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(lines, "3\tA\\\\N\n");
     }
 
-    /// A URL names a server, by an address or a folder; what it does not say has a default.
+    /// A URL names a server, by an address or a folder; missing parts have defaults.
     #[test]
     fn urls_are_read() {
         let config = parse("postgres://me:p%40ss@db.example:6000/venue").unwrap();

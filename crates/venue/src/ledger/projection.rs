@@ -1,6 +1,6 @@
 //! From events to rows: the tables of the ledger follow from the events alone.
 //!
-//! Invariant: an output that contradicts the rows so far makes no row, and nothing after it does.
+//! Invariant: an output that contradicts the rows so far makes no row, and neither does any output after it.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::{
     store::{Filter, LedgerStore, StoreError},
 };
 
-/// Rows of the tables whose rows change.
+/// The rows of the tables that change rows.
 #[derive(Debug, Default)]
 struct Rows {
     assets: BTreeMap<AssetId, AssetRow>,
@@ -30,12 +30,12 @@ struct Rows {
     balances: BTreeMap<(AccountId, AssetId), BalanceRow>,
 }
 
-/// Rows that are new or changed, each as it is at the end.
+/// New or changed rows, each in its final state.
 #[derive(Debug, Default)]
 pub struct RowBatch {
-    /// The store has all up to here.
+    /// The store has all rows of inputs up to here.
     pub after: Sequence,
-    /// With these rows it has all up to here.
+    /// With this batch the store has all rows of inputs up to here.
     pub sequence: Sequence,
     changed: Rows,
     trades: Vec<TradeRow>,
@@ -45,7 +45,7 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
-    /// No rows, after those of the store.
+    /// An empty batch, after the rows of the store.
     pub fn new(after: Sequence) -> Self {
         Self { after, sequence: after, ..Self::default() }
     }
@@ -64,7 +64,7 @@ impl RowBatch {
             + self.entries.len()
     }
 
-    /// Shows the rows of a table, each with its values, until `each` fails.
+    /// Passes each row of a table with its values to `each`, until that fails.
     pub fn each<E>(
         &self,
         table: Table,
@@ -91,13 +91,13 @@ impl RowBatch {
     }
 }
 
-/// The state of the tables after an input, and the rows of it that no store has yet.
+/// The state of the tables after an input, and the rows that no store has yet.
 ///
-/// It keeps what the next rows need: all but trades, fills, entries and orders that are done. About 200
-/// bytes a live order.
+/// It keeps the rows that later ones need: all but trades, fills, entries and orders that are done. About 200 bytes a
+/// live order.
 #[derive(Debug, Default)]
 pub struct Projection {
-    /// All inputs up to here are in it.
+    /// The projection has all inputs up to here.
     sequence: Sequence,
     /// Entries of the input at `sequence` so far.
     entry_count: u32,
@@ -105,12 +105,12 @@ pub struct Projection {
     cause: Sequence,
     timestamp: Timestamp,
     rows: Rows,
-    /// The rows that are new or changed since they were last stored.
+    /// The rows new or changed since the last store.
     pub batch: RowBatch,
     contradiction: Option<StoreError>,
 }
 
-/// Puts a row among all and among the changed ones.
+/// Puts a row into the tables and into the changed rows.
 fn put<K: Ord + Copy, R: Copy>(
     all: &mut BTreeMap<K, R>,
     changed: &mut BTreeMap<K, R>,
@@ -151,17 +151,17 @@ impl Projection {
         self.sequence
     }
 
-    /// Takes the next output. Outputs of inputs that it has already are ignored.
+    /// Takes the next output. Ignores outputs of inputs already taken.
     pub fn take(&mut self, output: &Output) {
         if output.cause > self.sequence && self.contradiction.is_none() {
             self.contradiction = self.apply(output).err();
         }
     }
 
-    /// All outputs of inputs up to `sequence` were taken.
+    /// Ends an input: all outputs of inputs up to `sequence` were taken.
     ///
     /// # Errors
-    /// One of them contradicts the rows so far: somebody changed them.
+    /// An output contradicts the rows so far: another program changed them.
     pub fn complete(&mut self, sequence: Sequence) -> Result<(), StoreError> {
         if let Some(error) = self.contradiction.take() {
             return Err(error);
@@ -183,7 +183,7 @@ impl Projection {
         self.batch.sequence > self.batch.after
     }
 
-    /// All rows so far are in the store.
+    /// Notes that all rows so far are in the store.
     pub fn stored(&mut self) {
         self.batch = RowBatch::new(self.batch.sequence);
     }
@@ -309,7 +309,7 @@ impl Projection {
         })
     }
 
-    /// An order that waited enters the book under another order id, perhaps with another limit.
+    /// A waiting order enters the book under another order id, perhaps with another limit.
     fn came_in(
         &mut self,
         order_id_before: OrderId,
@@ -323,7 +323,7 @@ impl Projection {
         })
     }
 
-    /// An order ends in `state`; another takes its place, with `leaves` lots open.
+    /// Ends an order in `state`; another takes its place, with `leaves` lots open.
     fn renew(
         &mut self,
         order_id_before: OrderId,
@@ -358,7 +358,7 @@ impl Projection {
         Ok(())
     }
 
-    /// Changes a live order, and returns it as it is then.
+    /// Changes a live order, and returns its new state.
     fn change(
         &mut self,
         order_id: OrderId,
@@ -377,7 +377,7 @@ impl Projection {
         Ok(order)
     }
 
-    /// Lots of an order were canceled; `leaves` are left.
+    /// Cancels lots of an order; `leaves` stay open.
     fn reduce(&mut self, order_id: OrderId, leaves: Quantity) -> Result<(), StoreError> {
         let reduced = self.change(order_id, |order| {
             order.leaves = leaves;
@@ -527,22 +527,22 @@ impl Projection {
     }
 }
 
-/// What one end of a movement changes.
+/// The change at one end of a movement.
 pub(crate) enum Change {
     Balance {
-        /// Which, in which bucket.
+        /// The place of the balance, with its bucket.
         place: LedgerPlace,
         amount: i128,
     },
-    /// How much there is in all.
+    /// The amount of the asset in total.
     Issued {
-        /// How many movements came in or went out.
+        /// The number of movements in or out.
         version: u64,
         amount: i128,
     },
 }
 
-/// What a movement changes: one end loses what the other gains.
+/// The changes of a movement: one end loses the amount that the other gains.
 pub(crate) fn changes(row: &EntryRow) -> [Change; 2] {
     let amount = i128::try_from(row.amount.get()).expect("no asset has 2¹²⁷ units");
     let from = LedgerPlace {
@@ -556,13 +556,13 @@ pub(crate) fn changes(row: &EntryRow) -> [Change; 2] {
         version: row.to_version,
     };
     [(from, -amount), (to, amount)].map(|(place, amount)| match place.bucket {
-        // What leaves the outside world is issued.
+        // An amount that leaves the outside world is issued.
         Bucket::Outside => Change::Issued { version: place.version, amount: -amount },
         Bucket::Available | Bucket::Reserved => Change::Balance { place, amount },
     })
 }
 
-/// The balance at an end of a movement; nothing where there was none.
+/// The balance at an end of a movement; `None` if there was none.
 pub(crate) fn balance_of(
     balances: &mut BTreeMap<(AccountId, AssetId), BalanceRow>,
     place: LedgerPlace,
@@ -579,7 +579,7 @@ pub(crate) fn balance_of(
     })
 }
 
-/// Moves an amount into a balance, or, below 0, out of it.
+/// Adds an amount to a balance; a negative amount is subtracted.
 pub(crate) fn apply(balance: &mut BalanceRow, place: LedgerPlace, amount: i128, cause: Sequence) {
     match place.bucket {
         Bucket::Available => balance.available += amount,

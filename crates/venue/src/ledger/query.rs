@@ -16,9 +16,9 @@ use crate::{
     follower::Follower,
 };
 
-/// Inputs replayed for one commit.
+/// Inputs replayed per commit.
 const REPLAY_LIMIT: usize = 16_384;
-/// Rows of one commit.
+/// Rows per commit.
 const ROWS_MAX: usize = 50_000;
 
 pub struct Ledger {
@@ -26,7 +26,7 @@ pub struct Ledger {
     names: Names,
 }
 
-/// The printed names of what rows have by number.
+/// The printed names for the numbers in rows.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     accounts: BTreeMap<AccountId, AccountRow>,
@@ -35,7 +35,7 @@ pub struct Names {
 }
 
 impl Ledger {
-    /// Asks a store.
+    /// Queries a store.
     pub fn new(mut store: Box<dyn LedgerStore>) -> Result<Self, StoreError> {
         let every = Filter::default();
         let accounts = rows::<AccountRow>(&mut *store, &every)?;
@@ -49,19 +49,19 @@ impl Ledger {
         Ok(Self { store, names })
     }
 
-    /// Asks what follows from a journal, without a store.
+    /// Queries the rows that follow from a journal, without a store.
     pub fn of_journal(directory: &Path) -> Result<Self, StoreError> {
         let mut store = Embedded::in_memory();
         catch_up(&mut store, directory, u64::MAX, &mut |_| {})?;
         Self::new(Box::new(store))
     }
 
-    /// The last input that it knows.
+    /// The last input whose rows are known.
     pub fn sequence(&mut self) -> Result<Sequence, StoreError> {
         Ok(self.store.position()?.map_or(Sequence::NONE, |position| position.sequence))
     }
 
-    /// The printed names of what rows have by number.
+    /// The printed names for the numbers in rows.
     pub fn names(&self) -> &Names {
         &self.names
     }
@@ -70,12 +70,12 @@ impl Ledger {
         rows(&mut *self.store, filter)
     }
 
-    /// The store again, if it is one that may be kept open for the next question.
+    /// Returns the store if it may be kept open for the next query.
     pub fn into_store_to_keep(self) -> Option<Box<dyn LedgerStore>> {
         self.store.may_be_kept().then_some(self.store)
     }
 
-    /// Shows the rows of a table, each with its values, until `each` says false.
+    /// Passes each row of a table with its values to `each`, until that returns false.
     pub fn scan(
         &mut self,
         table: Table,
@@ -109,7 +109,7 @@ impl Names {
         known.map_or_else(|| "?".to_owned(), |row| row.symbol.to_string())
     }
 
-    /// Units of an asset as a person writes them: 12345 of one with two decimals is 123.45.
+    /// An amount in units of an asset as people write it: 12345 of an asset with two decimals is 123.45.
     pub fn amount(&self, asset_id: AssetId, units: i128) -> String {
         let decimals = self.assets.get(&asset_id).map_or(0, |row| usize::from(row.decimals));
         let sign = if units < 0 { "-" } else { "" };
@@ -144,8 +144,8 @@ pub(crate) fn rows<R: Row>(
     }
 }
 
-/// Brings a store to the end of a journal, or to `until`, and returns the follower, which is there then.
-/// `after` is called with the position after each commit.
+/// Brings a store to the end of a journal, or to `until`, and returns the follower, which is at that input. `after` is
+/// called with the position after each commit.
 ///
 /// # Errors
 /// The journal or the store cannot be used, or the store is of another journal.
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use market::Text;
 
-    /// Units read as a person writes them, exactly.
+    /// Amounts in units print exactly, as people write them.
     #[test]
     fn amounts_are_readable() {
         let mut names = Names::default();

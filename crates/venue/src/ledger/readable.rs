@@ -1,4 +1,4 @@
-//! Rows as people and programs read them: names beside numbers, amounts and prices with their point.
+//! Rows for people and programs to read: names beside numbers, amounts and prices with decimal points.
 
 use market::{AccountId, AssetId, InstrumentId};
 use serde_json::{Map, Value as Json, json};
@@ -18,7 +18,7 @@ pub fn price(ticks: u64) -> String {
     }
 }
 
-/// What a column is called where names stand for numbers.
+/// The heading of a column, if names replace its numbers.
 pub fn heading(column: &str) -> &str {
     match column {
         "account_id" => "account",
@@ -30,7 +30,7 @@ pub fn heading(column: &str) -> &str {
     }
 }
 
-/// A value as people read it: names for numbers, amounts and prices with their point.
+/// A value for people to read: names for numbers, amounts and prices with decimal points.
 pub fn cell(table: Table, values: &[Value], nth: usize, names: &Names) -> String {
     let column = table.columns()[nth];
     let asset = table.column("asset_id").and_then(|nth| number(&values[nth]));
@@ -54,13 +54,13 @@ fn number(value: &Value) -> Option<u64> {
     }
 }
 
-/// A row as an object: every column, and the names of what it has by number.
+/// A row as an object: every column, and the names for the numbers in it.
 pub fn json_row(table: Table, values: &[Value], names: &Names) -> Json {
     let mut row = Map::new();
     for (nth, (column, value)) in table.columns().iter().zip(values).enumerate() {
         let it = match (column.kind, value) {
             (Kind::Integer(_), Value::Integer(number)) => json!(number),
-            // 128 bits are more than a number of JSON is sure to keep.
+            // JSON numbers cannot be relied on for 128 bits.
             (kind, value) => json!(kind.show(value).to_string()),
         };
         row.insert(column.name.to_owned(), it);
@@ -81,7 +81,7 @@ pub fn json_row(table: Table, values: &[Value], names: &Names) -> Json {
 mod tests {
     use super::*;
 
-    /// Prices read as a person writes them.
+    /// Prices print as people write them.
     #[test]
     fn prices_are_readable() {
         assert_eq!(price(1_503_400), "150.34");

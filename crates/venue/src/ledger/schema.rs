@@ -16,24 +16,24 @@ pub const SCHEMA_VERSION: u64 = 1;
 pub enum Value {
     /// A count, a number or a time.
     Integer(u64),
-    /// Units of an asset; below 0 where somebody is short.
+    /// Units of an asset; below 0 for a short position.
     Amount(i128),
-    /// One of the words of its column, by its code.
+    /// The code of one of the words of its column.
     Word(u8),
     /// Text without the padding.
     Text(Text<14>),
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number of so many bytes.
+    /// A whole number of this many bytes.
     Integer(u8),
-    /// A whole number of 128 bits with a sign.
+    /// A signed whole number of 128 bits.
     Amount,
     /// One of these words; each has a code.
     Word(&'static [(u8, &'static str)]),
-    /// Printable ASCII, at most so many characters.
+    /// Printable ASCII, at most this many characters.
     Text(u8),
 }
 
@@ -43,12 +43,12 @@ impl Kind {
         words.iter().find(|(known, _)| *known == code).map(|(_, word)| *word)
     }
 
-    /// A value of this kind as a person and a database read it.
+    /// A value of this kind as people and databases read it.
     pub fn show(self, value: &Value) -> CellText<'_> {
         CellText(self, value)
     }
 
-    /// The value that [`show`](Self::show) made this of.
+    /// The inverse of [`show`](Self::show); `None` if the text is no such value.
     pub fn parse(self, text: &str) -> Option<Value> {
         match self {
             Self::Integer(_) => text.parse().ok().map(Value::Integer),
@@ -171,7 +171,7 @@ macro_rules! word_cells {
             const KIND: Kind = Kind::Word(&[$(($type::$variant as u8, $word),)*]);
 
             fn value(self) -> Value {
-                // A variant that is missing above does not compile here.
+                // A variant missing above fails to compile here.
                 match self {
                     $($type::$variant => Value::Word($type::$variant as u8),)*
                 }
@@ -240,11 +240,11 @@ word_cells! {
 pub enum OrderState {
     Live = 1,
     Filled = 2,
-    /// What was open of it was taken away.
+    /// The open lots were canceled.
     Canceled = 3,
     /// Another order took its place.
     Replaced = 4,
-    /// It goes on under another order id.
+    /// The order continues under another order id.
     Restated = 5,
 }
 
@@ -254,14 +254,14 @@ pub enum FillRole {
     Taker = 2,
 }
 
-/// A row, as its table has it.
+/// A row of a table.
 pub trait Row: Sized {
     const TABLE: Table;
 
-    /// Its values, one a column.
+    /// The values of the row, one a column.
     fn values(&self) -> Vec<Value>;
 
-    /// From its values; `None` if they are not those of such a row.
+    /// The row of these values; `None` if they do not form one.
     fn from_values(values: &[Value]) -> Option<Self>;
 }
 
@@ -272,7 +272,7 @@ macro_rules! tables {
             $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
         }
     )*) => {
-        /// The tables, those that others refer to first.
+        /// The tables; a table precedes those that refer to it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Table { $($(#[$doc])* $table,)* }
 
@@ -283,7 +283,7 @@ macro_rules! tables {
                 match self { $(Self::$table => $name,)* }
             }
 
-            /// Its columns; the first [`key_len`](Self::key_len) of them tell its rows apart.
+            /// The columns; the first [`key_len`](Self::key_len) of them are the key.
             pub const fn columns(self) -> &'static [Column] {
                 match self {
                     $(Self::$table => const { &[$(
@@ -292,7 +292,7 @@ macro_rules! tables {
                 }
             }
 
-            /// How many columns make its key.
+            /// The number of key columns.
             pub const fn key_len(self) -> usize {
                 match self { $(Self::$table => $keys,)* }
             }
@@ -324,18 +324,18 @@ tables! {
     Assets, "assets", key 1, AssetRow {
         asset_id: AssetId,
         name: Text<8>,
-        /// How many digits stand behind the point.
+        /// The number of digits after the decimal point.
         decimals: u8,
-        /// What came in and has not gone out, in units.
+        /// The amount in the venue: in minus out, in units.
         issued: i128,
-        /// How often it came in or went out.
+        /// The number of times the asset came in or went out.
         version: u64,
     }
     Accounts, "accounts", key 1, AccountRow {
-        /// Its number; 0 is the venue, which has no row.
+        /// The account's number; 0 is the venue, which has no row.
         account_id: AccountId,
         name: Text<8>,
-        /// 1 while the kill switch stops it, else 0.
+        /// 1 while the kill switch stops the account, else 0.
         stopped: u8,
     }
     Instruments, "instruments", key 1, InstrumentRow {
@@ -344,58 +344,58 @@ tables! {
     }
     Sessions, "sessions", key 1, SessionRow {
         session_id: SessionId,
-        /// The name it logs in with.
+        /// The login name.
         username: Text<6>,
         firm: Firm,
-        /// Whose its orders are; 0 is nobody's.
+        /// The account of its orders; 0 for none.
         account_id: AccountId,
     }
-    /// Every order that was accepted, and each that took the place of another.
+    /// Every accepted order, and every order that replaced another.
     Orders, "orders", key 1, OrderRow {
-        /// The exchange's name for it.
+        /// The exchange's id of the order.
         order_id: OrderId,
-        /// Whose it is; 0 is nobody's.
+        /// The owner; 0 for none.
         account_id: AccountId,
         session_id: SessionId,
         channel: u8,
-        /// Its number there.
+        /// The order's number in its session.
         user_ref_num: u32,
-        /// The participant's name for it.
+        /// The participant's id of the order.
         client_order_id: ClientOrderId,
-        /// The firm it was entered for; blank is the session's.
+        /// The firm of the order; blank for the session's.
         firm: Firm,
-        /// What it trades.
+        /// The traded instrument.
         instrument_id: InstrumentId,
         side: Side,
         order_type: OrderType,
         time_in_force: TimeInForce,
         display: Display,
-        /// Its limit in ticks; 0 for none.
+        /// The limit in ticks; 0 for none.
         price: Price,
-        /// Open lots when it became this order.
+        /// Lots open when the order got this order id.
         quantity: Quantity,
-        /// Traded since then.
+        /// Lots traded since then.
         executed: Quantity,
-        /// Still open; 0 once done.
+        /// Lots still open; 0 once done.
         leaves: Quantity,
-        /// What became of it.
+        /// The present state of the order.
         state: OrderState,
-        /// The order whose place it took; 0 if none.
+        /// The order that it replaced; 0 if none.
         original_order_id: OrderId,
-        /// The input that made it.
+        /// The input that created the order.
         entered_sequence: Sequence,
         entered_timestamp: Timestamp,
-        /// The last input that changed it.
+        /// The last input that changed the order.
         changed_sequence: Sequence,
         changed_timestamp: Timestamp,
     }
-    /// An incoming order met a resting one.
+    /// A match of an incoming order and a resting one.
     Trades, "trades", key 1, TradeRow {
         trade_id: TradeId,
         sequence: Sequence,
         timestamp: Timestamp,
         instrument_id: InstrumentId,
-        /// At which price, in ticks.
+        /// The price, in ticks.
         price: Price,
         quantity: Quantity,
         taker_side: Side,
@@ -410,19 +410,19 @@ tables! {
         sequence: Sequence,
         timestamp: Timestamp,
         reason: BustReason,
-        /// The trade in its place, of the same orders; 0 if none.
+        /// The trade that replaces it, of the same orders; 0 if none.
         new_trade_id: TradeId,
-        /// At which price, in ticks; 0 if none.
+        /// The new price, in ticks; 0 if none.
         new_price: Price,
-        /// How many lots; 0 if none.
+        /// The new quantity, in lots; 0 if none.
         new_quantity: Quantity,
     }
-    /// A trade as one of its two orders sees it.
+    /// A trade from the side of one of its two orders.
     Fills, "fills", key 3, FillRow {
-        /// Whose; 0 is nobody's.
+        /// The account; 0 for none.
         account_id: AccountId,
         trade_id: TradeId,
-        /// Resting or incoming.
+        /// The role of the order: resting or incoming.
         role: FillRole,
         order_id: OrderId,
         session_id: SessionId,
@@ -430,50 +430,50 @@ tables! {
         timestamp: Timestamp,
         instrument_id: InstrumentId,
         side: Side,
-        /// At which price, in ticks.
+        /// The price, in ticks.
         price: Price,
         quantity: Quantity,
-        /// What is still open of the order.
+        /// Lots of the order still open.
         leaves: Quantity,
     }
-    /// One movement of one asset: double entry, for it says both ends.
+    /// One movement of one asset: double entry, since it names both ends.
     Entries, "ledger_entries", key 2, EntryRow {
         sequence: Sequence,
-        /// Which of the movements of that input, from 1.
+        /// The movement's number within its input, from 1.
         nth: u32,
         timestamp: Timestamp,
         kind: LedgerKind,
         asset_id: AssetId,
-        /// How much, in units.
+        /// The amount, in units.
         amount: Units,
-        /// Whose it was.
+        /// The previous owner.
         from_account_id: AccountId,
-        /// Where it was.
+        /// The bucket that it left.
         from_bucket: Bucket,
-        /// Version of that balance after it.
+        /// The version of that balance after the movement.
         from_version: u64,
-        /// Whose it is.
+        /// The new owner.
         to_account_id: AccountId,
-        /// Where it is.
+        /// The bucket that it entered.
         to_bucket: Bucket,
-        /// Version of that balance after it.
+        /// The version of that balance after the movement.
         to_version: u64,
         /// The order; 0 if none.
         order_id: OrderId,
         /// The trade; 0 if none.
         trade_id: TradeId,
     }
-    /// What an account has of an asset; of account 0, what the venue has earned.
+    /// An account's balance of an asset; for account 0, the venue's earnings.
     Balances, "balances", key 2, BalanceRow {
         account_id: AccountId,
         asset_id: AssetId,
-        /// Free, in units; below 0 only of what was sold short.
+        /// Free, in units; below 0 only for an asset sold short.
         available: i128,
         /// Held for live orders, in units.
         reserved: i128,
-        /// How many movements have touched it.
+        /// The number of movements of the balance.
         version: u64,
-        /// The last input that did.
+        /// The last input that moved it.
         sequence: Sequence,
     }
 }
@@ -483,18 +483,17 @@ impl Table {
         Self::ALL.iter().copied().find(|table| table.name() == name)
     }
 
-    /// True if a row never changes once it is there.
+    /// True if rows never change once written.
     pub const fn is_append_only(self) -> bool {
         matches!(self, Self::Trades | Self::Busts | Self::Fills | Self::Entries)
     }
 
-    /// Where a column stands.
+    /// The index of a column.
     pub fn column(self, name: &str) -> Option<usize> {
         self.columns().iter().position(|column| column.name == name)
     }
 
-    /// The columns that say where a row stands among those of an account: what comes later has a
-    /// higher place. None where rows do not come one after the other.
+    /// The columns that order the rows of an account: later rows have higher places. Empty if rows have no order.
     pub const fn place_columns(self) -> &'static [&'static str] {
         match self {
             Self::Orders => &["order_id"],
@@ -506,7 +505,7 @@ impl Table {
         }
     }
 
-    /// Where a row stands; see [`place_columns`](Self::place_columns).
+    /// The place of a row; see [`place_columns`](Self::place_columns).
     pub fn place(self, values: &[Value]) -> [u64; 2] {
         let mut place = [0; 2];
         for (place, column) in place.iter_mut().zip(self.place_columns()) {
@@ -517,7 +516,7 @@ impl Table {
         place
     }
 
-    /// The columns that say whose a row is; none where it is everybody's.
+    /// The columns that name the owner of a row; empty if rows have no owner.
     pub const fn account_columns(self) -> &'static [&'static str] {
         match self {
             Self::Accounts | Self::Sessions | Self::Orders | Self::Fills | Self::Balances => {
@@ -552,7 +551,7 @@ mod tests {
         }
     }
 
-    /// What is shown of a value is parsed back to it.
+    /// The text shown for a value parses back to the value.
     #[test]
     fn values_are_shown_and_parsed() {
         let side = <Side as Cell>::KIND;

@@ -11,17 +11,17 @@ use super::{
     store::{Filter, StorePosition},
 };
 
-/// What differs between two stores.
+/// The differences between two stores.
 pub(super) struct Dialect {
-    /// Stands before the name of each table.
+    /// The text before the name of each table.
     pub(super) prefix: &'static str,
     pub(super) type_of: fn(Kind) -> &'static str,
-    /// Ends the definition of a table.
+    /// The text that ends the definition of a table.
     pub(super) table_end: &'static str,
 }
 
 impl Dialect {
-    /// Makes the tables, indices and the position that are missing.
+    /// Creates the missing tables, indices and position.
     pub(super) fn create(&self) -> String {
         let Self { prefix, type_of, table_end } = self;
         let mut sql = format!(
@@ -55,7 +55,7 @@ impl Dialect {
     }
 }
 
-/// A position as a row has it; a journal's identity is any 64 bits, and an integer there has a sign.
+/// A position from a row. A journal's identity is any 64 bits; the row has it as a signed integer.
 pub(super) fn position(journal_id: i64, sequence: i64) -> StorePosition {
     StorePosition {
         journal_id: journal_id.cast_unsigned(),
@@ -63,7 +63,7 @@ pub(super) fn position(journal_id: i64, sequence: i64) -> StorePosition {
     }
 }
 
-/// Asks for the rows of a table that a filter lets through; its name stands behind `schema`.
+/// The query for the rows of a table that pass a filter; `schema` goes before the table's name.
 pub(super) fn select(table: Table, schema: &str, filter: &Filter) -> String {
     let columns: Vec<_> = table.columns().iter().map(|column| column.name).collect();
     format!(
@@ -82,7 +82,7 @@ pub(super) fn key_columns(table: Table) -> String {
     names.join(", ")
 }
 
-/// In which order, and how many.
+/// The order of the rows, and their limit.
 fn order(table: Table, filter: &Filter) -> String {
     match filter.last {
         None => format!(" ORDER BY {}", key_columns(table)),

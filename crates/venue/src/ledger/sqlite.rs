@@ -1,4 +1,4 @@
-//! The store in a file of SQLite: the same tables, for everything that reads SQLite.
+//! The store in a file of SQLite: the same tables, for every program that reads SQLite.
 //!
 //! An amount that does not fit in 64 bits is text there; all others are integers.
 
@@ -18,7 +18,7 @@ use super::{
     },
 };
 
-/// How long a commit waits for a reader.
+/// The longest wait of a commit for a reader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const DIALECT: Dialect = Dialect { prefix: "", type_of: sql_type, table_end: " WITHOUT ROWID" };
@@ -28,7 +28,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens a file, or makes it, with its tables.
+    /// Opens a file, or creates it with its tables.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         make_folder(path)?;
         let open = || -> rusqlite::Result<(Self, u64)> {
@@ -151,7 +151,7 @@ fn read(kind: Kind, value: ValueRef<'_>) -> Option<Value> {
     }
 }
 
-/// Without a type, what does not fit in an integer stays the text it is, and is not rounded.
+/// Without a type, a number too large for an integer stays text and is not rounded.
 fn sql_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Integer(_) => "INTEGER",

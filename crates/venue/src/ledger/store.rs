@@ -1,4 +1,4 @@
-//! Where the rows of the ledger are kept, behind one trait.
+//! Stores for the rows of the ledger, behind one trait.
 
 use std::{
     fmt, fs,
@@ -17,20 +17,20 @@ use crate::config::{LedgerConfig, LedgerStoreName};
 /// The journal of a store, and the last input whose rows the store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorePosition {
-    /// The journal whose inputs caused its rows.
+    /// The journal whose inputs caused the rows.
     pub journal_id: u64,
-    /// The last input whose rows it has; it has those of all before, and none of any after.
+    /// The last input whose rows are stored: all rows of earlier inputs are there, and none of later ones.
     pub sequence: Sequence,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub account_id: Option<AccountId>,
-    /// Of orders, those that are live.
+    /// Of orders, only the live ones.
     pub live: bool,
-    /// Those before this place, see [`Table::place_columns`].
+    /// Only rows before this place, see [`Table::place_columns`].
     pub before: Option<[u64; 2]>,
-    /// The last so many of these, shown last first; all, first first, if not said.
+    /// At most this many of the last rows, in reverse order; `None` is all rows in order.
     pub last: Option<usize>,
 }
 
@@ -45,18 +45,17 @@ impl Filter {
 /// Rows and position are committed together or not at all, so that after a
 /// crash the writer continues at the position, and the rows of every input are stored once.
 pub trait LedgerStore: Send {
-    /// Up to where it goes; `None` while it has never had a row.
+    /// The position of the store; `None` before its first row.
     fn position(&mut self) -> Result<Option<StorePosition>, StoreError>;
 
-    /// Commits the rows of a batch, new or in the place of those with their keys, and the position, as
-    /// one transaction.
+    /// Commits the rows of a batch, new or replacing those with their keys, and the position, as one transaction.
     ///
     /// # Errors
-    /// Nothing of it is in the store; but where the connection broke, all of it may be, and the
-    /// position says which. [`StoreErrorKind::Moved`] if the position is not where the batch begins.
+    /// Nothing of the batch is stored; but if the connection broke, all of it may be, and the position tells which.
+    /// [`StoreErrorKind::Moved`] if the position is not where the batch begins.
     fn commit(&mut self, journal_id: u64, batch: &RowBatch) -> Result<(), StoreError>;
 
-    /// Shows the rows of a table by their keys, until `each` says false.
+    /// Passes the rows of a table to `each` by their keys, until that returns false.
     fn scan(
         &mut self,
         table: Table,
@@ -79,11 +78,11 @@ pub struct StoreError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// It is down, held by another process, full or slow: worth another try.
+    /// The store is down, held by another process, full or slow: worth another try.
     Unavailable,
-    /// Another process has written to it; open it again.
+    /// Another process has written to the store; open it again.
     Moved,
-    /// It is of another journal, or of another version: trying again does not help.
+    /// The store is of another journal or another version: trying again does not help.
     Foreign,
     Corrupt,
 }
@@ -137,7 +136,7 @@ fn without_password(url: &str) -> String {
     hidden().unwrap_or_else(|| url.to_owned())
 }
 
-/// What a position must be for a batch to follow it; stores ask before they write.
+/// Checks that a batch follows the position of a store; stores call it before they write.
 pub(crate) fn check_position(
     found: Option<StorePosition>,
     journal_id: u64,
@@ -166,7 +165,7 @@ pub(crate) fn check_version(place: impl fmt::Display, version: u64) -> Result<()
     )))
 }
 
-/// Makes the folder of a file.
+/// Creates the folder of a file.
 pub(crate) fn make_folder(file: &Path) -> Result<(), StoreError> {
     let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());
@@ -176,7 +175,7 @@ pub(crate) fn make_folder(file: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// A store of another journal.
+/// The error for a store of another journal.
 pub(crate) fn foreign_journal(position: StorePosition, journal_id: u64) -> StoreError {
     StoreError::foreign(format!(
         "the ledger store is of journal {:016x}, and this one is {journal_id:016x}",
@@ -184,7 +183,7 @@ pub(crate) fn foreign_journal(position: StorePosition, journal_id: u64) -> Store
     ))
 }
 
-/// Where a store is, and of which kind.
+/// The kind and place of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     Embedded(PathBuf),
@@ -193,7 +192,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// What a configuration says; `None` where no store is kept.
+    /// The store of a configuration; `None` if it keeps none.
     pub fn of(config: &LedgerConfig) -> Option<Self> {
         match config.store {
             LedgerStoreName::None => None,
@@ -203,7 +202,7 @@ impl Location {
         }
     }
 
-    /// Opens it for writing, and makes it if there is none.
+    /// Opens the store for writing, and creates it if there is none.
     pub fn open(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
         match self {
             Self::Embedded(path) => Ok(Box::new(Embedded::open(path)?)),
@@ -222,7 +221,7 @@ impl Location {
         }
     }
 
-    /// True if there is something to read: a file that exists, or a server.
+    /// True if there is a store to read: a file that exists, or a server.
     pub fn exists(&self) -> bool {
         match self {
             Self::Embedded(path) | Self::Sqlite(path) => path.exists(),
@@ -243,7 +242,7 @@ impl Access {
         Self { location, embedded: SharedDatabase::default() }
     }
 
-    /// Opens it for writing, and makes it if there is none.
+    /// Opens the store for writing, and creates it if there is none.
     pub fn open(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
         match &self.location {
             Location::Embedded(path) => {
@@ -255,10 +254,10 @@ impl Access {
         }
     }
 
-    /// Opens it for reading, while another writes it.
+    /// Opens the store for reading, while another user writes it.
     ///
     /// # Errors
-    /// It is down; the embedded store also while nobody writes it.
+    /// The store is down; the embedded store also while no writer has it open.
     pub fn open_to_read(&self) -> Result<Box<dyn LedgerStore>, StoreError> {
         match &self.location {
             Location::Embedded(path) => match Embedded::shared(&self.embedded, path) {

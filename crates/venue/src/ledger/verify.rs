@@ -1,5 +1,5 @@
-//! Verifies a ledger: its entries alone must give its balances, and every table must equal the one that
-//! follows from the journal, the engine's own balances included.
+//! Verifies a ledger: its entries alone must give its balances, and every table must equal the table that follows from
+//! the journal, the engine's own balances included.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -22,9 +22,9 @@ use crate::follower::Follower;
 pub struct Findings {
     /// The last input of the ledger.
     pub sequence: Sequence,
-    /// Each table: its rows, and the SHA-256 of them as lines of the export.
+    /// The rows of each table, and their SHA-256 as lines of the export.
     pub tables: BTreeMap<Table, TableDigest>,
-    /// What is wrong; nothing if it is right.
+    /// The errors found; empty if the ledger is correct.
     pub wrong: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct TableDigest {
     pub sha256: String,
 }
 
-/// Checks a ledger by itself, and, if a journal is given, against it and the engine.
+/// Checks a ledger alone, and, if a journal is given, against the journal and the engine.
 pub fn verify(store: &mut dyn LedgerStore, journal: Option<&Path>) -> Result<Findings, StoreError> {
     let sequence = store.position()?.map_or(Sequence::NONE, |position| position.sequence);
     let mut findings = Findings { sequence, ..Findings::default() };
@@ -44,7 +44,7 @@ pub fn verify(store: &mut dyn LedgerStore, journal: Option<&Path>) -> Result<Fin
     entries_give_balances(store, &mut findings.wrong)?;
     if let Some(journal) = journal {
         let mut expected = Embedded::in_memory();
-        // Before the first input there is nothing, whether the journal has begun or not.
+        // Before the first input there are no rows, whether the journal has begun or not.
         let follower = match findings.sequence {
             Sequence::NONE => Follower::from_the_first(&Folder::new(journal), None),
             until => catch_up(&mut expected, journal, until.0, &mut |_| {})?,
@@ -108,7 +108,7 @@ fn first_difference(
     ))
 }
 
-/// The entries alone, one after the other, give the balances, with each version once.
+/// Checks that the entries alone, in order, give the balances, with each version once.
 fn entries_give_balances(
     store: &mut dyn LedgerStore,
     wrong: &mut Vec<String>,
@@ -170,7 +170,7 @@ fn entries_give_balances(
     Ok(())
 }
 
-/// The engine has the same balances and live orders at this sequence.
+/// Checks that the engine has the same balances and live orders at this sequence.
 fn engine_agrees(
     store: &mut dyn LedgerStore,
     engine: &Engine,

@@ -1,7 +1,7 @@
 //! Brings outputs into a store, exactly once: rows and position in one transaction.
 //!
-//! Invariant: what is in the store follows from the inputs up to its position, and from no others. While the
-//! store is down the writer tries again, and keeps the rows that it has; nothing waits for it.
+//! Invariant: the rows in the store follow from the inputs up to its position, and from no others. While the store is
+//! down the writer tries again, and keeps its rows; no thread waits for it.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use super::{
 
 /// A batch of this many rows is committed at once.
 const ROWS_MAX: usize = 50_000;
-/// Inputs that made no row wait for this many intervals of commits.
+/// Inputs without rows wait for this many commit intervals.
 const SILENT_INTERVALS: u64 = 10;
-/// The first wait before a store is tried again, and the longest, in nanoseconds.
+/// The first pause before a store is tried again, and the longest, in nanoseconds.
 const RETRY_NS_MIN: u64 = 100_000_000;
 const RETRY_NS_MAX: u64 = 5_000_000_000;
 
 /// Figures of a ledger, for any thread to read.
 #[derive(Debug, Default)]
 pub struct LedgerGauges {
-    /// The last input that is in the store.
+    /// The last input in the store.
     pub position: Cursor,
     pub commits: Cursor,
     pub rows: Cursor,
@@ -34,7 +34,7 @@ pub struct LedgerGauges {
 pub struct LedgerWriterConfig {
     pub open: Box<dyn FnMut() -> Result<Box<dyn LedgerStore>, StoreError> + Send>,
     pub journal_id: u64,
-    /// The longest that a row waits for others before it is committed, in nanoseconds.
+    /// The longest time that a row waits for others before it is committed, in nanoseconds.
     pub commit_interval_ns: u64,
 }
 
@@ -44,9 +44,9 @@ pub struct LedgerWriter {
     store: Option<Box<dyn LedgerStore>>,
     retry_at_ns: u64,
     retry_ns: u64,
-    /// None until the store was read.
+    /// `None` until the store was read.
     rows: Option<Projection>,
-    /// When the oldest input came that the store does not have.
+    /// The time of the oldest input that the store does not have.
     since_ns: Option<u64>,
     /// True once another try would not help.
     given_up: bool,
@@ -82,8 +82,8 @@ impl LedgerWriter {
         Arc::clone(&self.gauges)
     }
 
-    /// The last input whose outputs it has; `None` while the store is down. Opens the store again when it is
-    /// time to.
+    /// The last input whose outputs the writer has; `None` while the store is down. Opens the store again when that is
+    /// due.
     pub fn position(&mut self, journaled: u64, now_ns: u64) -> Option<Sequence> {
         if self.given_up {
             return None;
@@ -100,17 +100,18 @@ impl LedgerWriter {
         self.rows.as_ref().map(|rows| rows.sequence())
     }
 
-    /// The last input that is in the store, as far as is known; `None` if the writer has given up.
+    /// The last input known to be in the store; `None` if the writer has given up.
     pub fn stored(&self) -> Option<u64> {
         (!self.given_up).then(|| self.gauges.position.get())
     }
 
-    /// Takes the next output. Those that it has already are ignored.
+    /// Takes the next output. Ignores outputs already taken.
     pub fn take(&mut self, output: &Output) {
         self.rows.as_mut().expect("the store was read").take(output);
     }
 
-    /// All outputs of inputs up to `sequence` were taken. Commits if it is time to; returns true if it did.
+    /// Notes that all outputs of inputs up to `sequence` were taken. Commits if a commit is due; returns true if it
+    /// did.
     pub fn complete(&mut self, sequence: Sequence, now_ns: u64) -> bool {
         let rows = self.rows.as_mut().expect("the store was read");
         if let Err(error) = rows.complete(sequence) {
@@ -127,7 +128,7 @@ impl LedgerWriter {
         (is_due || row_count >= ROWS_MAX) && self.commit(now_ns)
     }
 
-    /// Commits the rows that the store does not have; false if there are none, or the store fails.
+    /// Commits the rows that the store does not have; returns false if there are none, or the store fails.
     pub fn commit(&mut self, now_ns: u64) -> bool {
         let rows = self.rows.as_ref().filter(|rows| rows.is_ahead());
         let Some((store, rows)) = self.store.as_mut().zip(rows) else { return false };
@@ -160,7 +161,7 @@ impl LedgerWriter {
         }
         match &self.rows {
             Some(rows) if sequence == rows.batch.after => {}
-            // The commit that seemed to fail had not.
+            // The commit that seemed to fail had succeeded.
             Some(rows) if sequence == rows.batch.sequence => self.committed(),
             _ => {
                 self.rows = Some(Projection::load(&mut *store, sequence)?);
@@ -186,7 +187,7 @@ impl LedgerWriter {
         self.store = None;
         self.gauges.failures.set(self.gauges.failures.get() + 1);
         if error.may_pass() {
-            // The first of a row of failures is printed; the others are counted.
+            // The first of several failures in a row is printed; the others are counted.
             if self.retry_ns == RETRY_NS_MIN {
                 tracing::warn!(
                     component = "ledger",

@@ -9,10 +9,10 @@ use market::{Command, Event, Input, OperatorCommand, OperatorResult, VenueEvent}
 
 use crate::{failure::Failure, follower::Follower};
 
-/// Records that are replayed at a time.
+/// Records replayed per step.
 const RECORDS: usize = 1 << 16;
 
-/// The state that a journal leads to after the input `until`, or after the last one that is there.
+/// The state of a journal after the input `until`, or after its last input.
 pub fn current_state(journal: &Path, until: u64) -> Result<Engine, Failure> {
     let storage = Folder::new(journal);
     let mut follower = Follower::begin(&storage, &mut Folder::new(journal), until, None)?;

@@ -1,5 +1,5 @@
-//! A configuration that is read again while the venue runs: the commands for what may change, and words
-//! for what needs a restart. A start and a reload plan their commands by the same function.
+//! A configuration read again while the venue runs: the commands for the settings that may change, and lines for those
+//! that need a restart. A start and a reload plan their commands by the same function.
 
 use engine::Engine;
 use gateway::Credentials;
@@ -11,20 +11,20 @@ use crate::{
     gateways, recovery,
 };
 
-/// What a new configuration changes.
+/// The changes of a new configuration.
 pub(crate) struct ReloadPlan {
-    /// To be given to the venue, in this order.
+    /// The commands for the venue, in this order.
     pub(crate) commands: Vec<Command>,
-    /// Those whose sessions the commands add.
+    /// The participants whose sessions the commands add.
     pub(crate) newcomers: Vec<(ProtocolName, Credentials)>,
-    /// What changes, what stays, and what needs a restart, a line each.
+    /// The settings that change, those that stay, and those that need a restart, a line each.
     pub(crate) lines: Vec<String>,
 }
 
-/// Compares a new configuration with the one that the venue runs with, and with its state.
+/// Compares a new configuration with the present one, and with the venue's state.
 ///
 /// # Errors
-/// The new one contradicts the journal; then nothing may be changed.
+/// The new configuration contradicts the journal; then no setting may be changed.
 pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<ReloadPlan, Failure> {
     let planned = recovery::bootstrap(new, engine)?;
     let mut lines = planned.changes;
@@ -53,7 +53,7 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
                 | MoneyCommand::SetFees(_),
             )
             | Command::Venue(VenueCommand::SetLiveOrdersMax(_)) => commands.push(command),
-            // Of a start.
+            // Commands of a start.
             Command::CancelOnDisconnect(_) | Command::Note(_) => {}
             _ => needs_restart = true,
         }
@@ -62,7 +62,7 @@ pub(crate) fn plan(old: &Config, new: &Config, engine: &Engine) -> Result<Reload
         lines.push("instruments, participants, accounts, assets or terms: need a restart".into());
     }
     let shown = |config: &Config| {
-        // Those of newcomers are taken up.
+        // Rows of newcomers are applied.
         let is_newcomer = |it: &&ParticipantConfig| {
             let mut users = newcomers.iter().flatten().map(|(_, user)| user.username());
             users.any(|user| it.username() == Ok(user))

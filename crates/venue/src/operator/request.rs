@@ -25,7 +25,7 @@ pub struct OperatorRequest {
     /// The operator's number of the command; without one, the last and 1.
     #[serde(default)]
     pub number: Option<u64>,
-    /// True: only show what it would do.
+    /// True: only show the command's effect.
     #[serde(default)]
     pub dry_run: bool,
     pub command: OperatorVerb,
@@ -56,7 +56,7 @@ pub struct FaultRequest {
 }
 
 impl FaultRequest {
-    /// What changes.
+    /// The change of faults that this requests.
     ///
     /// # Errors
     /// A value is out of range.

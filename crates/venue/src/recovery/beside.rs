@@ -14,15 +14,15 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// So many lines are taken on the thread of the replay, before there is another one. Unit tests have few, so that both
-/// threads take some.
+/// Lines taken on the thread of the replay before a second thread starts. Unit tests use few, so that both threads take
+/// some.
 const LINES_ALONE: usize = if cfg!(test) { 8 } else { 4096 };
 
 /// Lines after which their slots go back to the writer.
 const LINES_A_TURN: usize = 256;
 
-/// Calls `replay` with a function that has `take` called with all it is given: on this thread at first, and with most
-/// lines of a long replay on another one.
+/// Calls `replay` with a function that passes its argument to `take`: on this thread at first, and on another one for
+/// most lines of a long replay.
 ///
 /// # Errors
 /// The replay failed, or the system has no room for another thread.
@@ -50,12 +50,12 @@ pub(crate) fn replay_beside<T>(
     }
 }
 
-/// Where lines are taken.
+/// The thread that takes the lines.
 enum Taker<'a, F> {
     Here(&'a mut F),
     /// On the thread that reads this ring. It ends when the ring is closed and empty.
     There(Giver<OutputLine>),
-    /// Nowhere: there is no room for the thread, and the replay counts for nothing.
+    /// None: there is no room for the thread, and the replay is discarded.
     Nowhere,
 }
 
@@ -65,10 +65,10 @@ impl<'a, F: FnMut(Past<'_>) + Send> Taker<'a, F> {
         take
     }
 
-    /// Has another thread take what follows.
+    /// Moves the taking of all further lines to another thread.
     ///
     /// # Errors
-    /// The system has no room for it.
+    /// The system has no room for the thread.
     fn leave<'scope>(&mut self, scope: &'scope Scope<'scope, '_>) -> Result<(), Failure>
     where
         'a: 'scope,
@@ -118,7 +118,7 @@ mod tests {
         made.expect("a day begins with an event")
     }
 
-    /// Few lines and many arrive as they were handed out, and all of them before the replay is over.
+    /// Few lines and many arrive in the order of the replay, and all of them before it is over.
     #[test]
     fn all_lines_are_taken_in_order() {
         for count in [0, 1, 7, 8, 9, 24, 25, 1_000] {

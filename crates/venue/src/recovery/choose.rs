@@ -1,16 +1,16 @@
-//! Which snapshot a replay begins with: the newest, or the oldest, that is whole and of this journal.
+//! The choice of the snapshot that begins a replay: the newest, or the oldest, that is whole and of this journal.
 //! docs/snapshot.md has the table.
 //!
-//! Invariant: a snapshot is used only if the journal still has the very record that it ends with.
+//! Invariant: a snapshot is used only if the journal still has the same record as the snapshot's last.
 
 use journal::{Record, SnapshotError, SnapshotFault, SnapshotHeader, SnapshotSummary, Storage};
 
 use crate::{failure::Failure, snapshot::VenueState};
 
-/// The first snapshot that can be used.
+/// The first usable snapshot.
 pub(crate) struct Choice {
     pub(crate) found: Option<(SnapshotSummary, VenueState)>,
-    /// The snapshots tried before it, and why they cannot be used.
+    /// The snapshots tried before it, and the reasons why they cannot be used.
     pub(crate) passed_over: Vec<SnapshotError>,
 }
 

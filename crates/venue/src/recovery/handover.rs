@@ -1,22 +1,23 @@
 //! The ring between two threads of a replay, and how they wait for each other.
 //!
-//! They sleep, and do not yield: on a busy machine a thread that yields gives away a whole time slice each time, and one that has
-//! slept has the core at once.
+//! Both threads sleep instead of yielding: on a busy machine a thread that yields gives away a whole time slice each
+//! time, and a thread that has slept gets the core at once.
 //!
-//! Invariant: a reader takes each value once, in order. If it has ended, which only a panic does, the writer goes on alone.
+//! Invariant: a reader takes each value once, in order. If the reader has ended (only a panic ends it), the writer
+//! continues alone.
 
 use std::{hint, thread, time::Duration};
 
 use ring::{Builder, Consumer, Producer};
 
-/// Slots of the ring, half a mebibyte of lines or inputs: as much work as fits the cache, for the time in which the other thread
-/// waits for a core. Unit tests have few, so that it is full at times.
+/// Slots of the ring, half a mebibyte of lines or inputs: as much work as fits the cache, for the time in which the
+/// other thread waits for a core. Unit tests use few, so that it is full at times.
 pub(super) const SLOTS: usize = if cfg!(test) { 16 } else { 4096 };
 
-/// The time to sleep. The system adds some 50 µs.
+/// The time of a sleep. The system adds about 50 µs.
 const NAP: Duration = Duration::from_micros(50);
 
-/// True where two threads can run at a time. Elsewhere a replay has one thread, since a second one would only cost.
+/// True if two threads can run at the same time. Otherwise a replay has one thread, since a second one would only cost.
 pub(super) fn has_two_cores() -> bool {
     thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
@@ -24,7 +25,7 @@ pub(super) fn has_two_cores() -> bool {
 /// The writing end.
 pub(super) struct Giver<T>(Producer<T>);
 
-/// Makes a ring of this name whose reader has this one.
+/// Makes a ring with this name and this name of its reader.
 pub(super) fn make_ring<T: Copy + Send + Sync + 'static>(
     name: &'static str,
     reader: &'static str,
@@ -44,7 +45,7 @@ impl<T: Copy + Send + Sync + 'static> Giver<T> {
         }
     }
 
-    /// Sleeps until at most so many values are not read.
+    /// Sleeps until at most this many values are unread.
     #[cold]
     pub(super) fn wait(&mut self, unread: usize) {
         while self.0.free() + unread < SLOTS {
@@ -53,14 +54,14 @@ impl<T: Copy + Send + Sync + 'static> Giver<T> {
     }
 }
 
-/// How a reader waits for the next value.
+/// The wait of a reader for the next value.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
     spins: u32,
 }
 
 impl Patience {
-    /// Some 5 µs.
+    /// About 5 µs.
     const SPINS_MAX: u32 = 200;
 
     pub(super) fn wait(&mut self) {

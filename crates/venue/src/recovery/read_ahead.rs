@@ -1,8 +1,9 @@
 //! The thread that reads a journal for a replay: it verifies and decodes records while the engine applies those before
 //! them.
 //!
-//! Invariants: inputs are applied in their order. A checkpoint is judged when all before it is applied, and before a record
-//! after it is read. So the replay ends at the same record as one without the thread, with the same error.
+//! Invariants: inputs are applied in their order. A checkpoint is judged once all inputs before it are applied, and
+//! before a record after it is read. So the replay ends at the same record as one without the thread, with the same
+//! error.
 
 use std::{io, panic, thread};
 
@@ -20,10 +21,10 @@ use crate::{
     follower::{After, Replica, TakeRecord},
 };
 
-/// While more inputs than these are to be applied before a checkpoint is judged, the reader sleeps.
+/// The reader sleeps while more inputs than this are unapplied before a checkpoint is judged.
 const FAR_BEHIND: usize = 256;
 
-/// A record that was read.
+/// A record read from the journal.
 #[derive(Clone, Copy)]
 enum Step {
     Input(Input),
@@ -39,7 +40,7 @@ impl Step {
     }
 }
 
-/// As [`Replica::replay`], with `read` on a thread of its own.
+/// Replays as [`Replica::replay`] does, with `read` on a thread of its own.
 ///
 /// # Errors
 /// The system has no room for another thread.
@@ -55,7 +56,7 @@ pub(super) fn replay_ahead<T: Send>(
     let (mut verdicts, _) = verdicts.build();
     let mut reader =
         Reader { steps, verdicts: verdicts_read, last: replica.state.engine.sequence().0 };
-    // What it has is dropped where it panics, so that the reader ends as well.
+    // A panic drops the ends held by this closure, so that the reader ends as well.
     thread::scope(move |scope| {
         let thread = thread::Builder::new().name("damrak-reader".to_owned());
         let thread = thread.spawn_scoped(scope, move || read(&mut |record| reader.take(record)))?;
@@ -85,7 +86,7 @@ pub(super) fn replay_ahead<T: Send>(
 struct Reader {
     steps: Giver<Step>,
     verdicts: Consumer<Result<(), Difference>>,
-    /// The last input that was handed on.
+    /// The last input handed on.
     last: u64,
 }
 
@@ -103,7 +104,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Waits until the last checkpoint was compared.
+    /// Waits for the comparison of the last checkpoint.
     fn verdict(&mut self) -> Result<(), Difference> {
         self.steps.wait(FAR_BEHIND);
         let mut patience = Patience::default();
@@ -151,7 +152,7 @@ mod tests {
         (RecordKind::Checkpoint, sequence, record.encode().to_vec())
     }
 
-    /// The records that were taken, and why the next one was refused.
+    /// The number of records taken, and the reason why the next one was refused.
     fn read(records: &[Kept], take: &mut TakeRecord<'_>) -> (usize, Option<String>) {
         for (place, (kind, sequence, payload)) in records.iter().enumerate() {
             let (kind, sequence) = (*kind, *sequence);
@@ -162,7 +163,7 @@ mod tests {
         (records.len(), None)
     }
 
-    /// Replays on one thread and on two, which must agree; returns how it ended.
+    /// Replays on one thread and on two, which must agree; returns the result.
     fn replayed(records: &[Kept]) -> (usize, Option<String>) {
         let [mut alone, mut beside] = [(); 2].map(|()| Replica::default());
         let [mut passed_alone, mut passed_beside] = [(); 2].map(|()| Vec::new());
@@ -197,7 +198,7 @@ mod tests {
         }
     }
 
-    /// A wrong digest, or a record that is no command, ends the replay there, and what comes before is applied.
+    /// A wrong digest, or a record that is no command, ends the replay there; all inputs before it are applied.
     #[test]
     fn a_refused_record_is_the_last_that_is_read() {
         let records = journal(100, 10);

@@ -1,4 +1,4 @@
-//! The file descriptors of a venue, counted from its configuration and made sure of before it starts.
+//! The file descriptors of a venue, counted from its configuration and secured before it starts.
 //!
 //! Invariant: everything that takes descriptors while the venue runs has a bound, and the limit of the
 //! system has room for all of them at once. So the journal can always open its next file.
@@ -46,16 +46,16 @@ pub(super) struct DescriptorNeeds {
 
 impl DescriptorNeeds {
     pub(super) fn of(config: &Config) -> Self {
-        // Both doors have as many places, and as many again to answer that they are taken.
+        // Each listener has this many connections, and as many again for answering that it is full.
         let doors = if config.admin.address.is_some() { 2 } else { 1 };
         Self {
-            // Some are accepted before older ones make room for them.
+            // A few connections are accepted before older ones make room for them.
             order_entry: config.connections() + ACCEPTED_MAX,
             // Snapshots, the feed over TCP, and the streams.
             market_data: 2 * (SUBSCRIBERS_MAX + ACCEPTED_MAX)
                 + config.market_data.streams.len()
                 + config.market_data_fix_connections(),
-            // Streams of derived data are beside them.
+            // Streams of derived data come on top.
             admin: doors * 2 * CONNECTIONS_MAX
                 + config.derived_data.as_ref().map_or(0, |derived| derived.streams_max),
         }
@@ -65,7 +65,7 @@ impl DescriptorNeeds {
         (self.order_entry + self.market_data + self.admin + FILES + SOCKETS) as u64
     }
 
-    /// A soft limit that is too low is raised at the start, so the hard one counts.
+    /// The start raises a low soft limit, so the hard limit counts.
     pub(super) fn judge(&self, limit: Option<DescriptorLimit>) -> ResourceFinding {
         let total = self.total();
         let state = match limit {
@@ -97,8 +97,8 @@ impl DescriptorNeeds {
 mod tests {
     use super::*;
 
-    /// The hard limit must be enough, since the soft one is raised to what is needed; else the failure says what
-    /// was found, what is needed and what to do.
+    /// The hard limit must be high enough, since the soft one is raised as needed. Otherwise the failure names the
+    /// limit found, the limit needed and the remedy.
     #[test]
     fn descriptors_are_counted_before_the_start() {
         let needs = DescriptorNeeds::of(&Config::default());

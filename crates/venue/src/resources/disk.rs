@@ -1,7 +1,7 @@
-//! Room on the journal's disk, for a venue that begins.
+//! Room on the journal's disk, for a venue about to start.
 //!
-//! Invariant: a venue that starts has room for what `journal.free_min` says; what it does when the disk is full
-//! later is in [`crate::stage::LoadShedding`].
+//! Invariant: a venue that starts has the room of `journal.free_min`; [`crate::stage::LoadShedding`] has its behavior
+//! when the disk is full later.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use crate::{
     pipeline,
 };
 
-/// Snapshots at a time: two are kept while a third is written.
+/// Snapshots on disk at the same time: two are kept while a third is written.
 const SNAPSHOTS: u64 = 3;
 
-/// Bytes of an order in a snapshot at most.
+/// The most bytes of an order in a snapshot.
 const ORDER_BYTES: u64 = 128;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DiskNeeds {
-    /// With less the venue does not start.
+    /// The venue does not start with less, in bytes.
     least: u64,
-    /// What it may take soon: the next two segments, and snapshots.
+    /// Bytes that the venue may use soon: the next two segments, and snapshots.
     soon: u64,
 }
 
@@ -64,7 +64,7 @@ impl DiskNeeds {
     }
 }
 
-/// Bytes that are free where a folder is or will be; `None` if the system does not say.
+/// Free bytes on the disk of a folder that exists or will; `None` if the system does not report them.
 pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
     let folder = std::path::absolute(folder).ok()?;
     let existing = folder.ancestors().find(|place| place.exists())?;
@@ -75,7 +75,7 @@ pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Below the configured minimum a venue does not start; below what it may take soon it warns.
+    /// Below the configured minimum a venue does not start; below the bytes that it may use soon, it warns.
     #[test]
     fn a_disk_without_room_is_found_before_the_start() {
         let mut config = Config::default();
@@ -100,7 +100,7 @@ mod tests {
         assert!(failure.contains("free some space"), "{failure}");
     }
 
-    /// A folder that is not made yet is on the file system of the one around it.
+    /// A folder that does not exist yet is on the file system of its parent.
     #[test]
     fn a_missing_folder_is_where_its_parent_is() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Memory of a venue: the most that its configuration lets each part take, against the limits of the process,
-//! its control groups and the machine.
+//! Memory of a venue: the most that each part may use by the configuration, against the limits of the process, its
+//! control groups and the machine.
 //!
 //! Invariant: everything that grows while the venue runs has a part here, or is a constant with its reason.
 
@@ -21,54 +21,53 @@ use crate::{
     sockets::connection_threads,
 };
 
-/// Program, threads, directories, and what the allocator has ready: an estimate.
+/// Program, threads, directories, and the allocator's reserve: an estimate.
 const PROGRAM_BYTES: u64 = 96 << 20;
 
 /// A stream of replies keeps its newest chunks, whatever the bound of its store.
 const STREAM_BYTES_MIN: u64 = 160 << 10;
 
-/// What a session over UDP may have waiting: 512 KiB, as much that was taken, in a list that doubles.
+/// The most bytes in queues of a session over UDP: 512 KiB waiting, as much already taken, in a list that doubles.
 const UDP_SESSION_BYTES: u64 = 2 << 20;
 
-/// ClOrdIDs, trades and orders that are kept of a session by FIX, once in its gateway and once for snapshots.
+/// ClOrdIDs, trades and orders kept for a session by FIX, once in its gateway and once for snapshots.
 const FIX_SESSION_BYTES: u64 = 2 * Reports::BYTES_MAX as u64;
 
-/// Tokens that are kept of a session by OUCH 4.2, once in its gateway and once for snapshots.
+/// Tokens kept for a session by OUCH 4.2, once in its gateway and once for snapshots.
 const OUCH42_SESSION_BYTES: u64 = 8 << 20;
 
-/// Older messages that were read from the journal: 16 MiB of the feed, 16 MiB for FIX, its two pages, and the rings.
+/// Older messages read from the journal: 16 MiB of the feed, 16 MiB for FIX, its two pages, and the rings.
 const HISTORY_BYTES: u64 = (34 << 20) + PAST_REPLIES_BYTES_MAX as u64;
 
-/// The place of a block of messages on disk, of at least so many bytes, while the list of places grows.
+/// The place of a block of messages on disk, in bytes, while the list of places grows.
 const REPLY_PLACE_BYTES: u64 = 48;
 const REPLY_BLOCK_BYTES_MIN: u64 = 31 << 10;
 
-/// A stream of derived data: the levels its client has, a batch of events, and what the system holds of it.
+/// A stream of derived data: its client's levels, a batch of events, and the system's buffers for it.
 const STREAM_BYTES: u64 = 2 << 20;
 
-/// A session of market data by FIX: its requests, and the levels that it has of both sides.
+/// A session of market data by FIX: its requests, and its levels of both sides.
 const MARKET_DATA_FIX_BYTES: u64 =
     FIX_LEVELS_MAX as u64 * 2 * size_of::<PriceLevel>() as u64 + (64 << 10);
 
-/// A level of a price that has one order, in the feed server or where it is served.
+/// A price level with one order, in the feed server or where it is served.
 const LEVEL_BYTES: u64 = 48;
 
-/// A live order at most: 378 bytes in the engine (docs/performance.md) and 64 in its indexes, both once more in
-/// the engine of the follower, and 128 in the feed server's books.
+/// The most of a live order: 378 bytes in the engine (docs/performance.md) and 64 in its indexes, both once more in the
+/// engine of the follower, and 128 in the feed server's books.
 const ORDER_BYTES: u64 = 2 * (378 + 64) + 128;
 
-/// A message of the feed has at least so many bytes in the store, and 8 in the index of each stream, which
-/// doubles.
+/// The fewest bytes of a feed message in the store. The index of each stream has 8 more for it, and doubles.
 const MESSAGE_BYTES_MIN: u64 = 19 + 2 + 4;
 
-/// When a part takes its memory.
+/// The time at which a part takes its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     /// At the start.
     Start,
-    /// In time, in any venue that goes on long enough.
+    /// Over time, in any venue that runs long enough.
     InTime,
-    /// When every participant has as many live orders as it may.
+    /// When every participant has the most live orders allowed.
     AtWorst,
 }
 
@@ -79,16 +78,16 @@ struct Part {
     when: When,
 }
 
-/// Memory that the system lets this process take, in bytes; `None` is no limit, or one that is not shown.
+/// Memory that the system lets this process use, in bytes; `None` is no limit, or an unknown one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryOffer {
-    /// What RLIMIT_AS leaves.
+    /// The rest of RLIMIT_AS.
     pub address_space: Option<u64>,
-    /// What the narrowest control group leaves.
+    /// The rest of the narrowest control group.
     pub control_group: Option<u64>,
     /// All memory of the machine.
     pub total: Option<u64>,
-    /// What the machine could give now.
+    /// Memory available on the machine now.
     pub available: Option<u64>,
 }
 
@@ -146,7 +145,7 @@ impl MemoryNeeds {
             in_time("snapshots.replies", 2 * config.snapshots.replies.0);
         }
         if let Some(derived) = &config.derived_data {
-            // Kept by the feed server and by the pages.
+            // Kept by both the feed server and the pages.
             in_time("derived_data.trades", (derived.trades * 2 * size_of::<DerivedTrade>()) as u64);
             in_time("derived_data.streams_max", derived.streams_max as u64 * STREAM_BYTES);
         }
@@ -173,7 +172,7 @@ impl MemoryNeeds {
         Self { parts }
     }
 
-    /// What it takes up to this stage.
+    /// The bytes of all parts up to this stage.
     fn up_to(&self, last: &[When]) -> u64 {
         self.parts.iter().filter(|it| last.contains(&it.when)).map(|it| it.bytes).sum()
     }
@@ -216,7 +215,7 @@ impl MemoryNeeds {
         }
     }
 
-    /// The largest parts, in words.
+    /// The largest parts, as text.
     fn largest(&self, kinds: &[When]) -> String {
         const NAMED: usize = 4;
         let mut parts: Vec<_> = self.parts.iter().filter(|it| kinds.contains(&it.when)).collect();
@@ -266,7 +265,7 @@ fn connection_bytes(config: &Config) -> u64 {
 }
 
 impl MemoryOffer {
-    /// What the files of the system show. `reserved` bytes of the address space are this process's already.
+    /// The memory that the system files report. This process has already reserved `reserved` bytes of address space.
     pub fn of(files: &SystemFiles, reserved: u64) -> Self {
         let kib = |path, key: &str| -> Option<u64> {
             let line = files.line(path, key)?;
@@ -283,15 +282,15 @@ impl MemoryOffer {
     }
 }
 
-/// The files of a version of control groups: limit, use, and the line of the page cache, which the kernel gives
-/// up when it is asked for memory.
+/// The files of each version of control groups: limit, use, and the line of the page cache, which the kernel frees on
+/// demand.
 const VERSIONS: [(&str, &str, &str, &str); 2] = [
     ("sys/fs/cgroup", "memory.max", "memory.current", "file "),
     ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache "),
 ];
 
-/// What each control group of this process leaves it, from its own to the outermost; without those that have no
-/// limit.
+/// The memory left to this process by each of its control groups, from the innermost to the outermost, without those
+/// that have no limit.
 fn control_groups(files: &SystemFiles) -> Vec<u64> {
     let text = files.text("proc/self/cgroup").unwrap_or_default();
     let of_version = |line: &str| -> Option<(usize, String)> {
@@ -332,7 +331,7 @@ mod tests {
         Config::parse(changes, "venue.toml").unwrap()
     }
 
-    /// Each key that takes memory is counted: with more of it, the venue needs as much more.
+    /// Every key that costs memory is counted: raising it raises the need by as much.
     #[test]
     fn memory_is_counted_by_the_configuration() {
         let worst = |changes: &str| {
@@ -375,8 +374,8 @@ mod tests {
         assert_eq!(participants(7) - participants(5), 2 * each);
     }
 
-    /// What a venue certainly takes in time must be below every limit, and what it takes at once available; what
-    /// only the worst of all participants take is a warning.
+    /// The memory that a venue certainly uses over time must be below every limit, and the memory of its start
+    /// available. The memory that only the worst behavior of all participants uses is a warning.
     #[test]
     fn memory_is_compared_with_every_limit() {
         let large = "reply_store = \"512MiB\"\n";
@@ -436,7 +435,7 @@ mod tests {
         assert_eq!((read().address_space, read().total), (None, Some(8 * GIB)));
         assert_eq!(read().available, Some(4 * GIB));
         write("proc/self/limits", "Max address space  4294967296 unlimited bytes\n");
-        // Of the 2 GiB in use one is reserved for what is counted.
+        // Of the 2 GiB in use, one is reserved for the counted memory.
         assert_eq!(read().address_space, Some(3 * GIB));
 
         write("proc/self/cgroup", "0::/outer/inner\n");

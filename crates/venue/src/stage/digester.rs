@@ -10,11 +10,11 @@ use ring::{Consumer, Cursor, LossyConsumer, Producer, Words};
 
 use super::engine::Progress;
 
-/// Where the core is at a sequence, for monitoring and for comparing with a replay.
+/// The state of the core at a sequence, for monitoring and for comparison with a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub progress: Progress,
-    /// Of all events up to its sequence.
+    /// The digest of all events up to its sequence.
     pub digest: EventDigest,
 }
 
@@ -39,15 +39,15 @@ pub struct Digester {
     /// The events of inputs up to here are in the ring.
     applied: Arc<Cursor>,
     digest: EventDigest,
-    /// The input of the last event that was hashed.
+    /// The input of the last event hashed.
     hashed: u64,
     progress: LossyConsumer<Progress>,
-    /// What the core has published of inputs whose events are not all hashed.
+    /// The core's progress notes for inputs whose events are not all hashed.
     ahead: VecDeque<Progress>,
     checkpoints: Producer<Checkpoint>,
-    /// The journal records the digest up to each multiple of it; 0 is none.
+    /// The journal records the digest at each multiple of this number of inputs; 0 is never.
     every: u64,
-    /// The next multiple.
+    /// The next such multiple.
     next: u64,
     /// Digests that the journal has not recorded yet.
     records: VecDeque<(Sequence, EventDigest)>,
@@ -56,7 +56,7 @@ pub struct Digester {
 /// Digests that may wait for the journal; beyond that the oldest are dropped.
 const RECORDS_MAX: usize = 64;
 
-/// Notes of the core's progress that are taken in a turn: more than its ring holds.
+/// Progress notes of the core taken in a turn: more than its ring holds.
 const PROGRESS_MAX: usize = 1 << 10;
 
 impl Digester {
@@ -82,7 +82,7 @@ impl Digester {
         }
     }
 
-    /// Keeps the digest up to each input whose sequence is a multiple of `every`, for the journal; 0 is none.
+    /// Keeps the digest up to each input whose sequence is a multiple of `every`, for the journal; 0 is never.
     pub fn recording_every(mut self, every: u64) -> Self {
         self.every = every;
         let passed = self.hashed.checked_div(every);
@@ -90,12 +90,12 @@ impl Digester {
         self
     }
 
-    /// The interval of the records, in inputs; 0 is none.
+    /// The interval of the records, in inputs; 0 is never.
     pub(super) fn every(&self) -> u64 {
         self.every
     }
 
-    /// Hashes what is in the ring, at most `limit` lines; returns their number.
+    /// Hashes the events in the ring, at most `limit` lines; returns the number of lines.
     pub(super) fn turn(&mut self, limit: usize) -> usize {
         // In this order: the ring has all events up to `applied`, and the core notes its progress at an
         // input before the ring has an event of a later one.
@@ -136,13 +136,13 @@ impl Digester {
         taken
     }
 
-    /// The next digest for the journal, if it is up to an input of at most `last`.
+    /// Takes the next digest for the journal, if its input is at most `last`.
     pub(super) fn take_record(&mut self, last: u64) -> Option<(Sequence, EventDigest)> {
         self.records.pop_front_if(|(sequence, _)| sequence.0 <= last)
     }
 }
 
-/// The first input whose digest is wanted: for a checkpoint, or as the next multiple.
+/// The first input whose digest is needed: for a checkpoint, or as the next multiple.
 fn due_of(ahead: &VecDeque<Progress>, next: u64) -> u64 {
     ahead.front().map_or(next, |progress| progress.sequence.0.min(next))
 }
@@ -170,8 +170,8 @@ mod tests {
         Progress { sequence: Sequence(sequence), orders: sequence * 2, trades: 3, live_orders: 4 }
     }
 
-    /// Whenever it gets its turns, each checkpoint and each record has the digest up to its input, and none is
-    /// missing: also where inputs have no event, and where the core notes its progress before an input's last event.
+    /// Whenever the digester gets its turns, each checkpoint and each record has the digest up to its input, and none
+    /// is missing: also for inputs without events, and if the core notes its progress before an input's last event.
     #[test]
     fn each_digest_is_up_to_its_input() {
         for seed in 0..500 {

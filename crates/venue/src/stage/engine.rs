@@ -16,7 +16,7 @@ use crate::operator::Answered;
 /// Events the outbox holds before it must grow: more than all but the largest sweeps.
 const OUTBOX_CAPACITY: usize = 1 << 16;
 
-/// At least this long between two notes of the progress, in nanoseconds.
+/// The shortest time between two progress notes, in nanoseconds.
 const PROGRESS_INTERVAL_NS: u64 = 50_000_000;
 
 /// Runs the core: inputs in, events out.
@@ -29,7 +29,7 @@ pub struct EngineStage {
     engine: Engine,
     outputs: Producer<OutputLine>,
     outbox: Vec<OutputLine>,
-    /// Events of the outbox that have gone out.
+    /// The number of events in the outbox already sent.
     sent: usize,
     progress: Producer<Progress>,
     progress_due_ns: u64,
@@ -44,7 +44,7 @@ pub struct EngineStage {
     perturbations: Perturbations,
 }
 
-/// What the core has done up to a sequence.
+/// The work of the core up to a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub sequence: Sequence,
@@ -55,7 +55,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// That of an engine.
+    /// The progress of an engine.
     pub fn of(engine: &Engine) -> Self {
         let counters = engine.counters();
         Self {
@@ -115,7 +115,7 @@ impl EngineStage {
         self
     }
 
-    /// Gives the results of operators' commands to their desk.
+    /// Sends the results of operators' commands to their desk.
     pub fn answering(mut self, results: Producer<Answered>) -> Self {
         self.results = Some(results);
         self
@@ -130,7 +130,7 @@ impl EngineStage {
         self.engine
     }
 
-    /// Publishes as many events as the ring has room for; true if the outbox is empty then.
+    /// Publishes as many events as the ring has room for; returns true if the outbox is then empty.
     fn send(
         outputs: &mut Producer<OutputLine>,
         outbox: &mut Vec<OutputLine>,

@@ -1,10 +1,10 @@
 //! Reads older messages of the feed from the journal, for the feed server: a thread of its own.
 //!
-//! The feed is a function of the journal, but of the whole of it: encoding a message needs the state before
-//! it. So a range is read from the newest snapshot before it on, and the next range where that ended.
+//! The feed is a function of the whole journal: encoding a message needs the state before it. So a range is read from
+//! the newest snapshot before it, and the next range continues from the end of the last.
 //!
-//! Invariant: nothing waits for it, and it changes nothing. Memory has a bound: two states, and the
-//! messages of one input.
+//! Invariant: no thread waits for this one, and it changes no data. Memory has a bound: two states, and the messages of
+//! one input.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use crate::follower::Follower;
 
-/// Records read in a turn at most.
+/// The most records read in a turn.
 const TURN_LIMIT: usize = 1024;
-/// States that are kept, each where its last range ended: so subscribers that read at two places at a time
-/// do not send each other back.
+/// The number of states kept, each at the end of its last range. With two, subscribers that read at two places do not
+/// make each other start over.
 const READERS_MAX: usize = 2;
 
 pub struct FeedHistory {
@@ -27,17 +27,17 @@ pub struct FeedHistory {
     /// The journal has all inputs up to here.
     journaled: Arc<AtomicGauge>,
     ends: PastEnds,
-    /// The latest used last.
+    /// Ordered by use, the latest last.
     readers: Vec<FeedReader>,
-    /// What is being read.
+    /// The range being read.
     range: Option<PastRange>,
-    /// What could not be read to its end, and is tried once more.
+    /// A range that failed and is tried once more.
     failed: Option<PastRange>,
-    /// The number of the first message after each snapshot that was read, by its sequence.
+    /// The number of the first message after each snapshot read, by the snapshot's sequence.
     snapshots: BTreeMap<u64, u64>,
 }
 
-/// A state in the past, with the messages that its last inputs led to.
+/// A state in the past, with the messages caused by its last inputs.
 struct FeedReader {
     follower: Follower,
     feed: FeedStream<Numbered>,
@@ -66,7 +66,7 @@ impl FeedReader {
         Self { follower, feed }
     }
 
-    /// Number of the next message that it encodes.
+    /// The number of the next message to encode.
     fn next(&self) -> u64 {
         let store = self.feed.store();
         store.messages.front().map_or(store.next, |message| message.number)
@@ -74,7 +74,7 @@ impl FeedReader {
 }
 
 impl FeedHistory {
-    /// Reads the journal in `storage`, where the snapshots are as well.
+    /// Reads the journal in `storage`, which also has the snapshots.
     pub fn new(storage: Box<dyn Storage>, journaled: Arc<AtomicGauge>, ends: PastEnds) -> Self {
         Self {
             storage,
@@ -87,14 +87,14 @@ impl FeedHistory {
         }
     }
 
-    /// Makes the last reader one that encodes this message.
+    /// Makes the last reader one that will encode this message.
     ///
     /// # Errors
-    /// The number of the first message that can be had, if it is known, and why no earlier one can.
+    /// The number of the first message available, if known, and the reason why earlier messages are not.
     fn go_to(&mut self, first: u64) -> Result<(), (Option<u64>, String)> {
         let before = self.readers.iter().enumerate().filter(|(_, it)| it.next() <= first);
         let nearest = before.max_by_key(|(_, it)| it.next()).map(|(index, _)| index);
-        // A snapshot that lies between is nearer than the reader.
+        // A snapshot between the reader and the message is nearer than the reader.
         let reader_next = nearest.map_or(0, |index| self.readers[index].next());
         if let Some(index) = nearest
             && !self.snapshots.values().any(|next| (reader_next + 1..=first).contains(next))
@@ -132,7 +132,7 @@ impl FeedHistory {
         }
     }
 
-    /// Reads on, and hands over what is wanted. True if the range is complete.
+    /// Reads on, and hands over the messages requested. Returns true if the range is complete.
     fn read_on(&mut self, range: &mut PastRange) -> Result<(usize, bool), String> {
         let reader = self.readers.last_mut().expect("it was begun");
         let mut work = 0;
@@ -160,7 +160,7 @@ impl FeedHistory {
         Ok((work, range.is_empty()))
     }
 
-    /// Says that the range cannot be had.
+    /// Answers that the range is not available.
     fn give_up(&mut self, range: PastRange, first_kept: Option<u64>, why: &str) {
         let first_kept = first_kept.unwrap_or(range.end);
         tracing::warn!(
@@ -171,7 +171,7 @@ impl FeedHistory {
             range.end - 1
         );
         self.readers.clear();
-        // The feed server takes an answer for each range; it has room for far more than one.
+        // The feed server takes an answer for each range; the ring has room for far more than one.
         let _ = self.ends.answers.try_publish(PastAnswer::Gone { first_kept });
     }
 }
@@ -204,7 +204,7 @@ impl Agent for FeedHistory {
                 Ok(work)
             }
             Err(why) => {
-                // Segments are removed while they are read: a newer snapshot may be before the range.
+                // Segments may be removed while they are read: a newer snapshot may be before the range.
                 self.readers.clear();
                 match self.go_to(range.first) {
                     Ok(()) if self.failed != Some(range) => {

@@ -1,7 +1,7 @@
 //! The follower's thread: reads the journal, and feeds snapshots, the ledger and the replies on disk.
 //!
-//! Invariant: it uses only records of the journal, and the venue never waits for it. A record
-//! that does not verify, or that does not lead to the events that the journal names, stops the venue.
+//! Invariant: this thread uses only records of the journal, and the venue never waits for it. A record that does not
+//! verify, or whose events differ from those that the journal names, stops the venue.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::{
     reply_files::ReplyFileWriter,
 };
 
-/// Records read in a turn at most, so that a stop need not wait.
+/// The most records read in a turn, so that a stop need not wait.
 const TURN_LIMIT: usize = 8192;
 
-/// Turns that a stop takes at most, so that the next start has less to read for the ledger.
+/// The most turns of a stop, so that the next start has less to read for the ledger.
 const CLOSE_TURNS: usize = 8;
 
-/// Bytes of replies that are kept for the disk where there are no snapshots: more than those of a turn.
+/// The most bytes of replies kept for the disk without snapshots: more than the replies of a turn.
 const ARCHIVE_BYTES: usize = 16 << 20;
 
 pub struct Following {
@@ -38,7 +38,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Follows the journal in `storage`, where the snapshots are as well.
+    /// Follows the journal in `storage`, which also has the snapshots.
     pub fn new(
         storage: Box<dyn Storage>,
         journaled: Arc<AtomicGauge>,
@@ -50,7 +50,7 @@ impl Following {
         Self { storage, journaled, follower, snapshots, ledger, replies, perturbations }
     }
 
-    /// Writes the messages to FIX sessions to disk as well.
+    /// Also writes the messages to FIX sessions to disk.
     pub fn with_replies(mut self, replies: Option<ReplyFileWriter>) -> Self {
         self.replies = replies;
         self
@@ -61,8 +61,8 @@ impl Following {
         self
     }
 
-    /// Reads on to `until`, where possible, and feeds the ledger from the input after `position` on. Returns
-    /// how many records were read; 0 also if the journal has no more.
+    /// Reads on to `until`, where possible, and feeds the ledger the inputs after `position`. Returns the number of
+    /// records read; 0 also if the journal has no more.
     fn follow(
         &mut self,
         position: Option<Sequence>,
@@ -84,7 +84,7 @@ impl Following {
                 match Follower::begin(&*storage, &mut *self.storage, at_most, archive_bytes) {
                     Ok(follower) => none.insert(follower),
                     Err(failure) => match self.ledger.as_mut().filter(|_| position.is_some()) {
-                        // Snapshots need only what a start needs, so they go on.
+                        // Snapshots need only the records that a start needs, so they go on.
                         Some(ledger) => {
                             ledger.fail(&StoreError::foreign(failure.what), now_ns);
                             return Ok(0);
@@ -96,7 +96,7 @@ impl Following {
         };
         let mut ledger = self.ledger.as_mut().filter(|_| position.is_some());
         let limit = self.perturbations.at_most(Perturbation::ShortSnapshotTurn, TURN_LIMIT);
-        // What a turn leads to is written before the archive gives it up.
+        // The messages of a turn are written before the archive drops them.
         let kept = self.snapshots.as_ref().map_or(ARCHIVE_BYTES, Snapshots::archive_bytes);
         let limit = self.replies.as_ref().map_or(limit, |_| limit.min((kept >> 12).max(16)));
         let taken = follower.poll(limit, until, &mut |line| {
@@ -138,8 +138,8 @@ impl Agent for Following {
         if let Some(target) = target
             && let Some(snapshots) = &mut self.snapshots
             && let Some(follower) = &mut self.follower
-            // An input that is journaled and not in the file is in the buffer of a writer that promises
-            // nothing: then this much is enough.
+            // An input that is journaled but not in the file is in the buffer of a writer that does not promise
+            // durability; the records read are then enough.
             && (follower.sequence() >= target || taken == 0)
         {
             let position = self.ledger.as_ref().and_then(LedgerWriter::stored);

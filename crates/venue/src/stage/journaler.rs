@@ -11,14 +11,15 @@ use ring::{Agent, AgentError, AtomicGauge, Consumer, Cursor, Flow};
 use super::{Digester, Perturbation, Perturbations, load_shedding::LoadShedding};
 use crate::checkpoint::{self, DigestRecord};
 
-/// Inputs written by one commit at most; bounds the time of a turn.
+/// The most inputs written by one commit; bounds the time of a turn.
 const COMMIT_LIMIT: usize = 4096;
 
-/// Lines hashed in a turn at most: more than the inputs of one commit cause, so that the engine does not wait for the digest.
+/// The most lines hashed in a turn: more than the inputs of one commit cause, so that the engine does not wait for the
+/// digest.
 const HASH_LIMIT: usize = 1 << 14;
 
-/// Writes all waiting inputs to the journal by one write, and one sync where the policy asks for it,
-/// and then moves the durable cursor.
+/// Writes all waiting inputs to the journal with one write, and one sync if the policy asks for it, and then moves the
+/// durable cursor.
 pub struct Journaler {
     inputs: Consumer<Input>,
     writer: Writer,
@@ -26,7 +27,7 @@ pub struct Journaler {
     durable: Arc<Cursor>,
     /// True if replies do not wait for the journal.
     unconditional: bool,
-    /// Inputs up to here were given to the journal and are as durable as they will be for now.
+    /// Inputs up to here are in the journal, and as durable as they will be for now.
     journaled: Option<Arc<AtomicGauge>>,
     digester: Option<Digester>,
     load_shedding: Option<LoadShedding>,
@@ -91,7 +92,7 @@ impl Journaler {
         Ok(())
     }
 
-    /// Hashes events, after the inputs of the turn are in the journal: replies wait for those.
+    /// Hashes events once the inputs of the turn are in the journal, since replies wait for those.
     fn hash_events(&mut self) -> usize {
         match &mut self.digester {
             Some(digester) if !self.perturbations.happens(Perturbation::LateDigest) => {
@@ -149,7 +150,7 @@ impl Agent for Journaler {
     }
 
     fn close(&mut self) {
-        // The rings were drained before, up to events that came since. Syncs everything and moves the watermark.
+        // The rings were drained before, except for events that came since. Syncs everything and moves the watermark.
         // After a failure here no reply is withheld, and the next start reads the true end of the journal.
         while self.digester.as_mut().is_some_and(|digester| digester.turn(HASH_LIMIT) > 0) {}
         let _ = self.record_digests();

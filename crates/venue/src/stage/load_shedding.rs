@@ -1,7 +1,7 @@
-//! Load shedding: rejects new orders while the journal's disk is full or too slow, and holds all commands
-//! back before the last room of a full disk is gone.
+//! Load shedding: rejects new orders while the journal's disk is full or too slow, and holds all commands back before
+//! the last room on a full disk is used up.
 //!
-//! Invariant: cancels are taken while the current segment has room; nothing is sequenced for which it has none.
+//! Invariant: cancels are taken while the current segment has room; no input is sequenced without room in it.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 /// Interval between two tries to allocate the next segment on a full disk, in nanoseconds.
 const TRY_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// In the gauge of the sequencer: it takes no command at all. The bits below have the code of a reason.
+/// A flag in the sequencer's gauge: it takes no commands at all. The bits below hold the code of a reason.
 pub(super) const HOLDS: u64 = 1 << 8;
 
 /// The state of load shedding: figures for monitoring, and the reason for the sequencer.
 #[derive(Debug)]
 pub struct JournalFigures {
-    /// Code of the reason for which new orders are refused, 0 is none; and [`HOLDS`].
+    /// Code of the reason for rejecting new orders, 0 for none; and [`HOLDS`].
     refusing: Arc<AtomicGauge>,
     pub alarms: AtomicGauge,
     /// The longest wait of an input for the journaler, in nanoseconds.
@@ -27,7 +27,7 @@ pub struct JournalFigures {
 }
 
 impl JournalFigures {
-    /// Nothing has happened yet; `refusing` is what the sequencer reads.
+    /// Figures of a venue without events so far; the sequencer reads `refusing`.
     pub fn new(refusing: Arc<AtomicGauge>) -> Self {
         Self { refusing, alarms: AtomicGauge::new(0), wait_ns_max: AtomicGauge::new(0) }
     }
@@ -36,7 +36,7 @@ impl JournalFigures {
         reason(self.refusing.get())
     }
 
-    /// True while commands wait, since the full disk has no room left for one.
+    /// True while commands wait because the full disk has no room left for one.
     pub fn holds(&self) -> bool {
         self.refusing.get() & HOLDS != 0
     }
@@ -47,7 +47,7 @@ pub(super) fn reason(code: u64) -> Option<RejectReason> {
     RejectReason::from_code(code as u8)
 }
 
-/// What the figures of the venue and the admin API say of the journal.
+/// The journal's part of the venue's figures and of the admin API.
 pub fn journal_status(figures: &JournalFigures) -> Value {
     json!({
         "refusing": figures.reason().map(|reason| format!("{reason:?}")),
@@ -63,13 +63,13 @@ pub fn journal_status(figures: &JournalFigures) -> Value {
 /// wait of the oldest input measures the disk, since one commit takes all waiting inputs.
 pub struct LoadShedding {
     figures: Arc<JournalFigures>,
-    /// A longer wait begins load shedding, in nanoseconds; 0 is never.
+    /// A longer wait starts load shedding, in nanoseconds; 0 is never.
     slow_ns: u64,
-    /// On a full disk commands wait when the segment has less room than this, in bytes, or a quarter of its
-    /// length if that is less: enough for all that the rings have by then.
+    /// On a full disk, commands wait once the segment has less room than this, in bytes, or than a quarter of its
+    /// length if that is less: enough for all inputs then in the rings.
     last_room: u64,
     try_again_ns: u64,
-    /// When commands were held back last, if ever.
+    /// The time at which commands were last held back, if ever.
     held_ns: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ impl LoadShedding {
         now_ns: u64,
         wait_ns: Option<u64>,
     ) -> Result<(), AppendError> {
-        // A command that was held back did not wait for a slow disk.
+        // A command held back did not wait because of a slow disk.
         let since_ns = self.held_ns.map_or(u64::MAX, |held_ns| now_ns.saturating_sub(held_ns));
         let wait_ns = wait_ns.map(|wait_ns| wait_ns.min(since_ns));
         if let Some(wait_ns) = wait_ns.filter(|wait_ns| *wait_ns > self.figures.wait_ns_max.get()) {
@@ -197,8 +197,8 @@ mod tests {
         (writer, LoadShedding::new(Arc::clone(&figures), 2 * S, LAST_ROOM), figures)
     }
 
-    /// Orders are rejected without room for the next segment, and accepted once it is allocated, even if
-    /// nothing is written meanwhile.
+    /// Orders are rejected without room for the next segment, and accepted once it is allocated, even if nothing is
+    /// written in the meantime.
     #[test]
     fn a_full_disk_refuses_until_there_is_room() {
         let storage = CrashStorage::new();
@@ -224,8 +224,8 @@ mod tests {
         assert_eq!((figures.reason(), figures.alarms.get()), (None, 1));
     }
 
-    /// Without room for the next segment all commands wait before the current one is at its end, and go on
-    /// when there is room.
+    /// Without room for the next segment, all commands wait before the current segment is full, and go on once there is
+    /// room.
     #[test]
     fn a_disk_that_stays_full_holds_commands_back() {
         let storage = CrashStorage::new();
@@ -248,12 +248,12 @@ mod tests {
             load_shedding.look(&mut writer, 62 * S, None).unwrap();
         }
         assert_eq!((figures.reason(), figures.holds(), figures.alarms.get()), (None, false, 1));
-        // A command that came while they were held back waited a minute, but only this second for the disk.
+        // A command that arrived during the hold waited a minute, but only this second because of the disk.
         load_shedding.look(&mut writer, 63 * S, Some(61 * S)).unwrap();
         assert_eq!((figures.reason(), figures.wait_ns_max.get()), (None, S));
     }
 
-    /// A wait above the limit begins load shedding; it ends at half the limit, or when no command waits.
+    /// A wait above the limit starts load shedding; it ends at half the limit, or when no command waits.
     #[test]
     fn a_slow_disk_refuses_until_it_is_not() {
         let storage = CrashStorage::new();

@@ -1,10 +1,10 @@
-//! Perturbations: places where a simulation chooses in place of a stage.
+//! Perturbations: points at which a simulation chooses in place of a stage.
 //!
 //! Invariant: every choice is correct; a perturbation changes timing and never results.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A place where a stage may choose, and every choice is correct.
+/// A point at which a stage may choose, and every choice is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Perturbation {
     /// The sequencer takes fewer commands than it could.
@@ -13,7 +13,7 @@ pub enum Perturbation {
     OtherSourceFirst,
     /// The journaler commits fewer inputs than there are.
     ShortCommit,
-    /// The journaler hands a batch on before the commit does.
+    /// The journaler passes a batch on before the commit does.
     EarlyFlush,
     /// The journaler hashes events a turn later.
     LateDigest,
@@ -21,7 +21,7 @@ pub enum Perturbation {
     ShortEngineTurn,
     /// The core finds no room for its events and keeps them.
     KeptEvents,
-    /// The core looks up what its inputs need though few orders are live.
+    /// The core looks up the data of its inputs although few orders are live.
     EarlyLookups,
     /// The core notes its progress early.
     EarlyCheckpoint,
@@ -73,13 +73,13 @@ pub type Draw = Box<dyn FnMut(u64) -> u64 + Send>;
 
 struct Chance {
     draw: Draw,
-    /// One turn in so many.
+    /// One turn in this many.
     rarity: u64,
     counts: [u64; Perturbation::ALL.len()],
 }
 
 impl Perturbations {
-    /// Each happens in one turn of `rarity`, at least 1, as `draw` decides.
+    /// Each perturbation happens in one of `rarity` turns (at least 1), as `draw` decides.
     pub fn of(draw: Draw, rarity: u64) -> Self {
         let counts = [0; Perturbation::ALL.len()];
         Self(Some(Arc::new(Mutex::new(Chance { draw, rarity, counts }))))
@@ -90,12 +90,12 @@ impl Perturbations {
         self.with(counts).unwrap_or_default()
     }
 
-    /// True if the stage must not do the usual.
+    /// True if the stage must deviate from the usual.
     pub(super) fn happens(&self, perturbation: Perturbation) -> bool {
         self.with(|chance| chance.draws(perturbation).then_some(())).is_some()
     }
 
-    /// As [`happens`](Self::happens), for what takes long: a thirtieth as often.
+    /// As [`happens`](Self::happens), for slow work: a thirtieth as often.
     pub(super) fn happens_rarely(&self, perturbation: Perturbation) -> bool {
         let rarely = |chance: &mut Chance| {
             let happens = (chance.draw)(30) == 0 && chance.draws(perturbation);
@@ -104,7 +104,7 @@ impl Perturbations {
         self.with(rarely).is_some()
     }
 
-    /// As many as usual, or fewer, but one at least if that is usual.
+    /// The usual number, or a lower one; at least 1 if `usual` is.
     pub(super) fn at_most(&self, perturbation: Perturbation, usual: usize) -> usize {
         let fewer = |chance: &mut Chance| {
             let happens = usual > 1 && chance.draws(perturbation);

@@ -1,7 +1,7 @@
 //! Reads older messages of sessions for order entry, on the thread of the feed's history: from the reply files, or else
 //! from the journal, whose inputs it applies again.
 //!
-//! Invariant: nothing waits for it, and it changes nothing. Memory has a bound: one state, and the newest
+//! Invariant: no thread waits for this one, and it changes no data. Memory has a bound: one state, and the newest
 //! messages of one session.
 
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use ring::{Agent, AgentError, AtomicGauge, Flow};
 
 use crate::{follower::Follower, reply_files::ReplyFileReader};
 
-/// Records applied in a turn at most.
+/// The most records applied in a turn.
 const TURN_LIMIT: usize = 2048;
-/// Records applied before it looks whether the messages are there: what those lead to is kept.
+/// Records applied between two checks for the messages; the messages that they cause are kept.
 const STEP_LIMIT: usize = 32;
-/// Messages that are derived in a row, some 32 KiB.
+/// Messages derived in a row, about 32 KiB.
 const BLOCK_MESSAGES: u64 = 128;
 
 pub struct ReplyHistory {
@@ -27,9 +27,9 @@ pub struct ReplyHistory {
     journaled: Arc<AtomicGauge>,
     ends: PastReplyEnds,
     files: Option<ReplyFileReader>,
-    /// A state near the messages that were derived last.
+    /// A state near the messages derived last.
     reader: Option<ReplyReader>,
-    /// What is being read.
+    /// The range being read.
     range: Option<PastReplyRange>,
 }
 
@@ -47,14 +47,14 @@ impl ReplyReader {
         Self { username, follower, replies }
     }
 
-    /// True if it has this message, or derives it from a later input.
+    /// True if the reader has this message, or derives it from a later input.
     fn reaches(&self, number: u64) -> bool {
         self.replies.next() <= number || self.replies.has(number)
     }
 }
 
 impl ReplyHistory {
-    /// Reads the journal in `storage`, where the snapshots are as well, and `files` if there are any.
+    /// Reads the journal in `storage`, which also has the snapshots, and `files` if there are any.
     pub fn new(
         storage: Box<dyn Storage>,
         journaled: Arc<AtomicGauge>,
@@ -64,7 +64,7 @@ impl ReplyHistory {
         Self { storage, journaled, ends, files, reader: None, range: None }
     }
 
-    /// A reader from the newest snapshot that has this message or is before it, or from the first record.
+    /// A reader from the newest snapshot that has this message or precedes it, or from the first record.
     fn begin(&self, range: &PastReplyRange) -> Result<ReplyReader, (u64, String)> {
         let mut first_kept = range.end;
         let mut at_most = u64::MAX;
@@ -82,12 +82,12 @@ impl ReplyHistory {
         }
     }
 
-    /// Hands over what is wanted, as far as it is known and the gateway has room for it; derives what is not known.
+    /// Hands over the messages requested, as far as they are known and the gateway has room; derives the unknown ones.
     fn read_on(&mut self, range: &mut PastReplyRange) -> Result<usize, (u64, String)> {
         let mut work = 0;
         while range.first < range.end && self.ends.answers.free() > 0 {
             let Some(block) = self.block(*range) else {
-                // What this leads to is for the next turn.
+                // The messages derived here are for the next turn.
                 work += self.derive(*range)?;
                 break;
             };
@@ -99,7 +99,7 @@ impl ReplyHistory {
         Ok(work)
     }
 
-    /// The next messages of a range, if they are on disk, or were derived.
+    /// The next messages of a range, if they are on disk or were derived.
     fn block(&mut self, range: PastReplyRange) -> Option<PastReplyBlock> {
         let files = self.files.as_mut();
         files.and_then(|files| files.block(range.username, range.first)).or_else(|| {
@@ -108,7 +108,7 @@ impl ReplyHistory {
         })
     }
 
-    /// Applies inputs up to those that lead to the first messages of a range, and returns how many it applied.
+    /// Applies inputs up to those that cause the first messages of a range, and returns the number of inputs applied.
     fn derive(&mut self, range: PastReplyRange) -> Result<usize, (u64, String)> {
         let is_near =
             |reader: &ReplyReader| reader.username == range.username && reader.reaches(range.first);
@@ -118,7 +118,7 @@ impl ReplyHistory {
         };
         let ReplyReader { follower, replies, .. } = &mut reader;
         let end = range.end.min(range.first + BLOCK_MESSAGES);
-        // The state that it began with may have it.
+        // The initial state may have the message already.
         let mut applied = usize::from(replies.has(range.first));
         while applied < TURN_LIMIT && replies.next() < end {
             let count = follower

@@ -1,14 +1,14 @@
 //! The daily schedule: commands that change phases at set times of the day, in UTC.
 //!
-//! Invariant: each command is given at most once a day, and none of a day before the start.
+//! Invariant: each command is given at most once a day; those of days before the start are never given.
 
 use market::{Command, NANOS_PER_DAY, Timestamp, VenueCommand};
 
-/// Commands that the venue gives at a time of each day, in UTC.
+/// The commands that the venue gives at a time of each day, in UTC.
 pub struct Schedule {
-    /// Nanoseconds after midnight, earliest first.
+    /// Commands with their times, in nanoseconds after midnight, earliest first.
     entries: Vec<(u64, VenueCommand)>,
-    /// Every command due by this time was given, ns since the Unix epoch.
+    /// Every command due by this time was given, in ns since the Unix epoch.
     given_ns: u64,
 }
 
@@ -21,7 +21,7 @@ impl Schedule {
         Self { entries, given_ns: last.0.max(midnight_ns.saturating_sub(1)) }
     }
 
-    /// Commands due by now and not given yet, in order.
+    /// Gives the commands due by `now_ns` and not given yet, in order.
     pub fn due(&mut self, now_ns: u64, mut give: impl FnMut(Command)) -> usize {
         if self.entries.is_empty() || now_ns <= self.given_ns {
             return 0;
@@ -68,8 +68,8 @@ mod tests {
         phases
     }
 
-    /// Each command is given once a day; a venue that starts late gives those of the day that it
-    /// missed, and none of days before.
+    /// Each command is given once a day. A venue that starts late gives the commands of the day that it missed, and
+    /// none of earlier days.
     #[test]
     fn commands_are_given_once_a_day() {
         let day = |number: u64, ns: u64| number * NANOS_PER_DAY + ns;

@@ -17,7 +17,7 @@ use crate::{
     stage_times::{ONE_IN, StageTimes},
 };
 
-/// Gives each command its place and time, by the log: the only place where that happens.
+/// Gives each command its place and time through the log: the only part of the venue that does so.
 ///
 /// The time of an input is the time its bytes were received, or that of the input before it if
 /// that is later, so that time never goes back. If no command comes by the time of the engine's next
@@ -26,8 +26,8 @@ use crate::{
 /// Where another process leads the log, the sequencer takes nothing from the gateways; sequenced
 /// commands come from the log alone.
 ///
-/// During load shedding a new order or replace becomes a [`Command::Reject`], and that is recorded: no
-/// stage after the sequencer depends on the state of the journal. While that has its last room, nothing is taken.
+/// During load shedding a new order or replace becomes a [`Command::Reject`], which is recorded: no stage after the
+/// sequencer depends on the state of the journal. Once only the journal's last room is left, no commands are taken.
 pub struct Sequencer<L = LocalLog> {
     sources: Vec<Consumer<Submission>>,
     inputs: Producer<Input>,
@@ -36,14 +36,14 @@ pub struct Sequencer<L = LocalLog> {
     due: Arc<AtomicGauge>,
     /// The time of a [`Command::Time`] that was appended and is not sequenced yet, in ns; 0 is none.
     asked_ns: u64,
-    /// The source that is read first; rotates, so that no source is favoured.
+    /// The source to read first; rotates, so that no source is favored.
     turn: usize,
     /// True if the last turn found or left the ring of inputs full.
     is_full: bool,
     schedule: Option<Schedule>,
-    /// Code of the reason for which new orders are refused; 0 is none.
+    /// Code of the reason for rejecting new orders; 0 is none.
     refusing: Option<Arc<AtomicGauge>>,
-    /// Follows an input now and then.
+    /// Times an input through the stages now and then.
     stage_times: Option<Arc<StageTimes>>,
     perturbations: Perturbations,
 }
@@ -77,19 +77,19 @@ impl<L: SequencedLog> Sequencer<L> {
         self
     }
 
-    /// Offers inputs to be followed through the stages.
+    /// Offers inputs to be timed through the stages.
     pub fn offering(mut self, stage_times: Arc<StageTimes>) -> Self {
         self.stage_times = Some(stage_times);
         self
     }
 
-    /// Gives the commands of a schedule as well, each when it is due.
+    /// Also gives the commands of a schedule, each when it is due.
     pub fn with_schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = Some(schedule);
         self
     }
 
-    /// Chooses now and then as they say.
+    /// Makes the choices of a simulation now and then.
     pub fn with_perturbations(mut self, perturbations: Perturbations) -> Self {
         self.perturbations = perturbations;
         self
@@ -107,10 +107,10 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
             self.perturbations.at_most(Perturbation::ShortSequencerTurn, room.min(TURN_LIMIT));
         let Self { sources, log, .. } = self;
         let (mut work, mut given) = (0, 0);
-        // The last input of the turn that may be followed: sequence, time of receipt, source.
+        // The last input of the turn that may be timed: sequence, time of receipt, source.
         let mut offered = None;
         let mut batch = self.inputs.batch();
-        // The command goes from one ring into the other at once, beside its place.
+        // The command is copied directly from one ring to the other, beside its place.
         let mut give = |place: LogPosition, command: &Command| {
             let LogPosition { sequence, timestamp } = place;
             let pushed = batch.push_with(|| Input { sequence, timestamp, command: *command });
@@ -126,7 +126,7 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
         if log.role() == Role::Leader {
             let code = self.refusing.as_ref().map_or(0, |code| code.get());
             let refusing = load_shedding::reason(code);
-            // What was taken before is in the log; everything else waits where it is.
+            // Commands taken before are in the log; all others wait in their rings.
             free = if code & HOLDS == 0 { free.min(log.room()) } else { 0 };
             let other_first =
                 usize::from(self.perturbations.happens(Perturbation::OtherSourceFirst));
@@ -135,7 +135,7 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
             for nth in 0..count {
                 let number = (self.turn + nth) % count;
                 let source = &mut sources[number];
-                // Each may take its share of what is left; the last takes the rest.
+                // Each source may use its share of the room left; the last one may use the rest.
                 let share = free.div_ceil(count - nth);
                 let taken = source.poll(share, |submission, _| {
                     let Submission { received, command } = submission;
@@ -160,7 +160,7 @@ impl<L: SequencedLog + 'static> Agent for Sequencer<L> {
                 });
                 (free, work) = (free - asked, work + asked);
             }
-            // An input that is not before the moment is enough, whatever it asks.
+            // An input at or after that time is enough, whatever its command.
             let due_ns = self.due.get();
             let is_due = due_ns <= now_ns && log.last_timestamp().0 < due_ns;
             if is_due && self.asked_ns != due_ns && free > 0 {
@@ -196,8 +196,8 @@ mod tests {
 
     use super::*;
 
-    /// A log that several agree on: what is appended gets its place only when they do, in an order of
-    /// theirs, and leadership goes.
+    /// A log on which several processes agree: a command gets its place only once they agree, in an order of theirs,
+    /// and leadership can move.
     struct AgreedLog {
         role: Role,
         proposed: Vec<Command>,
@@ -236,8 +236,8 @@ mod tests {
         (ring.build().0, reader)
     }
 
-    /// What is appended goes on when it has its place and not before; no more is taken than the log has
-    /// room for; a follower takes nothing, lets no time pass, and goes on with what comes.
+    /// A command goes on only once it has its place. No more commands are taken than the log has room for. A follower
+    /// takes none, adds no time, and goes on with those from the log.
     #[test]
     fn log_of_others_gives_the_places() {
         let (mut gateway, source) = submissions();

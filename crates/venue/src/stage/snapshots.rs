@@ -1,4 +1,4 @@
-//! When a snapshot is due, writing it, and removing what two newer ones cover.
+//! The schedule of snapshots, writing them, and the removal of files that two newer ones cover.
 //!
 //! Invariant: nothing is removed that a start or the ledger still needs.
 
@@ -10,27 +10,27 @@ use ring::{AgentError, AtomicGauge};
 use super::{Perturbation, Perturbations};
 use crate::{config::OldSegments, follower::Follower};
 
-/// Snapshots that are kept.
+/// The number of snapshots kept.
 const KEPT: usize = 2;
 
-/// How long it waits after a snapshot that could not be written, in nanoseconds.
+/// The pause after a snapshot that could not be written, in nanoseconds.
 const RETRY_NS: u64 = 60_000_000_000;
 
-/// When snapshots are made, and what they hold.
+/// The schedule of snapshots, and the limits of their contents.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotPlan {
-    /// After so many inputs; 0 never.
+    /// Inputs between two snapshots; 0 is never.
     pub inputs: u64,
-    /// After so long, in nanoseconds, if there were inputs; 0 never.
+    /// Nanoseconds between two snapshots, if there were inputs; 0 is never.
     pub time_ns: u64,
-    /// Bytes of replies in a snapshot at most, and as many of the feed.
+    /// The most bytes of replies in a snapshot, and also the most of the feed.
     pub archive_bytes: usize,
-    /// What happens to segments of the journal that both snapshots cover.
+    /// The treatment of journal segments that both snapshots cover.
     pub old_segments: OldSegments,
 }
 
 impl SnapshotPlan {
-    /// True if any are made.
+    /// True if any snapshots are made.
     pub const fn is_wanted(&self) -> bool {
         self.inputs > 0 || self.time_ns > 0
     }
@@ -39,12 +39,12 @@ impl SnapshotPlan {
 /// Figures of the snapshots, for any thread to read.
 #[derive(Debug)]
 pub struct SnapshotFigures {
-    /// The last input that is in a snapshot; 0 if there is none.
+    /// The last input in a snapshot; 0 if there is none.
     pub sequence: AtomicGauge,
     pub bytes: AtomicGauge,
     pub made: AtomicGauge,
     pub failed: AtomicGauge,
-    /// Segments of the journal that were removed, or archived.
+    /// Journal segments removed or archived.
     pub segments_removed: AtomicGauge,
 }
 
@@ -66,18 +66,18 @@ impl Default for SnapshotFigures {
 /// A snapshot that cannot be written is counted, and tried again later: the journal has everything.
 pub struct Snapshots {
     plan: SnapshotPlan,
-    /// Of the newest snapshot.
+    /// The sequence of the newest snapshot.
     last_sequence: u64,
-    /// When that was made, or the first turn was.
+    /// The time of the newest snapshot, or of the first turn.
     last_ns: Option<u64>,
     not_before_ns: u64,
-    /// The sequence that the next snapshot has at least, once it is due.
+    /// The lowest sequence of the next snapshot, once it is due.
     target: Option<u64>,
     figures: Arc<SnapshotFigures>,
 }
 
 impl Snapshots {
-    /// For a venue whose newest snapshot is of `last_sequence` (0 if it has none).
+    /// For a venue whose newest snapshot is at `last_sequence` (0 if it has none).
     pub fn new(plan: SnapshotPlan, last_sequence: u64) -> Self {
         let figures = Arc::<SnapshotFigures>::default();
         figures.sequence.set(last_sequence);
@@ -93,7 +93,7 @@ impl Snapshots {
         self.plan.archive_bytes
     }
 
-    /// The sequence that the next snapshot has at least, if one is due. The journal ends with `journaled`.
+    /// The lowest sequence of the next snapshot, if one is due. The journal ends with `journaled`.
     pub(super) fn target(
         &mut self,
         journaled: u64,
@@ -112,8 +112,8 @@ impl Snapshots {
         self.target
     }
 
-    /// Writes the state as a snapshot, and removes what is not needed then. The ledger, where one is kept, has
-    /// all inputs up to `ledger`.
+    /// Writes the state as a snapshot, and removes the files no longer needed. The ledger, if there is one, has all
+    /// inputs up to `ledger`.
     pub(super) fn write(
         &mut self,
         follower: &mut Follower,
@@ -139,7 +139,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Removes what is not needed any more. What cannot be removed is left to the next time.
+    /// Removes the files no longer needed. A file that cannot be removed is left for the next time.
     fn remove_old(
         &mut self,
         storage: &mut dyn Storage,
@@ -149,7 +149,7 @@ impl Snapshots {
     ) {
         let removed = journal::snapshots(storage).and_then(|found| {
             let Some(older) = found.get(KEPT - 1).copied() else { return Ok(0) };
-            // A ledger that is behind goes on from a snapshot before its position.
+            // A ledger that is behind continues from a snapshot before its position.
             if ledger.is_some_and(|position| position < older) {
                 return Ok(0);
             }
@@ -157,7 +157,7 @@ impl Snapshots {
             if self.plan.old_segments == OldSegments::Keep {
                 return Ok(0);
             }
-            // Segments go only if both snapshots can be read.
+            // Segments are removed only if both snapshots can be read.
             let is_whole = found[..KEPT].iter().all(|sequence| {
                 let nothing = &mut |_: u16, _: &[u8]| Ok::<(), journal::BoxError>(());
                 journal::read_snapshot(storage, journal_id, *sequence, nothing).is_ok()

@@ -1,4 +1,4 @@
-//! A FIX client over a socket that says exactly what a test tells it, and the venue that it talks to.
+//! A FIX client over a socket that sends exactly the fields of a test, and the venue at the other end.
 
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use market::Timestamp;
 use venue::{Running, clock::SystemClock, config::Config};
 use wire::fix::{Builder, Fields, Framed, Version, dictionary, frame};
 
-/// The argon2 hash of `BOB`, with the least memory that there is.
+/// The argon2 hash of `BOB`, with the least memory possible.
 const HASH_OF_BOB: &str = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$s7qOdgTKuSr+OmHNi5t7nQ";
 
 pub fn config(folder: &Path, more: &str) -> Config {
@@ -35,12 +35,12 @@ pub fn config(folder: &Path, more: &str) -> Config {
     .unwrap()
 }
 
-/// A client that writes what it is given, and checks every message of the venue.
+/// A client that writes the given messages, and checks every message of the venue.
 pub struct FixClient {
     pub stream: TcpStream,
     version: Version,
     name: &'static str,
-    /// Read, and not yet taken.
+    /// Bytes read and not yet taken.
     pub bytes: Vec<u8>,
     /// Its next MsgSeqNum.
     pub next: u64,

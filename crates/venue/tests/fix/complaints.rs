@@ -1,5 +1,5 @@
-//! What users complain about with open FIX engines, one test each where a test elsewhere does not have it;
-//! docs/wire/fix.md has the list.
+//! Complaints of users about open FIX engines, one test for each that no other test covers; docs/wire/fix.md has the
+//! list.
 
 use std::{
     io::{Read, Write},
@@ -17,14 +17,14 @@ use crate::{
     restarts::log_in,
 };
 
-/// Memory for messages that is soon full, and clients that may be slow: tests wait for them, and time does not end them.
+/// Memory for messages that is soon full, and a timeout long enough that slow clients stay connected during a test.
 const SMALL: &str = "reply_store = \"1MiB\"\nslow_client_timeout = \"30min\"\n";
 
 fn start(folder: &Path) -> Running {
     venue::start(&config(folder, SMALL), SystemClock::start()).unwrap()
 }
 
-/// The bytes of orders that rest far from any price, from this MsgSeqNum on.
+/// The bytes of orders that rest far from any other price, from the present MsgSeqNum on.
 fn orders(client: &mut FixClient, count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..count {
@@ -39,7 +39,7 @@ fn orders(client: &mut FixClient, count: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads reports as long as `goes_on` says so of their MsgSeqNum and whether they are sent again.
+/// Reads reports as long as `goes_on` returns true for their MsgSeqNum and whether they are sent again.
 fn read_while(client: &mut FixClient, mut goes_on: impl FnMut(u64, bool) -> bool) {
     let mut buffer = vec![0; 1 << 16];
     let mut is_over = false;
@@ -60,7 +60,7 @@ fn read_while(client: &mut FixClient, mut goes_on: impl FnMut(u64, bool) -> bool
     }
 }
 
-/// Reads so many new reports, whose numbers have no gap from `next` on.
+/// Reads this many new reports, whose numbers have no gap from `next` on.
 fn read_reports(client: &mut FixClient, next: u64, count: u64) {
     let mut expected = next;
     read_while(client, |number, is_again| {
@@ -70,8 +70,9 @@ fn read_reports(client: &mut FixClient, next: u64, count: u64) {
     });
 }
 
-/// A store is not written under the lock of a session, report by report: what waits is one commit. 3,000 orders of one
-/// write have 6,000 records and more, and far fewer commits; a store for each report would have one for each.
+/// A store is not written under the lock of a session, report by report: all waiting inputs are one commit. 3,000
+/// orders of one write have 6,000 records and more, and far fewer commits; a store for each report would have one for
+/// each.
 #[test]
 fn reports_are_not_stored_one_by_one() {
     const ORDERS: u64 = 3_000;
@@ -92,8 +93,8 @@ fn reports_are_not_stored_one_by_one() {
     running.stop().unwrap();
 }
 
-/// A resend of a long history needs one page of memory, is held up by a client that does not read it, and holds nobody
-/// up: another session trades meanwhile. Then all of it arrives, each message once and in order.
+/// A resend of a long history needs one page of memory, waits for a client that does not read it, and delays no other
+/// session: another session trades meanwhile. Then all of it arrives, each message once and in order.
 #[test]
 fn a_long_resend_is_bounded_and_holds_nobody_up() {
     const ORDERS: u64 = 20_000;
@@ -113,7 +114,7 @@ fn a_long_resend_is_bounded_and_holds_nobody_up() {
     let [store, _] = held(&mut running);
     assert!(store < 3 << 20, "most is on disk only: {store} bytes are stored");
 
-    // Asked twice, and nothing is read.
+    // Requested twice, and no answer is read.
     alice.send("2", "7=1|16=0|");
     alice.send("2", "7=1|16=0|");
     for turn in 1..=200 {
@@ -122,7 +123,7 @@ fn a_long_resend_is_bounded_and_holds_nobody_up() {
     }
     let [store, connections] = held(&mut running);
     assert!(store < 3 << 20 && connections < 1 << 20, "{store} and {connections} bytes");
-    // The second request begins the resend anew; where the first was by then is up to the socket.
+    // The second request begins the resend anew; the progress of the first by then depends on the socket.
     let (mut last, mut begun, mut missing) = (0, 0, ORDERS);
     read_while(&mut alice, |number, is_again| {
         assert!(is_again);
@@ -141,8 +142,8 @@ fn a_long_resend_is_bounded_and_holds_nobody_up() {
     running.stop().unwrap();
 }
 
-/// A gap is asked for once, however many messages come behind it, and a request of the other side at the same time is
-/// served: neither side asks without end.
+/// A gap is requested once, however many messages follow it, and a request of the other side at the same time is
+/// served: neither side requests without end.
 #[test]
 fn a_gap_is_asked_for_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -151,7 +152,8 @@ fn a_gap_is_asked_for_once() {
     let bytes = orders(&mut alice, 3);
     alice.stream.write_all(&bytes).unwrap();
     read_reports(&mut alice, 2, 3);
-    // Numbers 5 and 6 are missing; the client has missed two reports, and asks while it is asked.
+    // Numbers 5 and 6 are missing; the client has missed two reports, and requests them while the venue requests its
+    // own.
     let gap = alice.next;
     alice.next += 2;
     let mut bytes = orders(&mut alice, 100);
@@ -190,7 +192,7 @@ fn both_sides_may_send_at_once() {
     let config = config(folder.path(), "slow_client_timeout = \"30min\"\n");
     let running = venue::start(&config, SystemClock::start()).unwrap();
     let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
-    // Several times what the sockets of both sides hold.
+    // Several times the capacity of the sockets of both sides.
     let bytes = orders(&mut alice, ORDERS);
     assert!(bytes.len() > 4 << 20);
     alice.stream.write_all(&bytes).unwrap();
@@ -201,13 +203,13 @@ fn both_sides_may_send_at_once() {
     running.stop().unwrap();
 }
 
-/// The time of the day a number of seconds after another, as a schedule has it.
+/// The time of day this many seconds later, in the form of a schedule.
 fn time_of_day(now_ns: u64, later_s: u64) -> String {
     let text = write_time(Timestamp(now_ns + later_s * 1_000_000_000));
     str::from_utf8(&text[9..17]).unwrap().to_owned()
 }
 
-/// A session begins with number 1 on both sides, without a flag, also where the venue did not run when its time came. A
+/// A session begins with number 1 on both sides, without a flag, even if the venue did not run at its start time. A
 /// restart within a session changes no number.
 #[test]
 fn a_schedule_begins_sessions_with_1() {
@@ -239,7 +241,8 @@ fn a_schedule_begins_sessions_with_1() {
     running.stop().unwrap();
 }
 
-/// Outside of its schedule a session is refused, and told until when: one that was never open too.
+/// Outside its schedule a session is refused, and the answer has the opening time, even for a session that was never
+/// open.
 #[test]
 fn a_logon_outside_of_the_schedule_is_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,8 +260,8 @@ fn a_logon_outside_of_the_schedule_is_refused_in_words() {
     running.stop().unwrap();
 }
 
-/// A participant that the configuration has when it is read again logs on while the venue runs, by each protocol that has a
-/// login, and trades with one that was there before, whose session goes on; a restart changes nothing of it.
+/// A participant in a reloaded configuration logs on while the venue runs, by each protocol with a login, and trades
+/// with an earlier participant, whose session continues; a restart changes none of this.
 #[test]
 fn sessions_are_added_while_the_venue_runs() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,7 +286,7 @@ fn sessions_are_added_while_the_venue_runs() {
         assert!(lines.contains(&line), "{lines:?}");
     }
     assert_eq!(lines.len(), 2, "{lines:?}");
-    // The log has it soon.
+    // The log has the participant soon.
     let mut carol = loop {
         let (carol, answer) = FixClient::log_on(&running, Version::Fix44, "CAROL", 1, "");
         if answer != "closed" {
@@ -310,7 +313,7 @@ fn sessions_are_added_while_the_venue_runs() {
     carol.send("2", "7=2|16=3|");
     assert!(carol.read().starts_with("35=8|34=2|43=Y|"));
     assert!(carol.read().starts_with("35=8|34=3|43=Y|"));
-    // One that has no login, and one without a place, need a restart.
+    // A participant without a login, or without a place, needs a restart.
     let udp = row("ERIN", "udp = \"127.0.0.1:9\"");
     let lines = running.reload(&new, &config(folder.path(), &(rows + &udp))).unwrap();
     let restart = "instruments, participants, accounts, assets or terms: need a restart";

@@ -43,7 +43,7 @@ fn send_by_udp(running: &Running, socket: &UdpSocket, message: &[u8]) {
     socket.send_to(message, address).unwrap();
 }
 
-/// What one message of the drop copy says: whose order, which kind of report, and the quantities.
+/// The content of one message of the drop copy: the owner of the order, the kind of report, and the quantities.
 fn said(message: &str) -> String {
     let shown = ["115", "150", "39", "11", "38", "32", "151", "14"];
     let fields = message
@@ -52,8 +52,9 @@ fn said(message: &str) -> String {
     fields.collect::<Vec<_>>().join("|")
 }
 
-/// Reports of all protocols come under the numbers of the drop copy, before its first Logon too. They come again after a
-/// kill and a start from a snapshot, the same bytes, and orders go on where they were. It takes no orders.
+/// Reports of all protocols arrive under the numbers of the drop copy, also before its first Logon. They arrive again
+/// after a kill and a start from a snapshot, with the same bytes, and orders continue where they were. The drop copy
+/// takes no orders.
 #[test]
 fn a_drop_copy_survives_a_kill() {
     for (version, name, trade) in [(Version::Fix44, "4.4", "F"), (Version::Fix42, "4.2", "1")] {
@@ -66,7 +67,7 @@ fn a_drop_copy_survives_a_kill() {
         let (mut alice, _) = FixClient::log_on(&running, version, "ALICE", 1, "");
         alice.send("D", "11=A1|21=1|55=AAPL|54=2|38=100|40=2|44=150|");
         assert!(alice.read().contains("39=0|11=A1|"));
-        // What waits for it is in the words of one version.
+        // The waiting messages are in the form of one version.
         let other = if version == Version::Fix44 { Version::Fix42 } else { Version::Fix44 };
         let (_, answer) = FixClient::log_on(&running, other, "COPY", 1, "");
         assert_eq!(answer, "closed");
@@ -114,7 +115,7 @@ fn a_drop_copy_survives_a_kill() {
         }
         let (next, alice_next) = (copier.next, alice.next);
 
-        // What a machine that dies now leaves behind, with a snapshot of it.
+        // The files that a crash of the machine would leave now, with a snapshot of them.
         let dead = tempfile::tempdir().unwrap();
         let files = dead.path().join("journal");
         copy(&folder.path().join("journal"), &files);
@@ -133,7 +134,7 @@ fn a_drop_copy_survives_a_kill() {
             let again = format!("34={number}|43=Y|");
             assert_eq!(copier.read(), report.replacen(&format!("34={number}|"), &again, 1));
         }
-        // The refusals are messages of the application too.
+        // The refusals are application messages too.
         for number in 10..=12 {
             assert!(copier.read().starts_with(&format!("35=j|34={number}|43=Y|")));
         }
@@ -143,7 +144,8 @@ fn a_drop_copy_survives_a_kill() {
     }
 }
 
-/// A drop copy that reads nothing holds nobody up: orders by FIX are answered, and when it comes back it has all.
+/// A drop copy that reads nothing delays no other session: orders by FIX are answered, and when it comes back it gets
+/// all reports.
 #[test]
 fn a_slow_drop_copy_holds_nothing_up() {
     const ORDERS: u64 = 3_000;
@@ -158,7 +160,7 @@ fn a_slow_drop_copy_holds_nothing_up() {
     let (mut alice, _) = FixClient::log_on(&running, Version::Fix44, "ALICE", 1, "");
     for number in 1..=ORDERS {
         alice.send("D", &format!("11=A{number}|55=AAPL|54=2|38=100|40=2|44=150|59=3|"));
-        // Accepted, and canceled because nothing trades.
+        // Accepted, and canceled because no order trades.
         assert!(alice.read().contains(&format!("39=0|11=A{number}|")));
         assert!(alice.read().contains(&format!("39=4|11=A{number}|")));
     }

@@ -12,7 +12,7 @@ use wire::fix::Version;
 
 use crate::client::{FixClient, config};
 
-/// Asks for faults by the socket of the operators; the status and the body of the answer.
+/// Requests faults by the operators' socket; returns the status and the body of the answer.
 fn inject(running: &Running, body: &str) -> (u16, serde_json::Value) {
     let socket = running.started()["operator_socket"].as_str().unwrap();
     let mut stream = UnixStream::connect(socket).unwrap();
@@ -35,8 +35,8 @@ fn order(client: &mut FixClient) -> String {
     client.read()
 }
 
-/// A session has the faults that were switched on for it, others have none, and each is counted; what a gap left out
-/// comes by a resend, and a client that was cut goes on with its numbers.
+/// A session has the faults that were switched on for it, others have none, and each fault is counted. A message
+/// skipped by a gap arrives by a resend, and a disconnected client continues with its numbers.
 #[test]
 fn a_session_has_the_faults_that_were_injected() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn a_session_has_the_faults_that_were_injected() {
     inject(&running, r#"{"session": "ALICE", "off": true}"#);
     assert!(order(&mut alice).contains("150=0|"));
 
-    // The next message is left out; the one after it shows the gap, and the client asks.
+    // The next message is skipped; the one after it shows the gap, and the client requests it.
     let before = alice.next;
     inject(&running, r#"{"session": "ALICE", "gap": true}"#);
     alice.send("D", "11=GAP|55=AAPL|54=1|38=10|40=2|44=1|59=0|");
@@ -65,7 +65,7 @@ fn a_session_has_the_faults_that_were_injected() {
     assert!(again.starts_with(&format!("35=8|34={before}|43=Y|")), "{again}");
     assert!(again.contains("11=GAP|"), "{again}");
 
-    // What is sent comes later, but not to others.
+    // Messages to this session arrive later, but not those to others.
     inject(&running, r#"{"session": "ALICE", "delay_ms": 300}"#);
     let clock = SystemClock::start();
     alice.send("1", "112=LATE|");
@@ -95,7 +95,7 @@ fn a_session_has_the_faults_that_were_injected() {
     {
         assert_eq!(figures[name], count, "{name} in {figures}");
     }
-    // What cannot be done is said.
+    // An impossible fault is refused with the reason.
     for (body, status, reason) in [
         (r#"{"session": "NOBODY", "gap": true}"#, 404, "unknown_session"),
         (r#"{"session": "ALICE", "delay_ms": 60001}"#, 400, "bad_request"),

@@ -23,7 +23,7 @@ fn instruments() -> String {
         .collect()
 }
 
-/// All symbols of a list, which goes by messages.
+/// All symbols of a list, which is sent in several messages.
 fn symbols(client: &mut FixClient) -> Vec<String> {
     let mut symbols = Vec::new();
     loop {
@@ -37,8 +37,8 @@ fn symbols(client: &mut FixClient) -> Vec<String> {
     }
 }
 
-/// A client has all instruments and their statuses, also of a venue that was killed and starts from a snapshot;
-/// and what it missed comes again by a resend, since it is in the log.
+/// A client gets all instruments and their statuses, also from a venue that was killed and starts from a snapshot.
+/// Messages that it missed arrive again by a resend, since they are in the log.
 #[test]
 fn instruments_and_statuses_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();

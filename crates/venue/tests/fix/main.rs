@@ -89,7 +89,7 @@ fn orders_are_reported_by_the_matrices() {
         assert!(balance.contains("39=2|11=A4|41=A2|"), "{balance}");
         assert!(balance.contains("38=50|") && balance.contains("151=0|14=50|"), "{balance}");
 
-        // Cancels: of an order, of one that is done, of one that never was.
+        // Cancels: of an order, of one already done, of one that never existed.
         alice.send("D", "11=A5|21=1|55=AAPL|54=1|38=10|40=2|44=1|");
         alice.read();
         alice.send("F", "11=A6|41=A5|55=AAPL|54=1|");
@@ -104,7 +104,7 @@ fn orders_are_reported_by_the_matrices() {
             "35=9|34=12|37=NONE|11=A8|41=NEVER|39=8|434=1|102=1|58=OrigClOrdID names no order|",
         );
 
-        // Rejections: by the engine, a name that was used, a value that is not offered.
+        // Rejections: by the engine, of a name already used, of a value that is not supported.
         let rejected = kind('0', '8', '8');
         alice.send("D", "11=A9|21=1|55=NONE|54=1|38=10|40=2|44=1|");
         let report = alice.read();
@@ -120,7 +120,7 @@ fn orders_are_reported_by_the_matrices() {
         alice.send("D", "11=A11|21=1|55=AAPL|54=1|38=10|40=D|44=1|");
         assert!(alice.read().contains("is not offered"));
 
-        // A message with a fault is rejected by the session; one that is not offered by the application.
+        // The session rejects a message with a fault; the application rejects an unsupported one.
         let number = alice.next;
         alice.send("D", "11=A12|21=1|55=AAPL|54=1|38=ten|40=2|44=1|");
         assert!(alice.read().contains(&format!("45={number}|371=38|372=D|373=6|")));
@@ -142,7 +142,7 @@ fn orders_are_reported_by_the_matrices() {
     }
 }
 
-/// Stops, icebergs, pegs, expiries, minimum quantities: what OUCH cannot say is entered by its tags.
+/// Stops, icebergs, pegs, expiries, minimum quantities: terms that OUCH cannot express are entered by their tags.
 #[test]
 fn standard_tags_reach_the_engine() {
     let folder = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn standard_tags_reach_the_engine() {
         let report = alice.read();
         assert!(report.contains("150=0|39=0|") && report.contains(echoed), "{fields}: {report}");
         if fields.contains("40=P|") {
-            // It has no price to follow, and says so.
+            // The pegged order has no price to follow, and its report says so.
             assert!(alice.read().contains("150=D|39=0|"), "{fields}");
         }
     }
@@ -180,8 +180,8 @@ fn standard_tags_reach_the_engine() {
     running.stop().unwrap();
 }
 
-/// Logons that cannot be answered are closed without a word; a second connection of a name too, and the
-/// first stays. An OUCH session and a FIX session have names of their own.
+/// Logons that cannot be answered are closed without a message. So is a second connection of a name, and the first one
+/// stays. An OUCH session and a FIX session have names of their own.
 #[test]
 fn logons_are_checked() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,8 +237,8 @@ fn the_examples_of_the_docs_run() {
     running.stop().unwrap();
 }
 
-/// Garbled bytes are passed over and show as a gap; faults of the session have their reasons; orders go with
-/// their connection where the participant wants it.
+/// Garbled bytes are skipped and appear as a gap; faults of the session have their reasons; orders are canceled with
+/// their connection if the participant is configured so.
 #[test]
 fn faults_and_cuts() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ fn faults_and_cuts() {
     assert!(bob.read().contains("39=0|11=B1|"));
     drop(bob.stream);
 
-    // While the venue has not seen the end of the first connection it refuses the second.
+    // Until the venue has seen the end of the first connection, it refuses the second.
     let mut bob = loop {
         let (bob, answer) = FixClient::log_on(&running, Version::Fix42, "BOB", 10, "");
         if answer != "closed" {
@@ -267,7 +267,7 @@ fn faults_and_cuts() {
         }
         thread::sleep(Duration::from_millis(10));
     };
-    // The report of the cancel is before or behind the Logon.
+    // The report of the cancel comes before or after the Logon.
     bob.send("2", "7=6|16=7|");
     bob.send("H", "11=B1|55=AAPL|54=2|");
     let mut canceled = false;
@@ -283,7 +283,7 @@ fn faults_and_cuts() {
     assert!(canceled, "the cancel was reported");
     bob.send("D", "11=B1|21=1|55=AAPL|54=2|38=100|40=2|44=150|");
     assert!(bob.read().ends_with("58=ClOrdID was used before|"));
-    // What is sent again as possibly known gets no second answer.
+    // A message sent again as possibly known (97=Y) gets no second answer.
     bob.send("D", "97=Y|11=B1|21=1|55=AAPL|54=2|38=100|40=2|44=150|");
     bob.send("1", "112=NEXT|");
     assert!(bob.read().contains("112=NEXT|"));

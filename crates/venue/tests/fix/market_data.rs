@@ -11,7 +11,7 @@ fn subscribe(client: &mut FixClient, id: &str, more: &str) {
     client.send("V", &format!("262={id}|263=1|264=0|265=1|{more}146=1|55=AAPL|"));
 }
 
-/// A client of market data sees orders, trades and cancels of both sides; it is nobody's order entry, and trading
+/// A client of market data sees orders, trades and cancels of both sides; it does not enter orders, and trading
 /// participants may be clients too. After a restart it begins anew.
 #[test]
 fn books_and_trades_are_sent_as_they_change() {
@@ -30,7 +30,7 @@ fn books_and_trades_are_sent_as_they_change() {
         data.expect(
             "35=X|34=3|262=R|268=1|279=0|269=1|278=S1500000|55=AAPL|270=150|271=100|346=1|",
         );
-        // A trade, and the level that it left.
+        // A trade, and the level that remains.
         alice.send("D", "11=A2|21=1|55=AAPL|54=1|38=40|40=2|44=150.00|59=0|");
         let trade = data.read();
         assert!(trade.starts_with("35=X|34=4|262=R|268=1|279=0|269=2|278=T1|55=AAPL|"), "{trade}");

@@ -1,4 +1,4 @@
-//! FIX sessions over restarts of the venue: numbers, resends, snapshots, and which protocol a session speaks.
+//! FIX sessions over restarts of the venue: numbers, resends, snapshots, and the protocol of a session.
 
 use std::{
     fs,
@@ -16,8 +16,8 @@ use wire::fix::Version;
 
 use crate::client::{FixClient, config};
 
-/// Reports that were missed come by a resend, with their numbers; messages of the session are filled.
-/// The same bytes come after a restart of the venue, and both sides go on with their numbers.
+/// Missed reports arrive by a resend, with their numbers; messages of the session are gap-filled. The same bytes arrive
+/// after a restart of the venue, and both sides continue with their numbers.
 #[test]
 fn numbers_and_resends_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ fn numbers_and_resends_survive_a_restart() {
         client.expect(&again(&canceled, 4));
     };
     resend(&mut alice);
-    // A gap of the client's: one request, and what is sent again is taken.
+    // A gap on the client's side: one request, and the messages sent again are taken.
     alice.send_as(alice.next + 2, "D", "11=A4|55=AAPL|54=2|38=100|40=2|44=150|");
     alice.expect(&format!("35=2|34=5|7={}|16=0|", alice.next));
     alice.send("D", "43=Y|122=20260101-00:00:00|11=A3|55=AAPL|54=1|38=1|40=2|44=1|");
@@ -63,7 +63,7 @@ fn numbers_and_resends_survive_a_restart() {
     resend(&mut alice);
     alice.send("H", "11=A3|54=1|");
     assert!(alice.read().contains("150=I|39=0|11=A3|"));
-    // A number that was used: the connection is ended, and the expected number stays.
+    // A number already used: the connection is ended, and the expected number stays.
     alice.send_as(2, "0", "");
     let expected = alice.next;
     assert!(alice.read().contains(&format!(
@@ -78,7 +78,7 @@ fn numbers_and_resends_survive_a_restart() {
     running.stop().unwrap();
 }
 
-/// Everything a session has said and heard is in a snapshot: a venue that is killed and starts from one has the
+/// A snapshot has every message of a session in both directions: a venue that is killed and starts from one has the
 /// same numbers, the same bytes to send again, and the same state of each order.
 #[test]
 fn a_session_goes_on_from_a_snapshot() {
@@ -97,7 +97,7 @@ fn a_session_goes_on_from_a_snapshot() {
         reports.push(alice.read());
         let next = alice.next;
 
-        // What a machine that dies now leaves behind, with a snapshot of it.
+        // The files that a crash of the machine would leave now, with a snapshot of them.
         let dead = tempfile::tempdir().unwrap();
         let files = dead.path().join("journal");
         copy(&folder.path().join("journal"), &files);
@@ -129,7 +129,7 @@ fn a_session_goes_on_from_a_snapshot() {
         alice.send_as(missed + 1, "1", "43=Y|122=20260101-00:00:00|112=LATE|");
         alice.expect("35=0|34=8|112=LATE|");
         alice.next = missed + 2;
-        // Its orders are known with what was executed, and its names as used.
+        // Its orders are known with their executed quantities, and its names as used.
         alice.send("G", "11=A3|41=A1|21=1|55=AAPL|54=2|38=200|40=2|44=151|");
         let report = alice.read();
         assert!(report.contains("39=1|11=A3|41=A1|"), "{report}");
@@ -142,9 +142,9 @@ fn a_session_goes_on_from_a_snapshot() {
     }
 }
 
-/// Messages that memory no longer has come again from the disk, the same bytes under the same numbers, also
-/// after a start from a snapshot; what the session sends meanwhile comes behind them. They are read as they were written,
-/// or derived from the journal where they were not, or the file is damaged.
+/// Messages that memory no longer holds arrive again from the disk, the same bytes under the same numbers, also after a
+/// start from a snapshot; messages that the session sends meanwhile follow them. They are read as they were written, or
+/// derived from the journal if they were not written or the file is damaged.
 #[test]
 fn older_messages_are_read_from_the_disk() {
     for has_files in [true, false] {
@@ -211,12 +211,12 @@ fn wait_for_files(running: &mut Running, has_files: bool) {
     }
 }
 
-/// The files of a folder, as they are now.
+/// Copies the files of a folder in their present state.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
-        // The socket of the operators is no file.
+        // Skips the socket of the operators, which is no file.
         if entry.file_type().unwrap().is_file() {
             fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
         }
@@ -243,7 +243,7 @@ pub fn log_in(running: &Running, name: &str, password: &str) -> (TcpStream, Stri
     (stream, packet)
 }
 
-/// The next packet: the text of a debug packet, or its type and that of its message.
+/// The next packet: the text of a debug packet, or its type and the type of its message.
 fn packet(stream: &mut TcpStream) -> String {
     let mut length = [0; 2];
     stream.read_exact(&mut length).unwrap();
@@ -256,7 +256,7 @@ fn packet(stream: &mut TcpStream) -> String {
     }
 }
 
-/// A session speaks the protocol of its first request for good: the ports of the others refuse it, and say so.
+/// A session keeps the protocol of its first request: the ports of the others refuse it, with the reason.
 #[test]
 fn a_session_keeps_its_protocol() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,7 +277,7 @@ fn a_session_keeps_its_protocol() {
             .unwrap();
     let (_, answer) = log_in(&running, "CAROL", "pass");
     assert_eq!(answer, "the session speaks FIX since its first request");
-    // A session that may choose yet, and chooses OUCH.
+    // A session without a protocol so far chooses OUCH.
     let (mut stream, answer) = log_in(&running, "USER01", "password01");
     assert_eq!(answer, "A");
     let key = OrderKey { session_id: SessionId(0), channel: 0, user_ref_num: 1 };

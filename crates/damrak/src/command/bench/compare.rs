@@ -1,4 +1,4 @@
-//! `damrak bench compare`: what changed between two results of a benchmark.
+//! `damrak bench compare`: the changes between two results of a benchmark.
 //!
 //! Invariant: figures of the machine and of the run are not compared.
 

@@ -1,4 +1,5 @@
-//! `damrak bench connections`: order entry over TCP by each way to watch connections, with few and with many.
+//! `damrak bench connections`: order entry over TCP by each way to watch connections, with few connections and with
+//! many.
 
 use std::{env, fs, path::PathBuf, thread};
 
@@ -121,7 +122,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             "skipped: {skipped}: the system refuses it; run `damrak doctor` for the reason"
         ))
     });
-    // After a failure what the venue said is worth more than an empty folder.
+    // After a failure, the venue's output is worth more than an empty folder.
     let rows = measured.map_err(|failure| match scratch.join("venue.log").exists() {
         true => failure.hint(format!("the venue's log is {}", scratch.join("venue.log").display())),
         false => failure,

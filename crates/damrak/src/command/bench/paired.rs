@@ -1,4 +1,4 @@
-//! Rows that are measured in turns with a plain loop, as a table and as JSON.
+//! Rows measured in turns with a plain loop, as a table and as JSON.
 
 use lab::bench::paired::{PairedRow, Target};
 use serde_json::{Value, json};

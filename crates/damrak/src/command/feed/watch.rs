@@ -41,13 +41,13 @@ use venue::{clock::SystemClock, config::Span, failure::Failure};
 /// Sleep after a turn without packets.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// How long a message may be missing before it is requested, where a second line may bring it.
+/// The time until a missing message is requested, if a second line may bring it.
 const SECOND_LINE_DELAY: Duration = Duration::from_millis(5);
 
-/// How long a message may be missing where no snapshot can be taken.
+/// The longest time that a message may be missing without an available snapshot.
 const MISSING_MAX: Duration = Duration::from_secs(10);
 
-/// How long the feed over TCP is silent before it counts as caught up.
+/// The silence on the feed over TCP after which the subscriber counts as caught up.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Join a venue's feed, rebuild its books and report lost messages.
@@ -396,7 +396,7 @@ fn failed(error: FeedSubscriberError, arguments: &JoinArguments) -> Failure {
     }
 }
 
-/// An error if a message is missing for long and no snapshot stands in for it.
+/// An error if a message is missing for long and no snapshot replaces it.
 fn give_up_lost(
     subscriber: &FeedSubscriber,
     arguments: &JoinArguments,
@@ -464,7 +464,7 @@ fn progress(subscriber: &FeedSubscriber) -> String {
     ) + &first_copies(subscriber)
 }
 
-/// With two lines, how many messages each brought first.
+/// With two lines, the number of messages that each brought first.
 fn first_copies(subscriber: &FeedSubscriber) -> String {
     match lines(subscriber)[..] {
         [a, b] => format!("  first by A {} by B {}", grouped(a.first), grouped(b.first)),

@@ -36,7 +36,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
+    /// The folder where it is mounted.
     pub fn place(&self) -> &Path {
         &self.place
     }

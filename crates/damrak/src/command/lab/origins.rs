@@ -105,7 +105,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     print_line(&machine_line(&environment))
 }
 
-/// A case: our figures and theirs, one below the other.
+/// A case: our figures and the published ones, one below the other.
 pub(super) fn side_by_side(case: &str, ours: &Result<Value, String>, theirs: &str) -> String {
     let ours = match ours {
         Err(reason) => format!("skipped: {reason}"),

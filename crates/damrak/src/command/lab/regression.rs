@@ -132,7 +132,7 @@ fn text(trial: &Trial) -> String {
     lines
 }
 
-/// Columns of a plot at most.
+/// The most columns of a plot.
 const PLOT_COLUMNS: usize = 60;
 
 /// The largest batches over time, on a logarithmic scale: a full block is a full ring.
@@ -164,7 +164,7 @@ fn print_end(regression: &Regression) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// A plot has a column for each look until there are too many, and its height is that of the batch.
+    /// A plot has a column for each sample up to the limit, and its height is that of the batch.
     #[test]
     fn a_plot_shows_batches() {
         assert_eq!(plot(&[0, 1, 8192], 8192), " ▁█");

@@ -17,7 +17,7 @@ use super::super::{
     output::{duration, grouped, table},
 };
 
-/// How long the venue may take to connect and to answer.
+/// The longest time for the venue to connect and to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The longest answer: some bytes for each bucket of each leg.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -105,7 +105,7 @@ pub(super) fn text(stages: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// What was counted before the load is not its own.
+    /// Counts from before the load are not included.
     #[test]
     fn only_what_came_between_counts() {
         let stages = |counts: Value| {

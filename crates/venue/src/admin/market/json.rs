@@ -1,7 +1,7 @@
 //! The JSON of derived data.
 //!
-//! Invariant: a price is a decimal string of four places, lots and counts are whole numbers, and every object says after
-//! which message of the feed it holds.
+//! Invariant: a price is a decimal string of four places, lots and counts are whole numbers, and every object names the
+//! feed message after which it holds.
 
 use gateway::{DerivedMirror, DerivedTrade, MirroredInstrument, PriceLevel, TapeEntry, TradeKind};
 use market::{DecimalText, NANOS_PER_DAY, Timestamp};

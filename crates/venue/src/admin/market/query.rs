@@ -1,4 +1,4 @@
-//! Questions about derived data, as they come in a path and its parameters.
+//! Queries of derived data, from a path and its parameters.
 //!
 //! Invariant: every query has a bound; an error names the wrong parameter.
 
@@ -10,7 +10,7 @@ use gateway::DerivedMirror;
 use super::json::{Place, symbol};
 use crate::config::{DerivedDataConfig, STREAM_LEVELS_MAX};
 
-/// Levels of a side, unless a question says otherwise; less where fewer may be asked for.
+/// Levels of a side by default; fewer if the limit is lower.
 const DEPTH_DEFAULT: usize = 10;
 /// Trades of an answer: the default, and the maximum.
 const TRADES_DEFAULT: usize = 100;
@@ -18,7 +18,7 @@ const TRADES_MAX: usize = 1000;
 /// Instruments of a stream.
 const SYMBOLS_MAX: usize = 64;
 
-/// Why a question has no answer.
+/// The reason why a query has no answer.
 #[derive(Debug)]
 pub(super) struct Wrong {
     pub(super) status: StatusCode,
@@ -32,7 +32,7 @@ pub(super) enum Query {
     Stream(Wanted),
 }
 
-/// An answer that is given once.
+/// An answer given once.
 #[derive(Debug)]
 pub(super) enum Page {
     Instruments,
@@ -42,7 +42,7 @@ pub(super) enum Page {
     Statistics(String),
 }
 
-/// What a stream has.
+/// The contents of a stream.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) symbols: Vec<String>,

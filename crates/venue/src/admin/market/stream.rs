@@ -1,7 +1,7 @@
-//! A stream of server-sent events: a snapshot of what was asked for, then what changes.
+//! A stream of server-sent events: a snapshot of the requested data, then its changes.
 //!
-//! Invariant: an event is made when the connection has room for it, as the difference between the client's state and the
-//! present state; nothing waits in a queue.
+//! Invariant: an event is made when the connection has room for it, as the difference between the client's state and
+//! the present state; no event waits in a queue.
 
 use std::{
     convert::Infallible,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{admin::progress::Progress, clock::runtime_now};
 
-/// A comment is sent after this silence, so that a client that is gone is noticed.
+/// A comment is sent after this silence, so that a lost client is noticed.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Trades of one batch of events at most.
 const TRADES_AT_A_TIME: usize = 500;
@@ -36,21 +36,21 @@ pub(super) struct Stream {
     instruments: Vec<Watched>,
     /// The ordinal of the next trade to send.
     ordinal: u64,
-    /// The repetition of the mirror that the client has.
+    /// The mirror's repetition that the client has.
     request: u64,
     timer: Pin<Box<Sleep>>,
     sent: Instant,
     progress: Arc<Progress>,
 }
 
-/// One instrument, as the client has it.
+/// The client's state of one instrument.
 struct Watched {
     place: usize,
     symbol: String,
     version: Option<u64>,
     top: Option<[Option<PriceLevel>; 2]>,
     levels: Option<[Vec<PriceLevel>; 2]>,
-    /// The message after which the client has the levels.
+    /// The message after which the client's levels hold.
     levels_number: u64,
     statistics: Option<Statistics>,
 }
@@ -91,7 +91,7 @@ impl Drop for OpenPlace {
 }
 
 impl Stream {
-    /// Begins with what is; trades begin with the next.
+    /// Begins with the present state; trades begin with the next.
     pub(super) fn open(
         market: &Arc<Market>,
         wanted: Wanted,
@@ -146,7 +146,7 @@ impl Stream {
         text.text
     }
 
-    /// True if trades are left that did not fit.
+    /// True if more trades remain than fit.
     fn has_more(&self) -> bool {
         let mirror = self.place.0.mirror();
         self.wanted.kinds.trades && mirror.is_held() && self.ordinal < mirror.ordinal_next()
@@ -211,7 +211,7 @@ impl Watched {
         }
     }
 
-    /// What is new of it. With a `reason` the client has missed something, and has all of it again.
+    /// The changes of the instrument. With a `reason` the client has missed events, and gets the whole state again.
     fn events(
         &mut self,
         mirror: &DerivedMirror,
@@ -282,7 +282,7 @@ impl Watched {
     }
 }
 
-/// The levels that differ; those that are gone have no lots and no orders.
+/// The levels that differ; removed levels have no lots and no orders.
 fn changed(before: &[PriceLevel], after: &[PriceLevel]) -> Vec<PriceLevel> {
     let is_in = |levels: &[PriceLevel], price: u32| levels.iter().any(|level| level.price == price);
     let gone = before.iter().filter(|level| !is_in(after, level.price));
@@ -309,7 +309,7 @@ fn trades(mirror: &DerivedMirror, instruments: &[Watched], ordinal: u64, text: &
     mirror.ordinal_next()
 }
 
-/// Says how many trades, of all instruments, are not known any more.
+/// Reports the number of trades, of all instruments, that are no longer known.
 fn gap(next: u64, ordinal: u64, number: u64, text: &mut Events) {
     if next < ordinal {
         let gap = json!({

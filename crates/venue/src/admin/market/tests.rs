@@ -34,7 +34,7 @@ const SYMBOLS: [&str; 2] = ["AAPL", "MSFT"];
 const NOW_NS: u64 = (20_780 * 24 + 12) * 3_600_000_000_000;
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A feed made at random, with what is derived from it, and the pages of it.
+/// A random feed with the data derived from it, and the pages of that data.
 struct Source {
     books: FeedBooks,
     data: DerivedData,
@@ -117,7 +117,7 @@ impl Source {
         self.repeat();
     }
 
-    /// Repeats everything to a mirror that asks for it.
+    /// Repeats the whole state to a mirror that asks for it.
     fn repeat(&mut self) {
         if self.wanted.get() == self.request {
             return;
@@ -209,7 +209,7 @@ impl Source {
         self.take(executed.as_bytes());
     }
 
-    /// A random message: about as many orders come as go.
+    /// A random message: about as many orders are added as removed.
     fn step(&mut self) {
         let count = self.orders.len() as u64;
         if self.random.below(120) >= count {
@@ -240,7 +240,7 @@ impl Source {
         self.figures.named().into_iter().find(|(own, _)| *own == name).expect("it is one").1
     }
 
-    /// The levels that a stream of some depth has.
+    /// The levels of a stream of this depth.
     fn best(&self, depth: usize) -> Vec<(Vec<PriceLevel>, Vec<PriceLevel>)> {
         let of = |stock_locate| {
             let levels = self.data.levels(stock_locate).unwrap();
@@ -272,7 +272,7 @@ struct Client {
 }
 
 impl Client {
-    /// Asks, with so many bytes of room between the two ends.
+    /// Sends a query, with this many bytes of room between the two ends.
     async fn ask(source: &Source, target: &str, room: usize, peer: [u8; 4]) -> Self {
         let (mut stream, server) = duplex(room);
         let pages = source.pages.clone();
@@ -284,7 +284,7 @@ impl Client {
         Self { stream, text: String::new(), ended }
     }
 
-    /// Takes what is there.
+    /// Takes the bytes available.
     async fn read(&mut self) {
         let mut bytes = [0; 4096];
         while let Ok(read) = timeout(Duration::from_millis(1), self.stream.read(&mut bytes)).await {
@@ -296,7 +296,7 @@ impl Client {
         }
     }
 
-    /// The whole events so far, which are forgotten.
+    /// Takes the whole events so far.
     fn events(&mut self) -> Vec<(String, Value)> {
         if let Some((head, rest)) = self.text.split_once("\r\n\r\n") {
             assert!(
@@ -314,12 +314,12 @@ impl Client {
             let name = name.strip_prefix("event: ")?.to_owned();
             Some((name, serde_json::from_str(data.strip_prefix("data: ")?).unwrap()))
         };
-        // Comments are no events.
+        // Skips comments.
         events.filter_map(read).collect()
     }
 }
 
-/// One question and its answer.
+/// One query and its answer.
 async fn get(source: &Source, target: &str) -> (u16, Value) {
     let mut client = Client::ask(source, target, 1 << 20, [127, 0, 0, 1]).await;
     let mut text = String::new();
@@ -330,7 +330,7 @@ async fn get(source: &Source, target: &str) -> (u16, Value) {
     (status, serde_json::from_str(body).unwrap_or(Value::Null))
 }
 
-/// What a client builds from the events of levels.
+/// The state that a client builds from the events of levels.
 #[derive(Default)]
 struct Rebuilt {
     levels: [PriceLevels; 2],
@@ -371,7 +371,7 @@ impl Rebuilt {
     }
 }
 
-/// The snapshot and the deltas of a stream lead to the levels that are, whatever comes between two events; the trades
+/// The snapshot and the deltas of a stream build the present levels, whatever happens between two events; the trades
 /// are all trades, and the last statistics those of the day.
 #[test]
 fn a_stream_rebuilds_what_is() {
@@ -425,8 +425,8 @@ fn a_stream_rebuilds_what_is() {
     assert!(deltas > 1000, "{deltas}: otherwise this shows little");
 }
 
-/// A client that reads nothing gets no event made for it, however much happens, and costs nobody an answer. When it
-/// reads again, a snapshot stands for what it missed, and an event says how many trades it lacks.
+/// For a client that reads nothing no events are made, however much happens, and all other clients are answered. When
+/// it reads again, a snapshot replaces the missed events, and an event gives the number of missing trades.
 #[test]
 fn a_slow_stream_is_conflated() {
     runtime().block_on(async {
@@ -441,7 +441,7 @@ fn a_slow_stream_is_conflated() {
             sleep(INTERVAL).await;
             assert_eq!(get(&source, "/market/AAPL/top").await.0, 200);
         }
-        // What fits into the connection, and no more.
+        // As many events as fit into the connection.
         assert!(source.figure("events") - events_before < 100, "{}", source.figure("events"));
         let mut rebuilt = Rebuilt::default();
         let mut missed = 0;
@@ -489,7 +489,7 @@ fn a_stream_that_takes_nothing_is_closed() {
     });
 }
 
-/// Streams have bounds, in all and for each address; a place that is given back is free.
+/// The number of streams is bounded, in total and for each address; a returned place is free.
 #[test]
 fn streams_have_bounds() {
     runtime().block_on(async {
@@ -524,7 +524,7 @@ fn streams_have_bounds() {
     });
 }
 
-/// A mirror that was lapped has everything repeated; the stream says so, and goes on with what is.
+/// A mirror that was lapped gets the whole state again; the stream says so, and continues with the present state.
 #[test]
 fn what_was_missed_is_repeated() {
     runtime().block_on(async {
@@ -534,7 +534,7 @@ fn what_was_missed_is_repeated() {
         let mut client = Client::ask(&source, target, 1 << 16, [127, 0, 0, 1]).await;
         sleep(INTERVAL).await;
         client.read().await;
-        // More than its ring holds, in one turn.
+        // More updates than the ring holds, in one turn.
         (0..5000).for_each(|_| source.step());
         for _ in 0..3 {
             sleep(INTERVAL).await;
@@ -590,7 +590,7 @@ fn pages_have_what_is() {
     });
 }
 
-/// A question that has no answer is refused with its reason.
+/// An invalid query is refused with its reason.
 #[test]
 fn wrong_questions_are_named() {
     runtime().block_on(async {
@@ -628,7 +628,7 @@ fn wrong_questions_are_named() {
     });
 }
 
-/// A mirror that has nothing yet is waited for, and then refused: an empty book would be wrong.
+/// A query waits for a mirror without data, and is then refused: an empty book would be wrong.
 #[test]
 fn nothing_is_shown_before_it_is_known() {
     runtime().block_on(async {
