@@ -1,4 +1,4 @@
-//! Attacks on a venue of our own, beside honest clients: what they see before, during and after.
+//! Attacks on a venue of our own, beside honest clients: the service that those clients get before, during and after.
 //!
 //! Start at [`run`]. [`attacks`] lists the attacks; `target` has an attacker's means, `outcome` the limits.
 //!
@@ -277,8 +277,9 @@ fn one_run(
     Ok(outcome)
 }
 
-/// Takes what nothing else wants of a core, until it is over. A core that is busy is another one than a core that sleeps: it needs
-/// no time to wake, and a virtual machine loses it for milliseconds at a time. Attacks keep cores busy, so quiet has to as well.
+/// Takes the idle time of a core until the period is over. A busy core behaves differently from a sleeping one: it
+/// needs no time to wake, and a virtual machine loses it for milliseconds at a time. Attacks keep cores busy, so the
+/// quiet period has to as well.
 fn keep_busy(core: usize, is_over: &AtomicBool) -> io::Result<()> {
     os::run_in_idle_time()?;
     os::pin_to_core(core)?;
@@ -430,7 +431,7 @@ fn memory(venue: &VenueProcess, name: &str) -> u64 {
     SystemFiles::of_this_machine().memory(&process, name).unwrap_or(0)
 }
 
-/// What the venue has used so far; nothing if it has ended.
+/// The resources that the venue has used so far; none if it has ended.
 fn usage(venue: &VenueProcess) -> Usage {
     let process = venue.started["pid"].as_u64().unwrap_or(0) as u32;
     Usage::of(&SystemFiles::of_this_machine(), process).unwrap_or_default()

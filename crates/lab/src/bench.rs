@@ -60,7 +60,7 @@ pub trait Contender: Sized {
 
     fn apply(&mut self, step: &Self::Step, trades: &mut Vec<BenchTrade>);
 
-    /// Applies the next steps, at most [`BATCH_MAX`]: one by one, or with what they need looked up together.
+    /// Applies the next steps, at most [`BATCH_MAX`]: one by one, or with their look-ups done together.
     fn apply_batch(&mut self, steps: &[Self::Step], trades: &mut Vec<BenchTrade>) {
         for step in steps {
             self.apply(step, trades);

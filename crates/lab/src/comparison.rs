@@ -44,14 +44,14 @@ impl FlowName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OperationKind {
-    /// A new limit order; what does not trade rests.
+    /// A new limit order; the rest that does not trade stays in the book.
     New = 0,
     /// Cancels a live order; price, quantity and side are those of the order.
     Cancel = 1,
     /// Cancels a live order and enters it again with the same id, a new price and quantity: it
     /// loses its priority, and it may trade.
     Replace = 2,
-    /// A new limit order; what does not trade is canceled.
+    /// A new limit order; the rest that does not trade is canceled.
     NewImmediateOrCancel = 3,
 }
 
@@ -117,10 +117,10 @@ impl Tally {
     }
 }
 
-/// A whole flow: what is replayed before the clock starts, and what is measured.
+/// A whole flow: the operations replayed before the clock starts, and those measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComparisonFlow {
-    /// What it was made from.
+    /// The seed that it was generated from.
     pub seed: u64,
     pub symbols: u16,
     pub users: u32,
@@ -139,8 +139,8 @@ pub const PRICE_LOW: i64 = 24_000;
 pub const PRICE_HIGH: i64 = 76_000;
 
 impl ComparisonFlow {
-    /// The flow of a name and a seed with its operations divided by `divisor`, and what must come
-    /// of it. The prefill is never divided.
+    /// The flow of a name and a seed with its operations divided by `divisor`, and the tally expected of it. The
+    /// prefill is never divided.
     pub fn generate(name: FlowName, seed: u64, divisor: u64) -> (Self, Tally) {
         assert!(divisor > 0, "operations are divided by at least 1");
         generate::generate(name, seed, divisor)

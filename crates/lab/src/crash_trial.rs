@@ -1,9 +1,9 @@
-//! Crash trials: a venue is killed under load, and what its participants received is compared with what
-//! its journal says. The parts that `damrak demo` and `damrak kill` share.
+//! Crash trials: a venue is killed under load, and the messages that its participants received are compared with its
+//! journal. The parts that `damrak demo` and `damrak kill` share.
 //!
 //! Start at [`trade_until_killed`], then [`replay`].
 //!
-//! Invariant: the comparison knows nothing of the venue that was killed but its journal.
+//! Invariant: of the killed venue, the comparison uses only its journal.
 
 mod process;
 
@@ -82,7 +82,7 @@ impl Participants {
         text
     }
 
-    /// What the user with this index, from 0, logs in with.
+    /// The login of the user with this index, from 0.
     pub fn login(&self, index: usize) -> LoginRequest {
         LoginRequest::new(self.tcp_users[index], &password(index)).expect("names fit their fields")
     }
@@ -172,7 +172,7 @@ impl ReceivedReplies {
 
 #[derive(Debug)]
 pub struct Killed {
-    /// What the participants measured. A kill may also meet one of them while it logs in.
+    /// The report of the participants' load. A kill may also meet one of them while it logs in.
     pub report: Result<LoadReport, LoadError>,
     /// The event digests that the venue had printed.
     pub digests: PrintedDigests,
@@ -290,7 +290,7 @@ pub fn unusable(path: &Path, error: &std::io::Error) -> Failure {
 mod tests {
     use super::*;
 
-    /// A folder of somebody else is not emptied; one of the same verb is.
+    /// A folder of another origin is not emptied; one of the same verb is.
     #[test]
     fn a_foreign_folder_is_not_emptied() {
         let folder = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ mod tests {
         assert!(!own.join("left").exists());
     }
 
-    /// What a participant received and the journal does not give is found, and whose it was.
+    /// A received message that the journal does not give is found, with its participant.
     #[test]
     fn what_is_lost_is_found() {
         let participants =

@@ -2,8 +2,8 @@
 //!
 //! Start at [`Ladder::climb`]. A rung sends from one thread to another, over loopback or between two network namespaces.
 //!
-//! Invariant: what is received was sent in the same rung; time begins when both sides run, and the receiver stops when it
-//! finds nothing after the sender has stopped.
+//! Invariant: the datagrams received in a rung were sent in it; time begins when both sides run, and the receiver stops
+//! when it finds nothing after the sender has stopped.
 
 use std::{
     io,
@@ -30,7 +30,7 @@ const DATAGRAM_LEN: usize = 48;
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Buffers of a ring that receives.
 const RING_BUFFERS: u16 = 512;
-/// How long what was sent may take to the socket, where another core carries it.
+/// How long sent datagrams may take to the socket, where another core carries them.
 const ON_THE_WAY: Duration = Duration::from_millis(10);
 /// How long the first datagram may take to the receiver, where a thread of the kernel carries it.
 const FIRST_ON_THE_WAY: Duration = Duration::from_secs(10);
@@ -55,13 +55,13 @@ pub struct Ladder<'a> {
     pub duration: Duration,
 }
 
-/// A way through the kernel, with what they measured.
+/// A way through the kernel, with the figure that the origin published.
 #[derive(Clone, Copy, Debug)]
 pub struct Rung {
     pub case: &'static str,
     pub theirs: &'static str,
     way: Way,
-    /// The cores of the venue take what arrives (RPS), and not the core that sends.
+    /// The cores of the venue take arriving packets (RPS), and not the core that sends.
     is_steered: bool,
 }
 
@@ -284,7 +284,7 @@ impl Ladder<'_> {
         }
     }
 
-    /// Sends as fast as one thread can, and counts what another receives.
+    /// Sends as fast as one thread can, and counts the datagrams that another receives.
     fn datagrams(&self, way: Way) -> RungFigures {
         let io = |error: io::Error| error.to_string();
         let near = self.bind(PairSide::Load, UdpSocket::bind)?;
@@ -385,7 +385,7 @@ impl Incoming {
         let mut received = 0;
         let mut over_since = None;
         loop {
-            // Read before the socket: what was sent before it is there by then.
+            // Read before the socket: datagrams sent before it are there by then.
             let is_last = is_over.load(Ordering::Acquire);
             let count = match self {
                 Self::Batch(socket, batch) => {

@@ -1,7 +1,7 @@
-//! What a machine has and lacks for a venue and for figures that can be believed.
+//! The strengths and lacks of a machine, for a venue and for figures that can be believed.
 //!
-//! Invariant: nothing is changed. Each finding has what was found, what is wanted, what is lost without it,
-//! and how to get it; a value that the system does not show is unknown, never good.
+//! Invariant: nothing is changed. Each finding has the value found, the value wanted, the loss without it, and how to
+//! get it; a value that the system does not show is unknown, never good.
 
 mod checks;
 
@@ -17,7 +17,7 @@ use venue::{
 
 pub use checks::examine;
 
-/// What a venue needs of the machine, from its configuration, and what only a trial shows.
+/// The needs of a venue, from its configuration, and the results of trials that alone can show them.
 #[derive(Clone, Debug)]
 pub struct Needs {
     /// Threads of the venue that take turns for orders.
@@ -37,7 +37,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What this configuration needs; tries multicast and io_uring.
+    /// The needs of this configuration; tries multicast and io_uring.
     ///
     /// # Errors
     /// The layout names an agent that the venue does not have.
@@ -78,11 +78,11 @@ pub enum State {
 pub struct Finding {
     pub name: &'static str,
     pub state: State,
-    /// What the machine has.
+    /// The state of the machine.
     pub found: String,
-    /// What a laboratory wants.
+    /// The state that a laboratory wants.
     pub wanted: String,
-    /// What is lost without it; empty where nothing is.
+    /// The loss without it; empty where there is none.
     pub lost: String,
     /// How to get it; nothing where it is good, or where no command gives it.
     pub remedy: Option<Remedy>,
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// What only a trial shows is reported from it.
+    /// A property that only a trial shows is reported from the trial.
     #[test]
     fn trials_are_reported() {
         let mut needs = needs();

@@ -38,7 +38,7 @@ impl Environment {
     }
 }
 
-/// The machine in one line, from what [`Environment::since`] gives.
+/// The machine in one line, from the value that [`Environment::since`] gives.
 pub fn machine_line(environment: &Value) -> String {
     let text = |key: &str| environment[key].as_str().unwrap_or("unknown").to_owned();
     let number =

@@ -38,7 +38,7 @@ use crate::{
 };
 use relay::Relay;
 
-/// What the venue sends by each line of the relay.
+/// The lines of the relay: the feed's two, and the stream.
 const LINE_A: usize = 0;
 const LINE_B: usize = 1;
 const STREAM: usize = 2;
@@ -80,14 +80,14 @@ const SUBSCRIPTIONS: [Subscription; 4] = [
     Subscription { name: "stream", lines: &[STREAM], is_late: false },
 ];
 
-/// What became of a subscriber.
+/// The result of a subscriber.
 #[derive(Clone, Debug)]
 pub struct SubscriberOutcome {
     pub name: &'static str,
     pub join: JoinReport,
     pub received: FeedReceiverReport,
     pub lines: Vec<FeedLineReport>,
-    /// What the network did to the datagrams of the feed on the way to it.
+    /// The faults that the network applied to the feed's datagrams on the way to it.
     pub network: LossCounts,
     /// Where its books differ from the engine's, or why it has none.
     pub difference: Option<String>,
@@ -245,7 +245,7 @@ fn publish(
     Ok(last.0)
 }
 
-/// What a subscriber ended with.
+/// The final state of a subscriber.
 struct Followed {
     join: JoinReport,
     received: FeedReceiverReport,
@@ -317,7 +317,7 @@ fn datagrams(subscriber: &FeedSubscriber) -> &FeedReceiver {
 }
 
 impl FeedTrial {
-    /// What did not hold, a line each.
+    /// The conditions that did not hold, a line each.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for it in &self.subscribers {

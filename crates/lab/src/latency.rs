@@ -143,8 +143,7 @@ impl Latency {
         coarse
     }
 
-    /// The percentile distribution as text (`.hgrm`), in microseconds: what HdrHistogram plotters
-    /// read.
+    /// The percentile distribution as text (`.hgrm`), in microseconds: the format that HdrHistogram plotters read.
     pub fn distribution(&self) -> String {
         const TICKS_PER_HALF_DISTANCE: u32 = 5;
         let micros = |latency_ns: u64| latency_ns as f64 / 1_000.0;
@@ -302,7 +301,7 @@ mod tests {
         assert_eq!(block(&[("x", &percentiles)]).lines().nth(1).unwrap().matches('-').count(), 7);
     }
 
-    /// A latency beyond the range counts as the longest, and the maximum still tells its length.
+    /// A latency beyond the range counts as the longest, and the maximum still has its length.
     #[test]
     fn beyond_the_range_is_kept_as_the_longest() {
         let mut latency = Latency::new();

@@ -111,7 +111,7 @@ pub struct LoadSymbol {
     pub price_increment: Price,
 }
 
-/// What lets the next request go.
+/// The event that lets the next request go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loop {
     /// Its time in the schedule.
@@ -166,14 +166,14 @@ pub struct LoadOptions {
     pub on_message: Option<Observer>,
     /// Called with every answer, on the measuring threads.
     pub on_answer: Option<AnswerObserver>,
-    /// A reference client beside the load, which answers what the feed shows.
+    /// A reference client beside the load, which answers the orders of the feed.
     pub tick_client: Option<TickClient>,
     /// A recorded flow to send instead of the mix; the load ends with it. Symbols and seed have no effect.
     pub replay: Option<RecordedFlow>,
 }
 
-/// Requests of a session that may wait for answers, unless the options say otherwise: what TCP holds back
-/// is far less; what a silent UDP venue leaves unanswered takes 40 MiB.
+/// Requests of a session that may wait for answers, unless the options say otherwise: TCP holds back far fewer; the
+/// requests that a silent UDP venue leaves unanswered take 40 MiB.
 pub const OUTSTANDING_MAX_DEFAULT: usize = 1 << 20;
 
 impl LoadOptions {
@@ -393,9 +393,9 @@ pub fn run(
 /// Longest measurement of a floor, in nanoseconds.
 const FLOOR_NS_MAX: u64 = 1_000_000_000;
 
-/// Runs the same load on a null venue, for a second at most: what the generator, the machine and loopback
-/// take of every latency. `None` for a load with sessions over FIX, which the null venue does not speak, and for a
-/// recorded flow.
+/// Runs the same load on a null venue, for a second at most, and so measures the share of the generator, the machine
+/// and loopback in every latency. `None` for a load with sessions over FIX, which the null venue does not speak, and
+/// for a recorded flow.
 pub fn floor(
     options: &LoadOptions,
     clock: &(impl Clock + Clone + 'static),
@@ -456,7 +456,7 @@ impl LoadReport {
         }
     }
 
-    /// Adds what a worker counted and recorded.
+    /// Adds the counts and latencies of a worker.
     fn add(&mut self, outcome: Outcome, start_ns: u64) {
         let Outcome { tally, evidence, failures } = outcome;
         self.counts.merge(&tally.counts);

@@ -1,9 +1,9 @@
 //! Two network namespaces joined by a pair of virtual interfaces (veth): one side for the load, one for the venue.
 //!
-//! Start at [`VethPairs::up`]. The program `ip` of iproute2 makes them; [`record`] has what is remembered of them.
+//! Start at [`VethPairs::up`]. The program `ip` of iproute2 makes them; [`record`] has the records of them.
 //!
-//! Invariant: what is removed was made here. Each pair has a record from before its first namespace is made until its last
-//! one is gone, so a crash leaves a record, and every later call removes what it names.
+//! Invariant: only namespaces made here are removed. Each pair has a record from before its first namespace is made
+//! until its last one is gone, so a crash leaves a record, and every later call removes the namespaces that it names.
 
 mod record;
 
@@ -113,7 +113,7 @@ impl VethPairs {
     /// Makes a pair that stays until it is taken down.
     ///
     /// # Errors
-    /// This machine or this process cannot make one: says what is missing. Or there is one of this name.
+    /// This machine or this process cannot make one: names the missing parts. Or there is one of this name.
     pub fn up(&self, name: &PairName, cores: Cores) -> Result<VethPair, Failure> {
         self.make(name, cores, false)
     }
@@ -141,7 +141,7 @@ impl VethPairs {
         require()?;
         self.remove_leftovers()?;
         let pair = VethPair { name: name.clone(), cores };
-        // Before there is a record, so that what others made is not taken for ours.
+        // Before there is a record, so that a third party's namespaces are not taken for ours.
         if !self.records.has(name)
             && let Some(side) = PairSide::ALL.into_iter().find(|side| pair.has_namespace(*side))
         {
@@ -194,7 +194,7 @@ impl VethPairs {
         Ok(Some(TakenDown { name: name.clone(), processes }))
     }
 
-    /// Takes down what processes that were cut off have left: half a pair, or one for the time of a call.
+    /// Takes down the leftovers of processes that were cut off: half a pair, or one for the time of a call.
     ///
     /// # Errors
     /// As for [`down`](Self::down).
@@ -230,7 +230,7 @@ impl VethPair {
         self.steer(&self.cores.softirqs)
     }
 
-    /// Has these cores take what arrives at either side (RPS); none: the core that sent it does.
+    /// Has these cores take the packets that arrive at either side (RPS); without any, the sending core does.
     ///
     /// # Errors
     /// The system has not one of them, or its settings cannot be written.
@@ -248,7 +248,7 @@ impl VethPair {
         Ok(())
     }
 
-    /// Removes what there is of it, and says which processes still run there.
+    /// Removes the parts of it that exist, and returns the processes that still run there.
     fn remove(&self) -> Result<Vec<u32>, Failure> {
         let mut processes = Vec::new();
         for side in PairSide::ALL.into_iter().filter(|side| self.has_namespace(*side)) {
@@ -299,7 +299,7 @@ impl VethPair {
     }
 }
 
-/// Restricts this thread, and what it starts, to these cores, if there are any.
+/// Restricts this thread, and all that it starts, to these cores, if there are any.
 pub(crate) fn use_cores(cores: &[usize]) -> Result<(), Failure> {
     if cores.is_empty() {
         return Ok(());
@@ -317,7 +317,7 @@ pub(crate) fn use_cores(cores: &[usize]) -> Result<(), Failure> {
     }
 }
 
-/// What pairs need, of this machine and this process.
+/// Checks that this machine and this process can make pairs.
 fn require() -> Result<(), Failure> {
     let files = SystemFiles::of_this_machine();
     let capabilities = files.line("proc/self/status", "CapEff:");
@@ -340,7 +340,7 @@ fn require() -> Result<(), Failure> {
     .hint(remedies.join("; ")))
 }
 
-/// What is missing, and what to do about it.
+/// The missing parts, and the remedies.
 fn missing(
     has_ip: bool,
     capabilities: u64,
@@ -368,7 +368,7 @@ fn ip(arguments: &[&str]) -> Result<String, Failure> {
     run(Command::new("ip").args(arguments), "")
 }
 
-/// Runs a command with this input, and gives what it prints.
+/// Runs a command with this input, and gives its output.
 fn run(command: &mut Command, input: &str) -> Result<String, Failure> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -401,7 +401,7 @@ fn not_run(error: &io::Error) -> Failure {
 mod tests {
     use super::*;
 
-    /// What is missing is said all at once, with what to do.
+    /// All missing parts are reported at once, with the remedies.
     #[test]
     fn what_is_missing_is_said_at_once() {
         assert!(missing(true, u64::MAX, true).is_empty());

@@ -5,9 +5,9 @@
 //!                                       └▶ reporter
 //! ```
 //!
-//! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the
-//! ledger and the reporter take what is durable, as the gateways of a venue do. Nothing here
-//! depends on which agents share a thread: a [`Layout`] is a matter of speed.
+//! Start at [`start`]. The source reads rows and submits them as fast as the rings take them; the ledger and the
+//! reporter take durable events, as the gateways of a venue do. Nothing here depends on which agents share a thread: a
+//! [`Layout`] is a matter of speed.
 
 mod source;
 mod output_consumer;
@@ -52,9 +52,9 @@ const STEP_NS: u64 = 1_000;
 /// A run is soon over: a larger segment, made ahead, would cost more than all that is written to it.
 const SEGMENT_BYTES: u64 = 32 << 20;
 
-/// Slots for agents on so many threads. Those that share one take turns, and what one hands to the
-/// next should still be in its cache: a ring that is longer than a turn only moves on through memory.
-/// Threads of their own need room to run ahead of each other; two, no more than their caches hold.
+/// Slots for agents on so many threads. Agents that share a thread take turns, and the events that one hands to the
+/// next should still be in its cache: a ring that is longer than a turn only moves on through memory. Threads of their
+/// own need room to run ahead of each other; two, no more than their caches hold.
 fn slots_of_threads(threads: usize) -> RingSlots {
     match threads {
         1 => RingSlots { submissions: 256, inputs: 256, outputs: 2048 },
@@ -278,7 +278,7 @@ impl<L: Sink, R: Sink> Launched<L, R> {
         self.monitors.iter().map(Monitor::read).collect()
     }
 
-    /// Stops the threads, and takes what is left of the agents.
+    /// Stops the threads, and takes the final state of the agents.
     ///
     /// # Errors
     /// An agent failed: a row makes no sense, or the journal cannot be written.

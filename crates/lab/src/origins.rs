@@ -1,5 +1,5 @@
-//! The published tables of the systems that Damrak takes up, repeated here in a small form: ours beside theirs, with what
-//! differs in words.
+//! The published tables of the systems that Damrak takes up, repeated here in a small form: ours beside theirs, with
+//! the differences in words.
 //!
 //! Start at [`Origins::run`]. Each row is an experiment that exists elsewhere in the laboratory.
 //!
@@ -35,7 +35,7 @@ const MEASURED: [u64; 6] = [50, 100, 500, 1_000, 2_000, 5_000];
 /// Participants by FIX: the measured one, and those of the background.
 const FIX_USERS: usize = 9;
 
-/// Of the file with the rows, and of what is printed as JSON.
+/// Of the file with the rows, and of the JSON printed.
 pub const SCHEMA: &str = "damrak/origins/1";
 
 /// A published figure, and ours.
@@ -99,7 +99,7 @@ impl Origins {
             done(&OriginRow { origin: 'A', case, ours, theirs, differences })
         };
         Ladder { path: LadderPath::Loopback, duration: self.duration }.climb(&mut tell)?;
-        // What fails in the telling is no reason to call the pair impossible.
+        // A failure of the report is no reason to call the pair impossible.
         let mut told = Ok(());
         let climbed = VethPairs::of_this_machine().with_temporary(Cores::one_each(), |pair| {
             let ladder = Ladder { path: LadderPath::Veth(pair), duration: self.duration };
@@ -370,7 +370,7 @@ pub(crate) fn batch_max(figures: &Value, role: &str) -> Option<u64> {
     of_role.filter_map(|ring| ring["batch_max"].as_u64()).max()
 }
 
-/// Runs a verb of this program, and gives what it prints as JSON.
+/// Runs a verb of this program, and gives its output as JSON.
 fn own_program(arguments: &[&str], codes: &[i32]) -> Result<Value, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(program)

@@ -196,8 +196,8 @@ impl ReservedAddresses {
     }
 }
 
-/// Where a feed goes that nobody reads: a socket of this process. The system discards what it has no room for; to a port
-/// without a socket it answers each datagram with an ICMP error, which costs the sender half as much again.
+/// The address for an unread feed: a socket of this process. The system discards the datagrams that it has no room for;
+/// to a port without a socket it answers each datagram with an ICMP error, which costs the sender half as much again.
 ///
 /// # Errors
 /// The system has no socket or no port left.

@@ -48,7 +48,7 @@ const RECEIVE_BUFFERS: [usize; 5] = [16 << 10, 64 << 10, 208 << 10, 1 << 20, 4 <
 /// A subscriber of the feed stops when nothing came for this long.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// What is profiled.
+/// The subject of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Order entry over TCP.
@@ -61,7 +61,7 @@ pub enum Subject {
     Feed,
     /// Order entry over UDP with a thread for each agent.
     Pipeline,
-    /// What it costs that the venue follows orders through its stages, with order entry over TCP.
+    /// The cost of following orders through the venue's stages, with order entry over TCP.
     Stages,
 }
 
@@ -93,7 +93,7 @@ pub struct VenueProfile {
     pub stage_times: bool,
 }
 
-/// A venue under load, and what is needed to reach it.
+/// A venue under load, and the data needed to reach it.
 struct Site {
     venue: VenueProcess,
     process: u32,
@@ -157,7 +157,7 @@ impl VenueProfile {
         Ok(())
     }
 
-    /// Throughput, latency, and what the venue used, with nothing beside it.
+    /// Throughput, latency, and the resources that the venue used, with nothing beside it.
     fn timing(&self, connections: usize) -> Result<Value, Failure> {
         let files = SystemFiles::of_this_machine();
         let (report, usage) = self.beside(connections, |process| {

@@ -56,7 +56,7 @@ pub struct RegressionOptions {
     pub search_duration: Duration,
 }
 
-/// What a ring showed at one look.
+/// The state of a ring at one look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Since the load began.
@@ -70,7 +70,7 @@ pub struct Sample {
     pub high_water: usize,
 }
 
-/// What one reader of a ring showed in a trial.
+/// The figures of one reader of a ring in a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReaderFigures {
     pub ring: &'static str,
@@ -95,13 +95,13 @@ pub struct Trial {
     pub threads: usize,
     pub rate_per_second: u64,
     pub answered_per_second: u64,
-    /// The load's own view of what held it back, where something did.
+    /// The load's first failure, in its own words, where there was one.
     pub failure: Option<String>,
     pub readers: Vec<ReaderFigures>,
     pub samples: Vec<Sample>,
 }
 
-/// What a ring is to the experiment.
+/// The role of a ring in the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingRole {
     /// The engine reads its inputs.
@@ -226,7 +226,7 @@ fn one(
     load.duration_ns = duration.as_nanos() as u64;
     let over = AtomicBool::new(false);
     let stop = AtomicBool::new(false);
-    // What the start did is no part of the trial.
+    // The work of the start is no part of the trial.
     let before = venue.rings();
     let (report, samples) = thread::scope(|scope| {
         let loading = scope.spawn(|| {
@@ -259,7 +259,7 @@ fn sample(venue: &OwnVenue, over: &AtomicBool, clock: SystemClock) -> Vec<Sample
     let mut samples = Vec::new();
     let mut is_last = false;
     while !is_last {
-        // One more look after the end: it has what the last interval brought.
+        // One more look after the end: it has the work of the last interval.
         is_last = over.load(Ordering::Relaxed);
         let at_ms = (clock.since_start() - begun).as_millis() as u64;
         for ring in venue.rings() {
@@ -309,14 +309,14 @@ fn failure(report: &LoadReport) -> Option<String> {
 }
 
 impl Sample {
-    /// What tells how far behind the reader was.
+    /// The measure of how far behind the reader was.
     pub fn size(&self) -> usize {
         size(self.ring, self.batch_max, self.high_water)
     }
 }
 
 impl ReaderFigures {
-    /// What tells how far behind the reader was.
+    /// The measure of how far behind the reader was.
     pub fn size(&self) -> usize {
         size(self.ring, self.batch_max, self.high_water)
     }
@@ -334,7 +334,7 @@ impl Trial {
         self.readers.iter().map(|reader| reader.missed).sum()
     }
 
-    /// True if the venue answered what it was asked.
+    /// True if nothing failed and the venue answered at least `ANSWERED_PERCENT` of the requested rate.
     pub fn kept_up(&self) -> bool {
         self.failure.is_none()
             && self.answered_per_second * 100 >= self.rate_per_second * ANSWERED_PERCENT
@@ -395,7 +395,7 @@ impl Trial {
 }
 
 impl Regression {
-    /// What must hold of the first layout and does not.
+    /// The conditions that must hold of the first layout and do not.
     pub fn failures(&self) -> Vec<String> {
         let Some(first) = self.trials.first() else { return Vec::new() };
         let of_first = self.trials.iter().filter(|trial| trial.layout == first.layout);

@@ -35,12 +35,12 @@ const RUNS_SCHEMA: &str = "damrak/load-runs/1";
 /// A run of `damrak load`, as its file has it.
 #[derive(Clone, Debug)]
 pub struct LoadResult {
-    /// What the page calls it.
+    /// Its name on the page.
     pub name: String,
     figures: Value,
 }
 
-/// What a file has.
+/// The content of a file.
 #[derive(Clone, Debug)]
 pub enum ReportInput {
     /// Runs of `damrak load`.
@@ -65,7 +65,7 @@ pub enum ReportError {
     Counts { path: PathBuf },
 }
 
-/// Reads what is in a folder of `damrak load --out` or `damrak lab origins --out`, or in such a file.
+/// Reads the results in a folder of `damrak load --out` or `damrak lab origins --out`, or in such a file.
 ///
 /// # Errors
 /// The file is missing, or is not one of ours.
@@ -211,7 +211,7 @@ fn plotly_script() -> String {
     scripts
 }
 
-/// What was measured, and what the figures do not show.
+/// The measurement in words, and the facts that the figures do not show.
 fn in_words(results: &[LoadResult]) -> [String; 2] {
     let open = results.iter().filter(|result| result.is_open_loop()).count();
     let from = match (open, results.len() - open) {

@@ -12,7 +12,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub enum Arrivals {
     /// All gaps alike: the n-th arrival at n / rate, exact, without drift.
     Fixed,
-    /// Gaps drawn from the exponential distribution: arrivals that know nothing of each other.
+    /// Gaps drawn from the exponential distribution: independent arrivals.
     Poisson,
 }
 

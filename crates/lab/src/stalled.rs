@@ -4,7 +4,8 @@
 //! Start at [`run`].
 //!
 //! Invariant: the periods of a pair follow each other in one venue under one load, and differ in the subscribers alone.
-//! What is measured begins when all subscribers have stalled: what they were sent before is not their stalling.
+//! The measurement begins when all subscribers have stalled: the messages sent to them before do not belong to their
+//! stalling.
 
 use std::{
     io::{Read, Write},
@@ -32,7 +33,7 @@ use crate::{
 
 /// Requests of a participant without an answer.
 const OUTSTANDING: usize = 256;
-/// What is asked of the system as room for bytes that a subscriber does not read.
+/// The room asked of the system for bytes that a subscriber does not read.
 const RECEIVE_BUFFER_BYTES: usize = 4096;
 /// How long a login may take; it is a bound of the harness, and nothing is judged by it.
 const LOGIN_WITHIN: Duration = Duration::from_secs(30);
@@ -50,7 +51,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(2);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The venue runs under load for this long before it is measured.
 const WARM: Duration = Duration::from_secs(3);
-/// From when subscribers have stalled or left to what is measured.
+/// The time between the stalling or leaving of subscribers and the measurement.
 const SETTLE: Duration = Duration::from_millis(200);
 /// Millionths by which the throughput may change.
 pub const CHANGE_PPM_MAX: i64 = 20_000;
@@ -80,7 +81,7 @@ impl Stalled {
         }
     }
 
-    /// What a venue needs for them beside what it has. A stream goes to `sinks`.
+    /// The configuration that a venue needs for them in addition. A stream goes to `sinks`.
     fn sections(self, sinks: &[SocketAddr]) -> String {
         match self {
             Self::Feed | Self::Snapshot => String::new(),
@@ -99,7 +100,7 @@ impl Stalled {
         }
     }
 
-    /// What the venue counts of those that stall, by its figures.
+    /// The venue's count of stalled subscribers, from its figures.
     fn seen(self, figures: &Value) -> u64 {
         let figure = |name: &str| figures["feed_server"][name].as_u64().unwrap_or(0);
         match self {
@@ -227,7 +228,7 @@ fn pairs(
         symbols,
         users: 2,
         market_data: stalled.sections(&addresses),
-        // None is closed for what it is here to do.
+        // So long that no subscriber is closed for stalling, which is its purpose here.
         order_entry: "slow_client_timeout = \"10min\"\nreceive_timeout = \"10min\"".to_owned(),
         ..OwnVenueOptions::default()
     };
@@ -361,7 +362,7 @@ fn sinks(count: usize) -> Result<(Vec<UdpSocket>, Vec<SocketAddr>), Failure> {
     Ok(bound.into_iter().unzip())
 }
 
-/// Takes what comes, now and then, while `reads` holds, until the end.
+/// Takes arriving datagrams, now and then, while `reads` holds, until the end.
 fn read_until(sinks: &[UdpSocket], reads: &AtomicBool, stop: &AtomicBool) {
     let mut buffer = [0; 2_048];
     while !stop.load(Ordering::Relaxed) {

@@ -27,10 +27,10 @@ use crate::{
 const CELLS_MAX: usize = 1_000;
 /// The most participants of a cell over a protocol.
 const CONNECTIONS_MAX: u64 = 99;
-/// States what a folder's result is of.
+/// The file that states the settings of a folder's result.
 const CELL_FILE: &str = "cell.json";
 
-/// What a setting of a cell changes.
+/// The option or key that a setting of a cell changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Changes {
     /// An option of `damrak load` with a value.
@@ -190,7 +190,7 @@ impl Sweep {
     /// Runs the cells whose results are not in `out`, and gives each to `done` as soon as it is there.
     ///
     /// # Errors
-    /// A venue does not start, a load fails, or a file cannot be written. What is done stays.
+    /// A venue does not start, a load fails, or a file cannot be written. Finished cells stay.
     pub fn run(
         &self,
         out: &Path,
@@ -216,7 +216,7 @@ impl Sweep {
 }
 
 /// # Errors
-/// What is expected instead.
+/// The value expected instead.
 fn check(setting: &str, changes: Changes, value: &toml::Value) -> Result<(), String> {
     match (changes, value) {
         (Changes::LoadFlag(_), toml::Value::Boolean(_)) => Ok(()),
@@ -243,7 +243,7 @@ fn text_of(value: &toml::Value) -> String {
     }
 }
 
-/// What a folder's name may have of a text.
+/// The characters of a text that a folder's name may have.
 fn plain(text: &str) -> String {
     let parts = text.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
     parts.collect::<Vec<_>>().join("-")
@@ -263,7 +263,7 @@ impl Cell {
         self.setting("protocol") == Some("udp")
     }
 
-    /// What its folder states.
+    /// The statement in its folder.
     fn statement(&self) -> Value {
         let settings: serde_json::Map<_, _> =
             self.settings.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
@@ -401,7 +401,7 @@ mod tests {
         Sweep::parse(MATRIX, "sweep.toml").unwrap()
     }
 
-    /// Every combination is a cell, as often as it is run; its name has what differs.
+    /// Every combination is a cell, as often as it is run; its name has the settings that differ.
     #[test]
     fn cells_are_all_combinations() {
         let cells = sweep().cells();

@@ -1,8 +1,8 @@
 //! The attacks: participants that misuse their session, and strangers at each socket.
 //!
-//! Each module has the attacks on one door or of one idea, a row each, and what its rows share.
+//! Each module has the attacks on one door or of one idea, a row each, and the code that its rows share.
 //!
-//! Invariant: an attack sends what a client may send over a socket; none knows more than a participant.
+//! Invariant: an attack sends only messages that a client may send over a socket; none knows more than a participant.
 
 mod datagrams;
 mod feed;
@@ -24,9 +24,9 @@ use super::target::{Attacker, PATIENT, Target};
 pub struct Attack {
     /// Its name, for `--only`.
     pub name: &'static str,
-    /// What it does.
+    /// Its actions, in words.
     pub does: &'static str,
-    /// What has to bound it.
+    /// The bound that has to hold, in words.
     pub bound: &'static str,
     means: Means,
 }

@@ -1,4 +1,4 @@
-//! The outcome of an attack: what the honest clients saw, what it cost the venue, and which limits it passed.
+//! The outcome of an attack: the service that the honest clients got, the cost to the venue, and the limits exceeded.
 //!
 //! Invariant: a latency belongs to the phase in which its request was due, whenever the answer came.
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::latency::{Latency, duration_text};
 
-/// What happens at a time, after the clients have warmed up: stage 0.
+/// The periods of a run, after the clients have warmed up, which is stage 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Quiet = 1,
@@ -68,7 +68,7 @@ impl Pair {
     }
 }
 
-/// What an honest client saw.
+/// The service that an honest client got.
 #[derive(Clone, Debug, Default)]
 pub struct Honest {
     /// The 50th and the 99th percentile and the maximum.
@@ -111,17 +111,17 @@ pub struct AttackOutcome {
     pub venue_ended: Option<String>,
     /// False if the attacker could not place all of its orders in time.
     pub prepared: bool,
-    /// Time in which the venue's busiest thread was ready to run during the attack and had no core: what the machine
-    /// adds to latencies.
+    /// Time in which the venue's busiest thread was ready to run during the attack and had no core: the machine's share
+    /// of the latencies.
     pub core_wait_ns: u64,
     /// Why the attack ran again: latencies above the factor that the limits allow. `latency` is then that of more runs.
     pub doubts: Vec<Excess>,
 }
 
-/// What an attack may cost.
+/// The limits on the effect of an attack.
 #[derive(Clone, Copy, Debug)]
 pub struct AttackLimits {
-    /// Attacked p50 and p99 in multiples of quiet, and what never counts as too long. `None` where
+    /// Attacked p50 and p99 in multiples of quiet, each with the latency that never counts as too long. `None` where
     /// latency is not judged.
     pub latency: Option<[(u64, u64); 2]>,
     /// Time from the attack's end to a reply.

@@ -1,6 +1,6 @@
 //! The venue that is attacked, and the means of an attacker: sessions, connections, datagrams.
 //!
-//! Invariant: no call waits longer than the attack lasts, and what an attacker cannot send it does not count.
+//! Invariant: no call waits longer than the attack lasts, and a message that an attacker cannot send does not count.
 
 use std::{
     io::{Read, Write},
@@ -98,7 +98,7 @@ impl Target {
         Self { clock, at, udp_local, session, divisor, begun, over, sent, effective }
     }
 
-    /// What had to be placed before is in place: latency counts as attacked from here.
+    /// The orders and messages needed beforehand are in place: latency counts as attacked from here.
     pub(super) fn begin(&self) {
         self.begun.store(true, Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ impl Target {
         self.effective.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// All that went out, and what of it may have an effect.
+    /// All messages sent, and those of them that may have an effect.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.effective.load(Ordering::Relaxed))
     }
@@ -353,7 +353,7 @@ impl<'a> Attacker<'a> {
         }
     }
 
-    /// Writes what waits, and reads what came.
+    /// Writes the waiting bytes, and reads those that arrived.
     pub(super) fn turn(&mut self) {
         self.unread = 0;
         let Some(client) = &mut self.client else { return };

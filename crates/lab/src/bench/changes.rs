@@ -20,13 +20,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// By how much it changed, in percent of what it was.
+    /// The change, in percent of the value before.
     pub fn percent(&self) -> f64 {
         100.0 * (self.after - self.before) / self.before
     }
 }
 
-/// What two results differ in.
+/// The differences between two results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// Figures that changed by more than noise, the largest first.
@@ -114,7 +114,7 @@ mod tests {
         json!({"schema": "damrak/bench-x/1", "rows": rows, "environment": {"cores": 2}, "runs": 5})
     }
 
-    /// Rows are found by their texts in any order; small changes are noise, and what one side lacks is named.
+    /// Rows are found by their texts in any order; small changes are noise, and a row of one side alone is named.
     #[test]
     fn figures_are_compared_by_their_names() {
         let before = result(&json!([

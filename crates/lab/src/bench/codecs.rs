@@ -98,7 +98,7 @@ impl Messages {
     }
 }
 
-/// What is read and written.
+/// The messages read and written.
 struct Material {
     /// OUCH requests.
     requests: Messages,
@@ -225,7 +225,7 @@ fn trade_by_fix(
             core.apply(command, |output| {
                 let before = sent.len();
                 reports.take(output, &directory, |_| true, &mut |report| sent.push(report));
-                // An output without a report may be what the next report needs.
+                // The next report may need an output that has no report itself.
                 if sent.len() > before || matches!(output.event, Event::Noted(_)) {
                     outputs.push(*output);
                 }
@@ -425,7 +425,7 @@ mod tests {
         }
     }
 
-    /// What the outputs cause when they are measured is what they caused when they were made.
+    /// The outputs cause the same reports when they are measured as when they were made.
     #[test]
     fn the_measured_reports_are_the_first_ones() {
         let material = Material::new(&CodecOptions { seed: 1, requests: 500, runs: 1 });

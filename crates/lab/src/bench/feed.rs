@@ -130,7 +130,7 @@ fn encode(options: &FeedOptions) -> PairedRow {
 const RING_SLOTS: usize = 8_192;
 
 /// One agent with many streams over loopback, packed, beside the bare sendmmsg of as many packets of the same length.
-/// Nobody reads them: what does not fit the receiver is dropped by the system.
+/// The packets are never read: the system drops those that do not fit the receiver.
 fn streams(options: &FeedOptions) -> Result<PairedRow, Failure> {
     let failed =
         |error: std::io::Error| Failure::environment(format!("no loopback socket: {error}"));
@@ -328,8 +328,8 @@ fn fields(message: Message<'_>) -> u64 {
 mod tests {
     use super::*;
 
-    /// A sum over the bytes of every field, made the slow way from the tables of the messages, is the fast one; and the
-    /// books of the flow have what a message at a time leaves in them.
+    /// A sum over the bytes of every field, made the slow way from the tables of the messages, equals the fast one; and
+    /// the books of the flow equal those built from one message at a time.
     #[test]
     fn the_measured_code_reads_every_field() {
         let flow = FeedFlow::new(7, 10).take(20_000);

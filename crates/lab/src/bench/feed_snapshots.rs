@@ -1,4 +1,4 @@
-//! What those that join wait for: the time to the first and to the last message of a snapshot of the books, for one
+//! The wait of subscribers that join: the time to the first and to the last message of a snapshot of the books, for one
 //! and for many at once.
 //!
 //! Each run takes turns with a plain server that writes as many bytes into as many connections, to the same reader.
@@ -73,7 +73,7 @@ const ACCEPTED_LEN: u64 = 33;
 /// Bytes of a packet beside its message.
 const PACKET_LEN: u64 = 3;
 const END_OF_SESSION: [u8; 3] = [0, 1, b'Z'];
-/// What is read or written in one call.
+/// The most bytes read or written in one call.
 const CHUNK: usize = 64 << 10;
 /// How long a run may take; a bound of the harness, and nothing is judged by it.
 const WITHIN: Duration = Duration::from_secs(50);
@@ -264,7 +264,7 @@ fn connect(address: SocketAddr, from: Ipv4Addr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Reads until each has what is before the snapshot, the snapshot, and its end.
+/// Reads until each joiner has the bytes before the snapshot, the snapshot, and its end.
 fn read_all(
     joiners: &mut [Joiner],
     before: u64,
@@ -374,8 +374,8 @@ mod tests {
         subscriber::FeedBook,
     };
 
-    /// What is measured is a whole snapshot: a client of the protocol gets books with all orders from the same server,
-    /// in as many bytes as the measurement waits for. All that join before the next message share one copy.
+    /// The measurement covers a whole snapshot: a client of the protocol gets books with all orders from the same
+    /// server, in as many bytes as the measurement waits for. All that join before the next message share one copy.
     #[test]
     fn a_snapshot_is_measured_whole() {
         let clock = SystemClock::start();

@@ -72,7 +72,7 @@ enum Waits {
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayPath {
     pub name: &'static str,
-    /// What the bare program of this path is.
+    /// The bare program of this path, in words.
     pub bare: &'static str,
     carrier: Carrier,
     waits: Waits,
@@ -155,7 +155,7 @@ pub struct GatewayOptions {
     pub scratch: PathBuf,
 }
 
-/// What one side of a path did, a value for each run.
+/// The figures of one side of a path, a value for each run.
 #[derive(Clone, Debug, Default)]
 pub struct GatewaySide {
     pub answered_per_second: Runs,
@@ -175,7 +175,7 @@ pub struct GatewayRow {
 }
 
 impl GatewayPath {
-    /// True if the round trip is what the path is about, false if the rate is.
+    /// True if the path measures the round trip, false if it measures the rate.
     pub fn is_round_trip(&self) -> bool {
         self.outstanding == 1
     }
@@ -224,7 +224,7 @@ impl GatewayRow {
     }
 }
 
-/// What a client saw in one run.
+/// The figures of a client in one run.
 struct Driven {
     answered: usize,
     elapsed_ns: u64,
@@ -490,8 +490,8 @@ fn venue_options(
     let layout = match (path.waits, options.venue_core) {
         (Waits::Spins, Some(core)) => format!("threads = \"{agents}@{core}:spin\"\n"),
         (Waits::Spins, None) => "threads = \"single\"\nwait = \"spin\"\n".to_owned(),
-        // On a core of its own as the bare program: the system wakes a thread near what woke it, which here is a client
-        // that never sleeps, and lets it wait there for a slice of 4 ms.
+        // On a core of its own, as the bare program: the system wakes a thread near its waker, here a client that never
+        // sleeps, and lets it wait there for a slice of 4 ms.
         (Waits::Sleeps, Some(core)) => format!("threads = \"{agents}@{core}\"\n"),
         (Waits::Sleeps, None) => "threads = \"single\"\n".to_owned(),
     };

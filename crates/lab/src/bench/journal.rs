@@ -70,7 +70,7 @@ pub struct JournalCosts {
     pub verified_bytes_per_second: f64,
 }
 
-/// Measures the journal in an existing empty folder; the caller removes what is left in it.
+/// Measures the journal in an existing empty folder; the caller removes the files left in it.
 pub fn measure(
     folder: &Path,
     options: &JournalOptions,

@@ -1,6 +1,6 @@
 //! The core's book alone: matching only.
 //!
-//! Invariant: no sessions, events or hash are part of what is measured.
+//! Invariant: the measurement includes no sessions, events or hash.
 
 use crate::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 use engine::matcher::{BookIndex, Handle, Matcher, NewOrder};
@@ -13,8 +13,8 @@ pub(super) const ORDERS_EXPECTED: usize = 200_000;
 
 /// The core's books without sessions, events and hash.
 ///
-/// A participant keeps the handle of its resting order, so a table from the flow's order ids
-/// to handles is part of what is measured. A replace is a cancel and a new order.
+/// A participant keeps the handle of its resting order, so the measurement includes a table from the flow's order ids
+/// to handles. A replace is a cancel and a new order.
 #[derive(Debug)]
 pub struct Matching {
     matcher: Matcher,

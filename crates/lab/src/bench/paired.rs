@@ -11,9 +11,9 @@ use super::Runs;
 #[derive(Clone, Debug, Serialize)]
 pub struct PairedRow {
     pub name: &'static str,
-    /// What a plain loop over the same bytes does.
+    /// The work of a plain loop over the same bytes, in words.
     pub beside: &'static str,
-    /// What is counted.
+    /// The unit of `count`.
     pub per: &'static str,
     pub count: u64,
     /// CPU time of the thread in nanoseconds, for each of them.
@@ -21,7 +21,7 @@ pub struct PairedRow {
     pub beside_ns: Runs,
     /// User-mode instructions for each; `None` where the machine does not count them.
     pub instructions: Option<f64>,
-    /// What it should reach, where there is a target.
+    /// The target, if there is one.
     pub target: Option<Target>,
 }
 
@@ -32,7 +32,7 @@ pub enum Target {
     RatioMax(f64),
     /// At least so many a second, on the machine of those that published it.
     PerSecond(f64),
-    /// At least so many a second, or this share of what the plain loop reaches.
+    /// At least so many a second, or this share of the plain loop's rate.
     PerSecondOrShare(f64, f64),
 }
 
@@ -97,7 +97,7 @@ fn timed(count: u64, work: impl FnOnce()) -> (f64, Option<f64>) {
     (ns as f64 / each, instructions.map(|it| it / each))
 }
 
-/// A sum over all bytes, as words: the plain loop beside what reads them.
+/// A sum over all bytes, as words: the plain loop beside the code that reads them.
 #[inline(never)]
 pub fn scan(flow: &[u8]) -> u64 {
     let words = flow.chunks_exact(8);

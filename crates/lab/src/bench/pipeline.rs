@@ -307,7 +307,7 @@ fn run(
     let cpu_ns = os::process_cpu_ns() - before_ns;
     let rings = launched.rings();
     let ended = launched.finish();
-    // What is left of it is nothing but space.
+    // The journal is no longer needed: its rest only takes space.
     let _ = fs::remove_dir_all(&journal);
     let ended = ended?;
     ended.ledger.check().map_err(Failure::verification)?;

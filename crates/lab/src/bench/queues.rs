@@ -1,8 +1,8 @@
 //! Queues between threads on the same work: the ring of the venue, the channel of the standard library, rivals.
 //!
 //! Start at [`Queue`], the interface of a queue, and [`measure`], which runs several in turns. The loops are the same
-//! for all: a writer offers values until they are taken, a reader takes what is there, and a thread that finds nothing to
-//! do spins, then yields. So a queue's own way to wait is not measured.
+//! for all: a writer offers values until they are taken, a reader takes the values there are, and a thread that finds
+//! nothing to do spins, then yields. So a queue's own way to wait is not measured.
 //!
 //! Invariant: each reader sees every value once and in order, or its queue does not agree; this is judged here.
 
@@ -52,11 +52,11 @@ pub trait WriteWords<const WORDS: usize>: Send {
 
 /// A reading end of a queue.
 pub trait ReadWords<const WORDS: usize>: Send {
-    /// Shows what is there, at most `limit` values, and gives their number.
+    /// Shows the values there are, at most `limit`, and gives their number.
     fn read(&mut self, limit: usize, see: impl FnMut(&QueueValue<WORDS>)) -> usize;
 }
 
-/// What a value is made of.
+/// The value with this number: each word holds the number.
 #[must_use]
 pub fn value<const WORDS: usize>(number: u64) -> QueueValue<WORDS> {
     [number; WORDS]
@@ -75,7 +75,7 @@ pub fn write_each<const WORDS: usize>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     pub name: &'static str,
-    /// Bytes of a value: 8 or 128, which is what a slot of the venue's rings has.
+    /// Bytes of a value: 8 or 128, the size of a slot in the venue's rings.
     pub bytes: usize,
     /// Threads that read. 0: the writing thread reads too, in turns.
     pub readers: usize,
@@ -109,7 +109,7 @@ impl Work {
         if self.is_round_trip { (values / ROUND_TRIPS_OF).max(1) } else { values }
     }
 
-    /// What the readers have to have seen.
+    /// The digests that the readers must have.
     fn expected(&self, values: u64) -> Vec<u64> {
         let mut seen = Seen::default();
         (1..=self.count(values)).for_each(|number| seen.add(&value::<1>(number)));
@@ -133,7 +133,7 @@ pub struct QueueOptions {
 pub struct QueueRun {
     /// Time by value, or by round trip: wall time, or CPU time of the thread where there is but one.
     pub ns_per_value: f64,
-    /// What each reader saw: a number that depends on every value and on their order.
+    /// The digest of each reader: a number that depends on every value and on their order.
     #[serde(with = "as_text")]
     pub digests: Vec<u64>,
 }
@@ -195,10 +195,10 @@ pub struct QueueRow {
     pub rival: bool,
 }
 
-/// Runs our queues and those of the programs at `rivals` in turns, so that what else the machine does affects all alike.
+/// Runs our queues and those of the programs at `rivals` in turns, so that other work of the machine affects all alike.
 ///
 /// # Errors
-/// A rival does not start, ends, or answers what cannot be read.
+/// A rival does not start, ends, or gives an answer that cannot be read.
 pub fn measure(options: &QueueOptions, rivals: &[PathBuf]) -> Result<Vec<QueueRow>, RivalError> {
     let mut programs = rivals
         .iter()
@@ -236,7 +236,7 @@ pub fn measure(options: &QueueOptions, rivals: &[PathBuf]) -> Result<Vec<QueueRo
     Ok(rows)
 }
 
-/// What a reader saw so far.
+/// The values that a reader saw so far.
 #[derive(Debug, Default)]
 struct Seen {
     count: u64,
@@ -432,7 +432,7 @@ impl<const WORDS: usize> ReadWords<WORDS> for Consumer<QueueValue<WORDS>> {
     }
 }
 
-/// What every Rust program has at hand.
+/// The channel of the standard library, which every Rust program has at hand.
 enum StandardChannel {}
 
 impl Queue for StandardChannel {

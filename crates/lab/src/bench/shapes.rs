@@ -41,8 +41,8 @@ const MID: u64 = 1_000_000_000;
 pub struct Resting {
     pub engine: &'static str,
     pub orders: u64,
-    /// Memory per order in bytes: what the books count themselves, or for the whole core the growth of the
-    /// process; `None` where the system does not report it.
+    /// Memory per order in bytes: as the books count it, or for the whole core the growth of the process; `None` where
+    /// the system does not report it.
     pub bytes_per_order: Option<f64>,
     /// Times of adding them while memory grows.
     pub growing: Adds,
@@ -102,7 +102,7 @@ trait Holder {
 
     fn cancel(&mut self, name: u64);
 
-    /// Cancels orders, at most [`BATCH_MAX`], with what they need looked up together.
+    /// Cancels orders, at most [`BATCH_MAX`], with their look-ups done together.
     fn cancel_batch(&mut self, names: &[u64]);
 
     /// Its memory in bytes, if it counts it.

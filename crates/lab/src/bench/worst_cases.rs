@@ -1,8 +1,8 @@
 //! Commands that could make others wait: the most expensive of each kind beside the median of plain
 //! orders, each in front of as many resting orders as a session may have by default.
 //!
-//! Invariant: every command is timed by itself, work that it leaves for later inputs with those, and
-//! the least of several runs counts.
+//! Invariant: every command is timed alone, work that it leaves for later inputs with those, and the least of several
+//! runs counts.
 
 use std::hint::black_box;
 
@@ -419,7 +419,7 @@ pub fn worst_cases(divisor: u64) -> Vec<WorstCase> {
 mod tests {
     use super::*;
 
-    /// Each kind does what its name says.
+    /// Each kind acts as its name says.
     #[test]
     fn each_kind_acts() {
         let clock = SystemClock::start();

@@ -7,7 +7,7 @@
 //! | 8 | prefill, u64 | | 16 | quantity, u32 |
 //! | 16 | operations after the prefill, u64 | | 20 | user, u32 |
 //! | 24 | symbols, u32 | | 24 | symbol, u16 |
-//! | 28 | users, u32 | | 26 | what it does, u8 |
+//! | 28 | users, u32 | | 26 | kind of operation, u8 |
 //! | 32 | largest order id, u64 | | 27 | side, u8: 0 buy, 1 sell |
 //! | 40 | seed, u64 | | 28 | 0, u32 |
 //! | 48 | below every price, i64 | | | |
@@ -134,7 +134,7 @@ fn operation_bytes(operation: &FlowOperation) -> [u8; OPERATION_LEN] {
     bytes
 }
 
-/// An operation; or the field that cannot be, and what it says.
+/// An operation; or the name and the value of its invalid field.
 fn operation(
     bytes: &[u8; OPERATION_LEN],
     flow: &ComparisonFlow,

@@ -19,13 +19,13 @@ use venue::failure::Failure;
 /// How long a venue may take from its start to its first line; a long journal takes a while.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A running `damrak serve`, and what it has printed.
+/// A running `damrak serve`, and its output so far.
 #[derive(Debug)]
 pub struct VenueProcess {
     child: Mutex<Child>,
     printed: Arc<Printed>,
     reader: Mutex<Option<JoinHandle<()>>>,
-    /// Its first line: addresses, and what it has recovered.
+    /// Its first line: addresses, and the result of its recovery.
     pub started: Value,
 }
 
@@ -124,7 +124,7 @@ impl VenueProcess {
         self.kill_if_it_runs()
     }
 
-    /// As [`kill`](Self::kill), but it may have ended by itself: its disk was taken away.
+    /// As [`kill`](Self::kill), but the process may already have ended: its disk was taken away.
     pub fn kill_if_it_runs(&self) -> Result<PrintedDigests, Failure> {
         self.end_by(|child| match child.try_wait()? {
             Some(_) => Ok(()),

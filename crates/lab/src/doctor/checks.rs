@@ -47,7 +47,7 @@ pub fn examine(files: &SystemFiles, needs: &Needs) -> Vec<Finding> {
         .collect()
 }
 
-/// What a start of the venue would say of descriptors, memory or disk.
+/// The finding that a start of the venue would report of descriptors, memory or disk.
 fn of_resource(finding: ResourceFinding) -> Finding {
     let ResourceFinding { name, state, found, needed, lost, remedy } = finding;
     let (state, lost) = match state {
@@ -61,7 +61,7 @@ fn of_resource(finding: ResourceFinding) -> Finding {
     Finding { name, state, found, wanted: needed, lost, remedy }
 }
 
-/// A finding that is good, worse or unknown by what was found.
+/// A finding that is good, worse or unknown, depending on the value found.
 fn judged(
     name: &'static str,
     wanted: impl Into<String>,

@@ -1,7 +1,7 @@
 //! The network of the trial: takes the venue's datagrams once, and brings them to each subscriber over a link
 //! of its own that loses, repeats and reorders; requests and their answers too.
 //!
-//! Invariant: what a link loses follows from its seed and from the datagrams, never from the pace.
+//! Invariant: the losses of a link follow from its seed and from the datagrams, never from the pace.
 
 use std::{
     io,
@@ -87,7 +87,7 @@ impl Relay {
         LossyLink::new(self.seed)
     }
 
-    /// Carries datagrams until it is stopped, and says what the links to each subscriber did.
+    /// Carries datagrams until it is stopped, and returns the counts of the links to each subscriber.
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<Vec<LossCounts>> {
         let mut buffer = vec![0; DATAGRAM_LEN_MAX];
         while !stop.load(Ordering::Relaxed) {
@@ -107,7 +107,7 @@ impl Relay {
         Ok(counts)
     }
 
-    /// Takes what came in, and brings on what no later datagram overtakes.
+    /// Takes the datagrams that came in, and sends on those that no later one overtakes.
     fn turn(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut work = 0;
         for (line, socket) in self.lines.iter().enumerate() {
@@ -137,7 +137,7 @@ impl Relay {
         Ok(work)
     }
 
-    /// Brings on what waits to be overtaken: nothing comes that could.
+    /// Sends on the datagrams that wait to be overtaken: no more come that could overtake them.
     fn let_go(&mut self) -> io::Result<()> {
         for way in &mut self.ways {
             while let Some(datagram) = way.link.take_all() {
@@ -182,7 +182,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, datagram: &[u8]) -> io::Result<()> {
     passing(socket.send_to(datagram, to))
 }
 
-/// A datagram that finds no room, or nobody there yet, is one more that is lost.
+/// A datagram that finds no room, or no receiver yet, is one more loss.
 fn passing(sent: io::Result<usize>) -> io::Result<()> {
     match sent {
         Err(error) if !is_passing(&error) => Err(error),

@@ -43,7 +43,7 @@ impl Exchange {
         !self.is_asked()
     }
 
-    /// Adds what the worker counted to `counts`; gives how many requests await their answers.
+    /// Adds the worker's counts to `counts`; gives how many requests await their answers.
     pub(super) fn add_counts(&self, counts: &mut LoadCounts) -> usize {
         let window = self.lock();
         counts.merge(&window.tally.counts);

@@ -1,8 +1,8 @@
 //! A session over FIX: the load speaks OUCH to it, and it speaks FIX to the venue.
 //!
-//! Invariant: each answer of the venue becomes the OUCH message of the same meaning, once; an answer that has
-//! none is left out. What FIX answers and OUCH does not, that a cancel or a replace came too late, is left out too,
-//! so the counts of both protocols mean the same.
+//! Invariant: each answer of the venue becomes the OUCH message of the same meaning, once; an answer that has none is
+//! left out. An answer of FIX alone, that a cancel or a replace came too late, is left out too, so the counts of both
+//! protocols mean the same.
 
 use std::{collections::VecDeque, io, net::TcpStream, str};
 
@@ -69,7 +69,7 @@ enum State {
     LoggingOut,
 }
 
-/// What a ClOrdID of ours names.
+/// The request that a ClOrdID of ours names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Order(u32),
@@ -246,7 +246,7 @@ fn canceled(number: u32, reason: u8) -> MessageBuffer {
     MessageBuffer::new(&OrderCanceled {
         message_type: OrderCanceled::TYPE,
         user_ref_num: number.into(),
-        // All that was open; FIX says what is, which is nothing.
+        // All open shares; FIX reports the open quantity, which is now zero.
         quantity: u32::MAX.into(),
         reason,
         ..OrderCanceled::new_zeroed()
@@ -422,7 +422,7 @@ mod tests {
         link
     }
 
-    /// What the load hears of a message with these fields.
+    /// The OUCH message that the load receives for a FIX message with these fields; empty if there is none.
     fn heard(link: &mut FixLink<Sink>, msg_type: &str, fields: &[(u32, &str)]) -> Vec<u8> {
         let mut buffer = [0; BUILDER_LEN_MAX];
         let mut builder = Builder::new(&mut buffer);
@@ -476,7 +476,7 @@ mod tests {
         assert_eq!((asked[0], &asked[9..13]), (b'Q', &[0, 0, 0, 5][..]));
     }
 
-    /// An order that ends by itself, a replacement whose terms are refused, and requests that came too late.
+    /// An order that the venue ends, a replacement whose terms are refused, and requests that came too late.
     #[test]
     fn ends_that_nobody_asked_for_have_no_user() {
         let mut link = link();

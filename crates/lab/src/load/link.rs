@@ -18,9 +18,9 @@ pub(super) struct Arrival<'a> {
     pub(super) packet_ns: Option<u64>,
 }
 
-/// What a session needs of its connection.
+/// A session's interface to its connection.
 pub(super) trait Link: Send {
-    /// One turn: reads what is there and hands sequenced messages on. Returns how many.
+    /// One turn: reads the bytes there are and hands sequenced messages on. Returns how many.
     fn poll(
         &mut self,
         now_ns: u64,
@@ -56,7 +56,7 @@ pub(super) fn open(
 ) -> Result<Box<dyn Link>, ClientError> {
     Ok(match *session {
         LoadSession::Tcp { server, login } => {
-            // By the letter of SoupBinTCP, 0 asks for the newest message and what follows.
+            // By the letter of SoupBinTCP, 0 asks for the newest message and those that follow.
             let login = LoginRequest { sequence_number: Some(0), ..login };
             if let Some(times) = options.packet_times {
                 let stream = StampedStream::connect(server, times)?;

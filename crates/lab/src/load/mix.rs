@@ -78,7 +78,7 @@ struct Shares {
 /// The mid of a symbol stays within so many increments of where it began.
 const MID_DRIFT_MAX: i64 = 64;
 
-/// Decides what is asked next: a realistic mix, the same from the same seed and answers.
+/// Decides on the next request: a realistic mix, the same from the same seed and answers.
 #[derive(Debug)]
 pub(super) struct Mix {
     rng: Rng,
@@ -93,7 +93,7 @@ pub(super) struct Mix {
 
 #[derive(Debug)]
 struct Walk {
-    /// An order in the symbol, as the client writes it. What changes from order to order is put in.
+    /// An order in the symbol, as the client writes it. The fields that change from order to order are put in.
     order: EnterOrder,
     increment: u64,
     anchor: u64,
@@ -101,7 +101,7 @@ struct Walk {
     drift: i64,
 }
 
-/// What a request asks.
+/// The content of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wish {
     Enter {
@@ -177,7 +177,7 @@ impl Mix {
         Self { rng: Rng::new(seed), shares, walks, cancel, replace, live_orders_max }
     }
 
-    /// What a session asks next, with its message in `message`; `None` once its numbers are used up.
+    /// A session's next request, with its message in `message`; `None` once its numbers are used up.
     pub(super) fn next(&mut self, tracker: &Tracker, message: &mut Vec<u8>) -> Option<Wish> {
         message.clear();
         let next_user_ref_num = tracker.next_user_ref_num()?;
@@ -208,7 +208,7 @@ impl Mix {
         let order = *tracker.live_at(place).1;
         let price = self.resting_price(order.symbol as usize, order.is_buy);
         let open = 1 + self.rng.below(100);
-        // The chain's quantity counts what it executed, and has a limit of its own.
+        // The chain's quantity includes its executed shares, and has a limit of its own.
         let quantity = (order.executed + open).min(999_999);
         let replace = ReplaceOrderRequest {
             orig_user_ref_num: original.into(),
@@ -359,8 +359,8 @@ mod tests {
             .to_vec()
     }
 
-    /// Over many requests the shares of the mix are what they are said to be, prices are multiples
-    /// of the increment and never 0, quantities are within OUCH's range.
+    /// Over many requests the mix has its stated shares, prices are multiples of the increment and never 0, quantities
+    /// are within OUCH's range.
     #[test]
     fn mix_has_its_shares() {
         const COUNT: u64 = 100_000;

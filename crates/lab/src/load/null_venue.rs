@@ -1,7 +1,6 @@
-//! The null venue: it answers every request at once and matches nothing. What a load run measures on it is
-//! the run's own floor.
+//! The null venue: it answers every request at once and matches nothing. A load run on it measures the run's own floor.
 //!
-//! Orders are accepted; those above 100 lots trade against nobody; every 50th is rejected. Its faults make it
+//! Orders are accepted; those above 100 lots trade without a counterparty; every 50th is rejected. Its faults make it
 //! the fake venue of the tests.
 //!
 //! Invariant: a turn never waits, and its answers follow from the messages and the time alone.
@@ -128,7 +127,7 @@ impl NullVenue {
                         0 => {}
                         IDLE_TURNS_MAX.. => {
                             bytes.wait(IDLE_WAIT_MAX);
-                            // What has been reported is forgotten, or the next wait would not wait.
+                            // Takes the reported events, or the next wait would not wait.
                             let _ = epoll.poll(|_| {});
                         }
                         _ => thread::yield_now(),
@@ -274,7 +273,7 @@ impl Desk {
         }
     }
 
-    /// Reads and answers what came on a connection; an error if it is of no more use.
+    /// Reads and answers the bytes that came on a connection; an error if it is of no more use.
     fn serve(&mut self, connection: &mut Connection, now_ns: u64) -> io::Result<bool> {
         let mut worked = self.answer(connection, now_ns)?;
         if self.has_time(now_ns) {
@@ -299,7 +298,7 @@ impl Desk {
         Ok(worked)
     }
 
-    /// Answers what the connection has read, as far as the permitted rate goes.
+    /// Answers the requests that the connection has read, as far as the permitted rate goes.
     fn answer(&mut self, connection: &mut Connection, now_ns: u64) -> io::Result<bool> {
         let mut worked = false;
         while self.has_time(now_ns) {
@@ -314,7 +313,7 @@ impl Desk {
                     let name = login.username.as_str().to_owned();
                     let account = self.accounts.entry(name.clone()).or_default();
                     account.open(self.faults.first_user_ref_num);
-                    // 0 asks for the newest message and what follows.
+                    // 0 asks for the newest message and those that follow.
                     let newest = account.replies.count().max(1);
                     let next = login.sequence_number.filter(|number| *number > 0).unwrap_or(newest);
                     let next = next.max(account.replies.gone + 1);
@@ -387,7 +386,7 @@ impl Datagrams {
             return false;
         }
         if self.unread.is_empty() {
-            // What a socket reports is of an earlier datagram: that one is lost.
+            // An error of the socket is of an earlier datagram: that one is lost.
             self.unread = 0..self.incoming.receive(self.outgoing.socket.as_fd()).unwrap_or(0);
         }
         let mut worked = false;

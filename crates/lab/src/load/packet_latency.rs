@@ -1,7 +1,7 @@
 //! Latency from packet to packet by the clock of the kernel or of the network card, beside that of our own, and the times of
 //! each request.
 //!
-//! Invariant: a latency here has both its times from one clock; what lacks one is counted.
+//! Invariant: a latency here has both its times from one clock; an answer that lacks one is counted.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::latency::Latency;
 /// Requests whose times are kept: 15 MiB.
 const REQUESTS_MAX: usize = 1 << 18;
 
-/// What the times of packets say of the answers.
+/// The latencies of the answers by the times of packets.
 #[derive(Debug, Default)]
 pub struct PacketLatency {
     /// From the packet that completes a request to the one that completes its answer.
@@ -135,7 +135,7 @@ impl PacketLatency {
 mod tests {
     use super::{super::tracker::Times, *};
 
-    /// What lacks a time of its packets, or has them in the wrong order, is counted and not measured.
+    /// An answer that lacks a time of its packets, or has them in the wrong order, is counted and not measured.
     #[test]
     fn only_both_times_make_a_latency() {
         let times = Times { scheduled_ns: 900, sent_ns: 1_000, sent_bytes: 50 };

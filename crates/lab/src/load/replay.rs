@@ -61,7 +61,7 @@ pub(super) struct ReplayRequest {
     command: Command,
 }
 
-/// What a request asks of the venue, by the numbers of its session.
+/// A request to the venue, by the numbers of its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplayAsk {
     Enter { user_ref_num: u32 },

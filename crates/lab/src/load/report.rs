@@ -1,6 +1,6 @@
 //! Counts and latencies of a load run, as text.
 //!
-//! Invariant: what must be known before the percentiles stands above them.
+//! Invariant: the facts that a reader needs before the percentiles stand above them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -83,7 +83,7 @@ pub struct LoadProgress<'a> {
     pub since_ns: u64,
     /// How long it was, in nanoseconds.
     pub interval_ns: u64,
-    /// What was counted since the start of the run.
+    /// The counts since the start of the run.
     pub counts: &'a LoadCounts,
     pub outstanding: usize,
     /// Latencies of the interval, from when the requests were due.
@@ -120,7 +120,7 @@ pub struct LoadReport {
     pub sent: Latency,
     /// Latencies by the kernel, if its times were asked.
     pub packets: Option<PacketLatency>,
-    /// What the reference client measured, if there was one.
+    /// The figures of the reference client, if there was one.
     pub tick_to_trade: Option<TickToTrade>,
     pub evidence: LoadEvidence,
     /// Sessions that did not last, and why.

@@ -3,7 +3,7 @@
 //! Invariant: each rate tried is between the highest that passed and the lowest that failed, so the search
 //! ends.
 
-/// Doubles the rate until one fails, then halves what is left between the two, down to 5 %.
+/// Doubles the rate until one fails, then halves the interval left between the two, down to 5 %.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSearch {
     next: u64,

@@ -23,7 +23,7 @@ const ANSWERS_PER_READING: usize = 64;
 /// An account query that is not answered is sent again after this long, in nanoseconds.
 const QUERY_TIMEOUT_NS: u64 = 500_000_000;
 
-/// One session: its connection, and what it asked.
+/// One session: its connection, and its requests.
 pub(super) struct Session {
     pub(super) index: usize,
     pub(super) tracker: Tracker,
@@ -179,8 +179,8 @@ impl Session {
         Ok(self.link.flush()?)
     }
 
-    /// Takes what arrived: counts it, records the latency of every answer. Returns how many
-    /// messages arrived.
+    /// Takes the messages that arrived: counts them, records the latency of every answer. Returns how many messages
+    /// arrived.
     ///
     /// The clock is read after the last answer of a batch, so a latency is never too short, and too
     /// long by the time that the batch took.
@@ -232,7 +232,7 @@ impl Session {
         }
     }
 
-    /// Gives up what waits for an answer: it counts as unanswered, with the time that it waited.
+    /// Gives up the requests without an answer: they count as unanswered, with the time that they waited.
     pub(super) fn abandon(&mut self, now_ns: u64, tally: &mut Tally) {
         self.tracker.abandon(&mut tally.counts);
         tally.gave_up(self.tracker.take_unanswered(), now_ns);

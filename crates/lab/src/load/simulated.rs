@@ -130,8 +130,8 @@ fn quick_venue_is_no_limit() {
     assert!("p99<200us,loss==0".parse::<Slo>().unwrap().is_met(&report), "{report}");
 }
 
-/// A stall of 100 ms in a run of 1 s delays a tenth of the requests of an open loop: those due in it, by
-/// what was left of it. The latency that one in a hundred exceeds is therefore 90 ms.
+/// A stall of 100 ms in a run of 1 s delays a tenth of the requests of an open loop: those due in it, by the rest of
+/// it. The latency that one in a hundred exceeds is therefore 90 ms.
 #[test]
 fn stall_shows_in_an_open_loop() {
     let (report, _) = simulate(stalled(), |_| {});

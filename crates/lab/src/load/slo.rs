@@ -8,7 +8,7 @@
 //! value      = a length of time (p, max) | a rate (sent, answered) | a count or a percentage (the others)
 //! ```
 //!
-//! Invariant: what cannot be parsed is an error with the objective in it; nothing is ignored.
+//! Invariant: text that cannot be parsed is an error with the objective in it; nothing is ignored.
 
 use std::{fmt, str::FromStr};
 
@@ -54,7 +54,7 @@ enum Operator {
     Equal,
 }
 
-/// What became of an objective.
+/// The result of an objective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SloResult {
     /// As it was asked for.
@@ -72,7 +72,7 @@ impl fmt::Display for SloResult {
 }
 
 impl Slo {
-    /// What became of each objective, in their order.
+    /// The result of each objective, in their order.
     pub fn results(&self, report: &LoadReport) -> Vec<SloResult> {
         self.0.iter().map(|objective| objective.result(report)).collect()
     }

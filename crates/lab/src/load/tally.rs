@@ -1,4 +1,4 @@
-//! What a worker counts and records, and the evidence for the verdict on the run.
+//! The counts and records of a worker, and the evidence for the verdict on the run.
 //!
 //! Invariant: every request that was due is recorded once in `scheduled`: with its latency, or with the
 //! time that it had waited when it was given up. A cancel or replace that came too late for its order is
@@ -73,7 +73,7 @@ pub(super) enum Backlog {
     Generator,
 }
 
-/// What the generator observed of itself while it sent, of all its threads together.
+/// The generator's observations of itself while it sent, of all its threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LoadEvidence {
     /// Threads that sent.

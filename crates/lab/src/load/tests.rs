@@ -49,8 +49,8 @@ fn options(sessions: Vec<LoadSession>) -> LoadOptions {
     options
 }
 
-/// Time that passes with the turns of the venue, and as a rule only where somebody has read it since:
-/// neither side is silent for long only because the machine gave it no core.
+/// Time that passes with the turns of the venue, and as a rule only after a reading of the clock: neither side is
+/// silent for long only because the machine gave it no core.
 struct TurnClock {
     now_ns: AtomicU64,
     is_read: AtomicBool,
@@ -60,10 +60,10 @@ struct TurnClock {
 impl TurnClock {
     /// How much time passes at a turn of the venue.
     const TICK_NS: u64 = 100_000;
-    /// Of the turns before which nobody read the clock, one in this many lets time pass as well.
+    /// Of the turns without a reading of the clock before them, one in this many lets time pass as well.
     const UNREAD_TURNS: u64 = 20;
 
-    /// The time of a turn of the venue. One that nobody waits for takes its time, for the others' sake.
+    /// The time of a turn of the venue. A turn that has no waiting reader sleeps, for the other threads' sake.
     fn turn(&self) -> u64 {
         let unread_turns = self.unread_turns.fetch_add(1, Ordering::Relaxed);
         if self.is_read.swap(false, Ordering::Relaxed) || unread_turns >= Self::UNREAD_TURNS {
@@ -221,7 +221,7 @@ fn unreachable_venue_is_an_error() {
     assert!(matches!(run_quietly(&refused, &clock), Err(LoadError::Options(_))));
 }
 
-/// A run that is asked to stop ends early and still waits for the answers to what it sent.
+/// A run stopped on request ends early and still waits for the answers to its requests.
 #[test]
 fn run_can_be_stopped() {
     let (clock, venue) = start(NullVenueFaults::default());
@@ -244,7 +244,7 @@ fn run_can_be_stopped() {
     assert_eq!(report.scheduled.count(), report.counts.replies + report.counts.unsent);
 }
 
-/// What the observer was handed is what a client that comes back collects, over TCP and UDP.
+/// A client that comes back collects the messages that the observer was handed, over TCP and UDP.
 #[test]
 fn observed_messages_can_be_collected_again() {
     let (clock, venue) = start(NullVenueFaults::default());

@@ -1,8 +1,8 @@
 //! A reference client: it answers an order in the feed with an order of its own. From the packet of the feed to the packet
 //! of the order, and to that of the reply, by the kernel's clock.
 //!
-//! Its orders are immediate or cancel at the lowest price there is: they change no book, so it never answers itself, and
-//! the load beside it is what it would be without.
+//! Its orders are immediate or cancel at the lowest price there is: they change no book, so it never answers itself,
+//! and it leaves the load beside it as it is.
 //!
 //! Invariant: it has one order without a reply at a time, so each figure is of one tick alone.
 
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::latency::Latency;
 
-/// A message of the feed that is missing for so long is given up: the client answers what comes, not what came.
+/// A message of the feed that is missing for so long is given up: the client answers new messages, not old ones.
 const GAP_NS_MAX: u64 = 1_000_000;
 /// Turns without work before it lets others run instead of spinning.
 const SPINS: u32 = 64;
@@ -49,7 +49,7 @@ pub struct TickClient {
     pub feed: FeedSource,
 }
 
-/// What the reference client measured.
+/// The figures of the reference client.
 #[derive(Debug, Default)]
 pub struct TickToTrade {
     /// Orders that the feed showed, of the symbols of the load.
@@ -185,7 +185,7 @@ impl Answering<'_> {
                 return Err(failure);
             }
             if feed.stalled_ns(now_ns) >= GAP_NS_MAX {
-                // What came behind it is given up with it.
+                // The messages that came behind it are given up with it.
                 let report = feed.report();
                 self.found.missed += report.missing + report.messages.pending as u64;
                 feed.begin_next();

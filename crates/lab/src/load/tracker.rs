@@ -129,7 +129,7 @@ impl Tracker {
         (self.next_user_ref_num < u32::MAX).then_some(self.next_user_ref_num)
     }
 
-    /// A live order by its place, which any change of what is live may give to another.
+    /// A live order by its place; any change of the live orders may give the place to another.
     pub(super) fn live_at(&self, place: usize) -> (u32, &Order) {
         let user_ref_num = self.live[place];
         (user_ref_num, self.order(user_ref_num).expect("a live order is known"))
@@ -465,7 +465,7 @@ impl Tracker {
         }
     }
 
-    /// An order is done; gives what its chain executed.
+    /// An order is done; gives the shares that its chain executed.
     fn forget(&mut self, user_ref_num: u32) -> u64 {
         let Some(order) = self.order_mut(user_ref_num) else { return 0 };
         let executed = order.executed;
@@ -676,7 +676,7 @@ mod tests {
         assert_eq!(scene.tracker.outstanding(), 0);
     }
 
-    /// A replacement takes its original's place, with what the chain executed and what is open.
+    /// A replacement takes its original's place, with the executed shares of the chain and the open ones.
     #[test]
     fn replacement_goes_on_with_the_chain() {
         let mut scene = Scene::live(1);
@@ -701,7 +701,7 @@ mod tests {
         assert_eq!(scene.known(), 1);
     }
 
-    /// What the venue does by itself is counted, and answers nothing.
+    /// A cancel that the venue makes unasked is counted, and answers nothing.
     #[test]
     fn unasked_cancels_answer_nothing() {
         let mut scene = Scene::live(2);
@@ -736,7 +736,7 @@ mod tests {
         assert_eq!((scene.counts.unanswered, scene.tracker.outstanding()), (1, 0));
     }
 
-    /// What is given up counts as unanswered, the query not.
+    /// Abandoned requests count as unanswered, the query not.
     #[test]
     fn abandoned_requests_are_unanswered() {
         let mut scene = Scene::entered(3);

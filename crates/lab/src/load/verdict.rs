@@ -1,11 +1,11 @@
-//! What limited a run: generator, venue, machine or network.
+//! The limit of a run: generator, venue, machine or network.
 //!
 //! Invariant: the verdict follows from the figures of the report alone.
 
 use super::report::{LoadReport, grouped};
 use crate::latency::duration_text;
 
-/// What limited a run.
+/// The limit of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadLimit {
@@ -27,7 +27,7 @@ const ONE_IN: u64 = 100;
 const LOST_ONE_IN: u64 = 1_000;
 
 impl LoadReport {
-    /// What limited the run.
+    /// The limit of the run.
     pub fn limit(&self) -> LoadLimit {
         let (counts, seen) = (&self.counts, &self.evidence);
         let due = self.due();
@@ -89,7 +89,7 @@ impl LoadReport {
         }
     }
 
-    /// What a reader must know before the percentiles, a line each.
+    /// The warnings that a reader needs before the percentiles, a line each.
     pub fn warnings(&self) -> Vec<String> {
         let (counts, seen) = (&self.counts, &self.evidence);
         let due = self.due();
@@ -198,7 +198,7 @@ mod tests {
         report
     }
 
-    /// The limit is what the requests waited for.
+    /// The limit is the part that the requests waited for.
     #[test]
     fn the_limit_is_what_requests_waited_for() {
         let late = |counts: &mut LoadCounts| counts.late_sends = 500;

@@ -1,4 +1,4 @@
-//! One thread of the load: sends what is due on its sessions and takes the answers.
+//! One thread of the load: sends the requests due on its sessions and takes the answers.
 //!
 //! Invariant: every phase ends by the clock, whatever the venue does, and a turn never waits.
 
@@ -47,14 +47,14 @@ const SHARING_NS: u64 = 1_000_000_000;
 /// On a shared core it sleeps this long instead of spinning.
 const SHARED_NAP_NS: u64 = 20_000;
 
-/// Goes round the sessions of one thread: sends what is due, takes what arrived.
+/// Goes round the sessions of one thread: sends the requests due, takes the messages that arrived.
 pub(super) struct Worker<'a> {
     options: &'a LoadOptions,
     clock: &'a dyn Clock,
     stop: &'a AtomicBool,
     exchange: &'a Exchange,
     sessions: Vec<Session>,
-    /// Whose turn it is to send, and how many it sent in a row.
+    /// The session whose turn it is to send, and how many it sent in a row.
     turn: usize,
     turn_sent: usize,
     schedule: ArrivalSchedule,
@@ -113,7 +113,7 @@ enum Phase {
     Leaving { until_ns: u64 },
 }
 
-/// What a turn did, and until when there is nothing to do but to take answers.
+/// The work of a turn, and until when there is nothing to do but to take answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     now_ns: u64,
@@ -414,7 +414,7 @@ impl<'a> Worker<'a> {
         self.replay.as_mut().map_or(Ok(()), ReplayRows::step)
     }
 
-    /// Takes what arrived at each session; returns how many messages did.
+    /// Takes the messages that arrived at each session; returns how many.
     fn turn_sessions(&mut self, now_ns: u64) -> usize {
         let (options, clock) = (self.options, self.clock);
         self.each_session(now_ns, |session, tally| {
@@ -424,7 +424,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// One turn of each session; those that fail are over. Returns the sum of what turns return.
+    /// One turn of each session; those that fail are over. Returns the sum of the turns' results.
     fn each_session(
         &mut self,
         now_ns: u64,

@@ -1,4 +1,4 @@
-//! What is remembered of pairs of namespaces: a file each, which says who made it and whether all of it is there.
+//! The records of pairs of namespaces: a file each, which says who made it and whether all of it is there.
 //!
 //! Invariant: a record appears and changes in whole. A process is known by its number and the time of its start, so that
 //! another one with its number is not taken for it.
@@ -16,12 +16,12 @@ use venue::failure::Failure;
 use super::{PairName, PairSide, VethPair};
 use crate::crash_trial::unusable;
 
-/// Which cores do what; an empty list restricts nothing.
+/// The cores of each side and of softirqs; an empty list restricts nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
     pub load: Vec<usize>,
     pub venue: Vec<usize>,
-    /// Those that take what arrives (RPS); without any it is the core that sent it.
+    /// Those that take arriving packets (RPS); without any, the sending core takes them.
     pub softirqs: Vec<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Cores {
     }
 }
 
-/// A pair, and what became of it.
+/// A pair, and its state.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub(super) pair: VethPair,

@@ -11,7 +11,7 @@ use super::{
     table::{Column, Table},
 };
 
-/// What a participant owns of an asset before the first order.
+/// The amount of an asset that a participant owns before the first order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpeningBalance {
     pub participant: Text<6>,

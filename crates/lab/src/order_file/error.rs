@@ -1,4 +1,4 @@
-//! What is wrong with a file of rows: file, line, column, found, expected.
+//! An error in a file of rows: file, line, column, found, expected.
 
 use std::{error::Error, fmt, io};
 

@@ -18,10 +18,10 @@ use proof::rng::Rng;
 #[derive(Clone, Debug)]
 pub struct FileProfile {
     name: &'static str,
-    /// What is traded; the first most often.
+    /// The instruments traded; the first most often.
     listings: Vec<Listing>,
     participants: u32,
-    /// What each participant begins with, in units of each base asset and of each quote asset.
+    /// The opening balance of each participant, in units of each base asset and of each quote asset.
     opening: (u64, u64),
     /// Of a thousand new orders, how many are followed by a cancel, as long as there are no more
     /// than so many in a thousand.
@@ -524,7 +524,7 @@ impl PowersOfTen {
         u64::try_from(product).expect("less than ten")
     }
 
-    /// A quantity each of whose powers of ten is as likely as the next.
+    /// A quantity; each of its powers of ten is as likely as the next.
     fn quantity(&self, rng: &mut Rng, listing: &Listing) -> u64 {
         let exponent = (rng.next_u64() >> 32) * listing.decades_milli / 1000;
         let whole = 10_u128.pow((exponent >> 32) as u32) * u128::from(listing.quantity_min);

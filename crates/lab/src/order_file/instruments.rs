@@ -18,7 +18,7 @@ use super::{
 /// The largest quantity of an order in a file, in lots, unless a lot is so many units that it must be less.
 pub const QUANTITY_MAX: Quantity = QUANTITY_LIMIT;
 
-/// What is owned, and in which units files count it.
+/// An asset, and the units in which files count it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AssetTerms {
     /// As balance files name it: 1 to 8 characters.
@@ -27,7 +27,7 @@ pub struct AssetTerms {
     pub decimals: u8,
 }
 
-/// What is traded, and in which units files count it.
+/// An instrument, and the units in which files count it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstrumentTerms {
     pub symbol: Symbol,

@@ -1,6 +1,6 @@
 //! Rows with times, as a recorded flow has them.
 //!
-//! Invariant: what is written here is read by [`OrderFile`](super::OrderFile) as it was meant.
+//! Invariant: [`OrderFile`](super::OrderFile) reads the rows written here as they were meant.
 
 use std::{
     fmt,
@@ -33,10 +33,10 @@ pub enum ReplayAction {
     Replace {
         new_order_id: u32,
         price: u32,
-        /// With what the chain of orders executed.
+        /// Includes the shares that the chain of orders executed.
         quantity: u32,
     },
-    /// Down to a quantity with what the chain of orders executed, or all of it.
+    /// Down to a quantity that includes the shares executed by the chain of orders, or all of it.
     Cancel { quantity: Option<u32> },
 }
 

@@ -177,7 +177,7 @@ impl Table {
         Ok(true)
     }
 
-    /// What the current row says in a column; `None` if it says nothing.
+    /// The text of a column in the current row; `None` if it is empty or the column is missing.
     pub(super) fn field(&self, column: usize) -> Option<&str> {
         let place = self.places[column]?;
         let start = if place == 0 { 0 } else { self.ends[place - 1] + 1 };

@@ -32,7 +32,7 @@ impl FileWriter {
         }))
     }
 
-    /// Writes what is still held back; without it the file is not whole.
+    /// Writes the bytes still held back; without it the file is not whole.
     pub fn finish(self) -> io::Result<()> {
         match self.0 {
             Packing::Plain(mut file) => file.flush(),

@@ -10,7 +10,7 @@ use ring::AgentError;
 
 use super::{origin::OriginRounding, output_consumer::Sink};
 
-/// What an account has of an asset, in its smallest units.
+/// An account's holding of an asset, in its smallest units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     pub available: u128,
@@ -89,7 +89,7 @@ impl BalanceTable {
     }
 }
 
-/// Keeps every balance by the movements that the engine tells, and by nothing else.
+/// Keeps every balance by the movements that the engine reports, and by nothing else.
 pub struct LedgerSink {
     balances: BalanceTable,
     /// By asset: how much came in and did not go out.
@@ -130,7 +130,7 @@ impl LedgerSink {
         self.balances.get(account_id, asset_id)
     }
 
-    /// What it would have if the origin had rounded; `None` if that was not asked for.
+    /// The balance if the origin had rounded; `None` if that was not asked for.
     pub fn origin_balance(&self, account_id: AccountId, asset_id: AssetId) -> Option<Balance> {
         Some(self.origin.as_ref()?.balance(account_id, asset_id))
     }
@@ -298,8 +298,8 @@ mod tests {
         taken.map_err(|error| error.to_string())
     }
 
-    /// Entries move what they say; one that takes more than there is, skips or repeats a version, or names an unknown asset,
-    /// ends the run with its input and the balances.
+    /// Entries move their amounts; one that takes more than there is, skips or repeats a version, or names an unknown
+    /// asset, ends the run with its input and the balances.
     #[test]
     fn entries_follow_one_another() {
         use Bucket::{Available, Outside, Reserved};

@@ -1,4 +1,4 @@
-//! The readers of a run's events: each passes to its sink what is durable, and nothing else.
+//! The readers of a run's events: each passes to its sink the durable events, and nothing else.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl<S: Sink> Agent for OutputConsumer<S> {
     }
 
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError> {
-        // Read first: the events of what is applied now are in the ring already.
+        // Read first: the events of the inputs applied by now are in the ring already.
         let durable = self.durable.get();
         let finished = self.applied.get().min(durable);
         let mut failed = None;

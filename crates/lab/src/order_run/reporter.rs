@@ -35,7 +35,7 @@ pub struct InstrumentCounts {
     pub self_trades: u64,
     /// Units of the base asset that were traded.
     pub volume: u128,
-    /// Units of the quote asset that were paid, each trade rounded down by itself.
+    /// Units of the quote asset that were paid, each trade rounded down separately.
     pub notional: u128,
 }
 

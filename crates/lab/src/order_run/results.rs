@@ -65,7 +65,7 @@ pub struct Results {
     /// Of the trades, in the order in which they happened.
     pub trades_sha256: String,
     pub book_sha256: String,
-    /// Of what participants have; `None` if nothing is paid for.
+    /// Of the participants' balances; `None` if nothing is paid for.
     pub balances_sha256: Option<String>,
     /// Of the core, after the last input.
     pub state_hash: u64,
@@ -76,7 +76,7 @@ pub struct Results {
     pub layout: String,
 }
 
-/// What was traded of an instrument, and what rests of it.
+/// The trades of an instrument, and its resting orders.
 #[derive(Clone, Debug)]
 pub struct BookResult {
     pub symbol: Symbol,

@@ -26,7 +26,7 @@ pub trait Rows: Send {
     /// are [taken](Self::take).
     fn look(&mut self, limit: usize) -> Result<&[Command], AgentError>;
 
-    /// The first so many of what was looked at do not come again.
+    /// The first `count` commands that were looked at do not come again.
     fn take(&mut self, count: usize);
 }
 
@@ -187,7 +187,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// For these instruments; with money, what is bought must be paid for.
+    /// For these instruments; with money, purchases must be paid for.
     pub fn new(instruments: InstrumentTable, has_money: bool) -> Self {
         Self { instruments, has_money, participants: BTreeMap::new() }
     }
@@ -210,7 +210,7 @@ impl Setup {
         }
     }
 
-    /// What comes between the participants that are known and the first order.
+    /// The commands between the known participants and the first order.
     fn open(commands: &mut VecDeque<Command>) {
         let hours = [SystemEvent::StartOfSystemHours, SystemEvent::StartOfMarketHours];
         commands.extend(hours.map(Command::System));

@@ -1,5 +1,5 @@
-//! What it costs that a venue follows orders through its stages: runs with and without, in pairs, and the instructions of
-//! the code that follows them, by callgrind(1).
+//! The cost of following orders through a venue's stages: runs with and without, in pairs, and the instructions of the
+//! code that follows them, by callgrind(1).
 //!
 //! Invariant: the runs of a pair differ in nothing but that, and each comes first as often as second.
 
@@ -92,7 +92,7 @@ impl VenueProfile {
 fn instructions_by_file(text: &str) -> BTreeMap<String, u64> {
     let mut by_file: BTreeMap<String, u64> = BTreeMap::new();
     let mut file = String::new();
-    // The line after a call has what the callee took, which its own lines have too.
+    // The line after a call has the callee's instructions, which the callee's own lines have too.
     let mut is_of_callee = false;
     for line in text.lines() {
         let named = ["fl=", "fi=", "fe="].iter().find_map(|key| line.strip_prefix(key));
@@ -115,7 +115,7 @@ fn instructions_by_file(text: &str) -> BTreeMap<String, u64> {
 mod tests {
     use super::*;
 
-    /// A line belongs to its own file, and what a callee took to the callee alone.
+    /// A line belongs to its own file, and a callee's instructions to the callee alone.
     #[test]
     fn instructions_belong_to_the_file_of_their_line() {
         let text = "\

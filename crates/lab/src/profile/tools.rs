@@ -54,7 +54,7 @@ fn parse_calls(text: &str) -> Vec<(String, u64, u64, u64)> {
     rows
 }
 
-/// What the processor and the kernel count of a process, by perf-stat(1).
+/// The counts of the processor and the kernel for a process, by perf-stat(1).
 pub(super) fn counters(process: u32, profile: &VenueProfile) -> Result<Value, String> {
     let file = profile.out.join("perf-stat.csv");
     let seconds = profile.duration.as_secs_f64().to_string();
@@ -123,8 +123,8 @@ pub(super) fn samples(process: u32, profile: &VenueProfile) -> Result<Value, Str
     }))
 }
 
-/// The stacks of `perf script`, each as `thread;outermost;…;innermost`, and how often it was seen: what tools for flame
-/// graphs read.
+/// The stacks of `perf script`, each as `thread;outermost;…;innermost`, and how often it was seen: the format that
+/// tools for flame graphs read.
 fn folded(script: &str) -> BTreeMap<String, u64> {
     let mut stacks = BTreeMap::new();
     for sample in script.split("\n\n") {
@@ -176,7 +176,7 @@ fn run(program: &str, first: &[&str], more: &[&str]) -> Result<Output, String> {
     Ok(output)
 }
 
-/// What a tool that found nothing said.
+/// The message of a tool that found nothing.
 fn reason(program: &str, output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");

@@ -1,4 +1,4 @@
-//! What a process has used so far, as `/proc` shows it.
+//! The resources that a process has used so far, as `/proc` shows them.
 //!
 //! Invariant: reading it stops no thread of the process.
 
@@ -70,8 +70,8 @@ impl Usage {
         Some(usage)
     }
 
-    /// What was used from `before` until now. Threads that came later count from their beginning; the peak of memory is
-    /// that of the whole life.
+    /// The use from `before` until now. Threads that came later count from their beginning; the peak of memory is that
+    /// of the whole life.
     pub fn since(&self, before: &Self) -> Self {
         let mut usage = self.clone();
         usage.user_ns = self.user_ns.saturating_sub(before.user_ns);

@@ -32,7 +32,7 @@ pub enum LineName {
     Venue,
 }
 
-/// What happens to a book.
+/// A change of a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Joins {
@@ -86,7 +86,7 @@ struct Waiting {
 struct Pair {
     day: VecDeque<Waiting>,
     venue: VecDeque<Waiting>,
-    /// Set once the feeds part: what follows is not compared.
+    /// Set once the feeds part: later messages are not compared.
     is_parted: bool,
 }
 
@@ -94,7 +94,7 @@ struct Pair {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FirstDifference {
     pub symbol: String,
-    /// The message of the day and what it says; none if the day has nothing more.
+    /// The message of the day and its text; none if the day has nothing more.
     pub day: Option<(u64, String)>,
     /// Likewise of the venue.
     pub venue: Option<(u64, String)>,
@@ -175,7 +175,7 @@ impl DayComparison {
     /// # Panics
     /// The bytes are no message.
     pub fn take_day(&mut self, number: u64, bytes: &[u8]) {
-        // What the orders leave out does not belong to the books of the venue either.
+        // Messages that the orders leave out do not belong to the books of the venue either.
         let left_out = |orders: &DayOrders<io::Sink>| {
             let all = orders.divergences().iter();
             all.filter(|(reason, _)| is_left_out(*reason)).map(|(_, noted)| noted.messages).sum()
@@ -215,7 +215,7 @@ impl DayComparison {
         &self.differences
     }
 
-    /// What the orders of the day cannot repeat.
+    /// The messages of the day that its orders cannot repeat.
     #[must_use]
     pub fn divergences(&self) -> &Divergences {
         self.orders.divergences()
@@ -251,14 +251,14 @@ impl DayComparison {
         self.is_out_of_step
     }
 
-    /// Instruments of the day, and for each whose books differ now the first order that does.
+    /// The number of the day's instruments, and for each whose books differ now the first order that does.
     #[must_use]
     pub fn book_differences(&self) -> (usize, Vec<BookDifference>) {
         let symbols: BTreeSet<Symbol> = self.day.symbols.values().copied().collect();
         let (day, venue) = (self.day.locates(), self.venue.locates());
         let locates = |of: &BTreeMap<Symbol, Vec<u16>>, symbol| of.get(symbol).cloned();
         let differences = symbols.iter().filter_map(|symbol| {
-            // The venue need not have what has no orders.
+            // The venue need not have an instrument without orders.
             let (day, venue) = (locates(&day, symbol), locates(&venue, symbol));
             let (day, venue) = (day.unwrap_or_default(), venue.unwrap_or_default());
             [true, false].into_iter().find_map(|is_bid| {
@@ -408,7 +408,7 @@ impl Line {
         locates
     }
 
-    /// Takes a message; gives its instrument and what it does to its book.
+    /// Takes a message; gives its instrument and the changes to its book.
     fn take(&mut self, number: u64, bytes: &[u8]) -> (Option<Symbol>, [Option<Change>; 2]) {
         const NOTHING: [Option<Change>; 2] = [None; 2];
         self.messages += 1;

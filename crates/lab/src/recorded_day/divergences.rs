@@ -30,7 +30,7 @@ pub enum Divergence {
     Symbol,
     /// An order that no message added: the recording begins later, or has a gap.
     UnknownReference,
-    /// What happened to an order that was left out for another reason.
+    /// A message about an order that was left out for another reason.
     FollowsLeftOut,
     /// A message that contradicts the books of the day.
     Contradiction,
@@ -41,7 +41,7 @@ pub enum Divergence {
 }
 
 impl Divergence {
-    /// What it is, and what the orders have in its place.
+    /// The divergence in words, and its replacement in the orders.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ pub struct Example {
     pub symbol: String,
     /// The order, if the message names one.
     pub order_reference_number: Option<u64>,
-    /// What the books found, for a contradiction.
+    /// The finding of the books, for a contradiction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a replay needs beside the orders: the instruments of the day, and a venue that has them.
+//! The needs of a replay beside the orders: the instruments of the day, and a venue that has them.
 //!
 //! Invariant: a venue that starts with this file takes every row of the order file.
 
@@ -42,8 +42,8 @@ pub fn write_instruments(symbols: &[Symbol], out: &mut impl Write) -> io::Result
     write_instrument_rows(InstrumentTable::of(terms).all(), out)
 }
 
-/// Writes the configuration of a venue with these instruments and a participant for each session, without limits
-/// on what they send.
+/// Writes the configuration of a venue with these instruments and a participant for each session, without limits on
+/// their messages.
 ///
 /// # Errors
 /// The file cannot be written.

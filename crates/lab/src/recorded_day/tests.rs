@@ -250,15 +250,15 @@ fn reasons(made: &Made) -> Vec<(Divergence, u64, u64)> {
     made.divergences.iter().map(|(reason, noted)| (reason, noted.messages, noted.shares)).collect()
 }
 
-/// The venue that takes the orders has the books that the day leaves without what it cannot have.
+/// The venue that takes the orders has the day's final books, without the orders that it cannot have.
 fn leads_to_the_same(day: &[Vec<u8>], made: &Made) -> DayComparison {
     let comparison = compared(day, &replayed(made, 1));
     assert_eq!(comparison.differences(), []);
     comparison
 }
 
-/// Orders, executions, cancels, replaces: each becomes the request that leads to it. Quantities of cancels and
-/// replaces have what the chain of orders executed.
+/// Orders, executions, cancels, replaces: each becomes the request that leads to it. Quantities of cancels and replaces
+/// include the shares that the chain of orders executed.
 #[test]
 fn each_message_becomes_its_request() {
     let day = [
@@ -300,7 +300,7 @@ fn shares_of_crosses_have_a_highest_sum() {
     assert_eq!(reasons(&orders_of(&day, 1)), [(Divergence::Cross, 2, u64::MAX)]);
 }
 
-/// What a venue cannot repeat is named, with its shares and its first messages; the books follow all the same.
+/// Divergences are named, with their shares and first messages; the books follow all the same.
 #[test]
 fn what_cannot_be_repeated_is_named() {
     let day = [
@@ -358,12 +358,12 @@ fn what_cannot_be_repeated_is_named() {
     );
     let comparison = leads_to_the_same(&day, &made);
     assert_eq!(comparison.trades_missing(), (3, 130));
-    // The day's books have what was left out in them; here all of it is gone but for nothing.
+    // The day's books have the orders left out; here all of them are gone, so nothing differs.
     assert_eq!(comparison.book_differences(), (1, vec![]));
 }
 
-/// Orders of all the lots that ITCH says are repeated. A chain of replaces whose executions leave no room for a quantity
-/// goes on as a new order.
+/// Orders of all the lots that ITCH can express are repeated. A chain of replaces whose executions leave no room for a
+/// quantity goes on as a new order.
 #[test]
 fn a_chain_at_its_limit_goes_on_as_a_new_order() {
     let most = u32::MAX;

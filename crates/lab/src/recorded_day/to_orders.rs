@@ -24,13 +24,13 @@ use super::{
 };
 use crate::order_file::{REPLAY_HEADER, ReplayAction, ReplayRow};
 
-/// The most lots of an order, what the orders before it in a chain of replaces executed included: OUCH has 32 bits for
+/// The most lots of an order, including those executed by earlier orders of its chain of replaces: OUCH has 32 bits for
 /// them, as ITCH has.
 pub(super) const QUANTITY_MAX: u64 = u32::MAX as u64;
 /// 199,999.99, the highest price of an order.
 const PRICE_MAX: u32 = 1_999_999_900;
 
-/// Rows written, by what they ask for.
+/// Rows written, by their request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RowCounts {
     /// Orders that rest.
@@ -52,7 +52,7 @@ impl RowCounts {
 pub struct DayOrders<W> {
     out: W,
     books: FeedBook,
-    /// What became of each live order of the day, by its reference number.
+    /// The state of each live order of the day, by its reference number.
     orders: BTreeMap<u64, Order>,
     /// The number of the last order of each session.
     last_order_ids: Vec<u32>,
@@ -140,7 +140,7 @@ impl<W: Write> DayOrders<W> {
         &self.divergences
     }
 
-    /// The visible books of the day without what was left out: those that the venue shall have.
+    /// The visible books of the day without the orders left out: those that the venue shall have.
     pub fn books(&self) -> &FeedBook {
         &self.books
     }
@@ -157,7 +157,7 @@ impl<W: Write> DayOrders<W> {
         symbols.filter(|symbol| seen.insert(*symbol)).collect()
     }
 
-    /// Hands the file back; what it holds back is not written.
+    /// Hands the file back; bytes that it holds back are not written.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -455,8 +455,8 @@ impl<W: Write> DayOrders<W> {
         self.write(at, new_order_id, action)
     }
 
-    /// An order that the venue has: its number there, what its chain executed, and its place in the book. `None`,
-    /// and noted, for any other. `shares` leave it, or all of them.
+    /// An order that the venue has: its number there, the shares executed by its chain, and its place in the book.
+    /// `None`, and noted, for any other. `shares` leave it, or all of them.
     fn live(&mut self, at: At, reference: u64, shares: u32) -> Option<(u32, u64, FeedPlace)> {
         match self.orders.get_mut(&reference) {
             Some(Order::Sent { order_id, executed }) => {

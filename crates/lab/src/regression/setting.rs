@@ -15,7 +15,7 @@ const USERS: usize = 2;
 /// The agents of the application: all that is neither snapshot nor delta.
 const APPLICATION: &str = "order-entry+order-entry-udp+sequencer+journaler+engine+market-data";
 
-/// What is traded.
+/// The instruments traded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instruments {
     /// Eight instruments for each stream, all traded: every stream is busy.
@@ -96,7 +96,7 @@ pub fn built_in_layouts(streams: usize) -> Vec<NamedLayout> {
 /// A venue to be started, with the sockets that its streams go to.
 pub(super) struct Setting {
     pub(super) options: OwnVenueOptions,
-    /// Nobody reads them: what a subscriber does costs a venue nothing over UDP.
+    /// Never read: the actions of a subscriber cost a venue nothing over UDP.
     _sinks: ReservedAddresses,
 }
 

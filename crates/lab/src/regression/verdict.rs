@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::{HEALTHY_PART, Regression, RingRole, Trial};
 use crate::load::grouped;
 
-/// A layout that answers less than this part of what the first one answers is not healthy. The rate is the limit of
+/// A layout that answers less than this percentage of the first one's answers is not healthy. The rate is the limit of
 /// the first, so on a machine that is not quiet it may miss the rate itself.
 const ANSWERED_PERCENT_OF_FIRST: u64 = 90;
 
-/// What the trials of a layout say about it.
+/// The verdict of a layout's trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutVerdict {
     pub layout: String,
@@ -66,7 +66,7 @@ pub fn verdicts(regression: &Regression) -> Vec<LayoutVerdict> {
     verdicts
 }
 
-/// What the first layout answered with the same instruments.
+/// The answers a second of the first layout with the same instruments.
 fn answered_by_first(regression: &Regression, trial: &Trial) -> u64 {
     let same = regression.trials.iter().find(|it| it.instruments == trial.instruments);
     same.map_or(0, |it| it.answered_per_second)
@@ -136,7 +136,7 @@ fn praise(trials: &[&Trial]) -> String {
     )
 }
 
-/// What the threads of a layout mean on this machine.
+/// The meaning of a layout's threads on this machine.
 fn threads(trials: &[&Trial], cores: usize) -> String {
     let threads = trials.iter().map(|trial| trial.threads).max().unwrap_or(0);
     let spinning =

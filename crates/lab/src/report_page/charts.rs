@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{LoadResult, pairs};
 
-/// Colours that people of any colour vision tell apart.
+/// Colours that people of any colour vision can distinguish.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000"];
 

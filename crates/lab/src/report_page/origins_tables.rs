@@ -15,7 +15,7 @@ use crate::{
     origins::{batch_max, in_words},
 };
 
-/// What each system's table is about.
+/// The subject of each system's table.
 const TABLES: [(&str, &str); 5] = [
     ("A", "Datagrams a second through the kernel"),
     ("B", "Largest batches of delta streams"),
@@ -199,8 +199,8 @@ mod tests {
                 "differences": "another machine" })
     }
 
-    /// Every row has its line, what was skipped says why, charts are of the rows that have figures, and nothing of a
-    /// result is markup.
+    /// Every row has its line, a skipped row gives its reason, charts are of the rows that have figures, and nothing of
+    /// a result is markup.
     #[test]
     fn a_page_has_every_row() {
         let mut skipped = row("A", "io_uring", Value::Null);

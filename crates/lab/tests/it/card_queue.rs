@@ -59,8 +59,8 @@ fn until(what: &str, mut step: impl FnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
-/// What arrives is what was sent: plain datagrams and those of a run leave the card's queue one by one; fragments go by the
-/// network stack; one that is too long is counted, and its sender known.
+/// Datagrams arrive as they were sent: plain datagrams and those of a run leave the card's queue one by one; fragments
+/// go by the network stack; one that is too long is counted, and its sender known.
 #[test]
 fn what_arrives_is_what_was_sent() {
     let options = UdpOptions { datagram_bytes_max: 2000, ..UdpOptions::default() };
@@ -102,7 +102,7 @@ fn what_arrives_is_what_was_sent() {
     });
 }
 
-/// A flood through the queue does not keep what came by the network stack waiting: that is read in one turn of 16.
+/// A flood through the queue does not delay datagrams that came by the network stack: those are read in one turn of 16.
 #[test]
 fn a_full_queue_does_not_hide_the_socket() {
     const NAME: &str = "a_full_queue_does_not_hide_the_socket";
@@ -122,7 +122,7 @@ fn a_full_queue_does_not_hide_the_socket() {
     });
 }
 
-/// What finds no room in the queue is counted; what comes after arrives.
+/// A datagram that finds no room in the queue is counted; later ones arrive.
 #[test]
 fn losses_of_the_queue_are_counted() {
     let options = UdpOptions { receive_buffer_bytes: 64 << 10, ..UdpOptions::default() };

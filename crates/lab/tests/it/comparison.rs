@@ -37,7 +37,7 @@ fn seed_decides_the_flow() {
     assert_ne!(one.0.operations, two.0.operations);
 }
 
-/// What is written is read back, and a byte of it is where the format says.
+/// A written flow is read back, and a byte of it is where the format says.
 #[test]
 fn file_is_read_back() {
     for name in FlowName::ALL {

@@ -1,4 +1,4 @@
-//! Order files: what is read from them, what is refused, and what the generator writes.
+//! Order files: the rows read from them, the rows refused, and the output of the generator.
 
 use std::{
     io::{Cursor, Write},
@@ -112,7 +112,7 @@ fn every_kind_of_order_can_be_said() {
     assert_eq!(cancel.quantity, Quantity(1_000_000));
 }
 
-/// Instructions have columns too: what waits for a price, follows one, shows a part of itself.
+/// Instructions have columns too: orders that wait for a price, follow one, show a part of themselves.
 #[test]
 fn every_instruction_can_be_said() {
     let read = rows(
@@ -159,7 +159,7 @@ fn every_instruction_can_be_said() {
     }
 }
 
-/// What makes no sense is refused with file, line and column, what was found and what was expected.
+/// A row that makes no sense is refused with file, line and column, the value found and the value expected.
 #[test]
 fn errors_name_the_place() {
     let header = "order_id,user_id,action,side,price,qty";
@@ -392,7 +392,7 @@ fn seed_gives_the_same_file_for_ever() {
     assert_ne!(generated(&origin, 1, 100), generated(&origin, 2, 100));
 }
 
-/// What is generated can be read, is what its profile says, and cancels come as often as they must.
+/// Generated files can be read, match their profile, and cancels come as often as they must.
 #[test]
 fn generated_files_can_be_read() {
     const ORDERS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! The fuzz targets: what must hold for any bytes. The fuzzer and `cargo test` run the same functions.
+//! The fuzz targets: properties that must hold for any bytes. The fuzzer and `cargo test` run the same functions.
 //!
 //! Invariant: a target keeps nothing from one call to the next, so that a finding is its bytes alone.
 

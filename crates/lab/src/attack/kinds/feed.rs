@@ -1,4 +1,4 @@
-//! Attacks on what subscribers ask for: lost messages, snapshots, the feed over TCP.
+//! Attacks on the requests of subscribers: lost messages, snapshots, the feed over TCP.
 
 use std::time::Duration;
 

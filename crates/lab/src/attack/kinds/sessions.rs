@@ -1,4 +1,4 @@
-//! Attacks by participants over SoupBinTCP: floods, messages without effect, replies that nobody reads.
+//! Attacks by participants over SoupBinTCP: floods, messages without effect, unread replies.
 
 use std::{io::Write, thread, time::Duration};
 

@@ -134,7 +134,7 @@ fn logins(it: &Target) {
     }
 }
 
-/// Sends what a client has until it has a token, or the attack is over.
+/// Sends the client's datagrams until it has a token or the attack is over.
 fn greet(it: &Target, socket: &UdpSocket, client: &mut Client) {
     let mut buffer = [0; 2_048];
     let mut asked = client.take_outgoing();
@@ -206,7 +206,7 @@ impl<'a> Member<'a> {
         self.flush(effect);
     }
 
-    /// Sends what waits, and now and then reads what came.
+    /// Sends the waiting datagrams, and now and then reads those that arrived.
     fn flush(&mut self, effect: Effect) {
         let Some(client) = &mut self.client else { return };
         while let Some(datagram) = client.take_outgoing() {

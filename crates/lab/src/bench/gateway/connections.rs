@@ -70,7 +70,7 @@ pub struct ConnectionsRow {
     pub is_refused: bool,
     /// Resident memory of the venue before the first login, in bytes.
     pub started_bytes: Runs,
-    /// What it has more with all sessions logged in and quiet, by the session.
+    /// The memory added with all sessions logged in and quiet, in bytes per session.
     pub session_bytes: Runs,
     /// Of the closed loop: from send to answer.
     pub closed_per_second: Runs,

@@ -27,7 +27,7 @@ const HEARTBEAT_NS: u64 = 1_000_000_000;
 /// Client Heartbeat of SoupBinTCP.
 const HEARTBEAT: [u8; 3] = [0, 1, b'R'];
 
-/// What lets the next request go.
+/// The event that lets the next request go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     /// Its time in the schedule: so many a second, on one connection after the other.
@@ -56,7 +56,7 @@ struct Member {
     due_ns: Vec<u64>,
 }
 
-/// What the client saw in one run.
+/// The figures of the client in one run.
 pub(super) struct CrowdRun {
     pub(super) answered: usize,
     pub(super) elapsed_ns: u64,
@@ -167,7 +167,7 @@ impl Crowd {
             let before = answered;
             self.each_ready(|index| {
                 let member = &mut members[index];
-                // It may have had no room for what was due.
+                // The connection may have had no room for the requests due.
                 member.send()?;
                 let mut took = 0;
                 member.take_answers(clock.now_ns(), &mut |latency_ns| {
@@ -203,7 +203,7 @@ impl Crowd {
         Ok(CrowdRun { answered, elapsed_ns, latency, late })
     }
 
-    /// Calls this for each connection of which the kernel has something to tell.
+    /// Calls `each` for every connection that the kernel reports as ready.
     fn each_ready(
         &mut self,
         mut each: impl FnMut(usize) -> Result<(), DriveError>,
@@ -238,7 +238,7 @@ impl Member {
         self.send()
     }
 
-    /// Sends what is due, as far as the connection takes it.
+    /// Sends the requests due, as far as the connection takes them.
     fn send(&mut self) -> Result<(), DriveError> {
         if self.sent == self.due {
             return Ok(());
@@ -256,7 +256,7 @@ impl Member {
         Ok(())
     }
 
-    /// Reads what has arrived, and gives the latency of each answer.
+    /// Reads the bytes that arrived, and gives the latency of each answer.
     fn take_answers(&mut self, now_ns: u64, answer: &mut dyn FnMut(u64)) -> Result<(), DriveError> {
         loop {
             let (count, may_have_more) = self.drive.read(self.answered)?;

@@ -1,8 +1,8 @@
-//! The load generator beside the venue that it measures: what a request costs each of them, on one core.
+//! The load generator beside the venue that it measures: the cost of a request to each of them, on one core.
 //!
 //! Start at [`measure`]. A venue in a process of its own and the generator of `damrak load` share a core, so that each
-//! works on what the other left it, and neither spins while the other works. CPU time of the threads of both, from
-//! login to logout, by answered request, says the rate that each could have with the core to itself.
+//! works on the bytes that the other left it, and neither spins while the other works. CPU time of the threads of both,
+//! from login to logout, by answered request, says the rate that each could have with the core to itself.
 //!
 //! Invariant: both costs are of the same requests.
 
@@ -75,7 +75,7 @@ pub struct GeneratorOptions {
     pub scratch: PathBuf,
 }
 
-/// What the figures of a path say.
+/// The verdict on the figures of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeneratorVerdict {
     Met,

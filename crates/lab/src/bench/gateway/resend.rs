@@ -1,4 +1,4 @@
-//! A resend of many reports, and what it does to others: the latency of another session's orders, and the memory.
+//! A resend of many reports, and its effect on others: the latency of another session's orders, and the memory.
 //!
 //! Invariant: the other session sends the same orders at the same pace, alone and meanwhile, in turns.
 
@@ -67,8 +67,8 @@ pub struct ResendFigures {
     pub reports: usize,
     /// From the last report until all were on disk.
     pub waited_ns: u64,
-    /// What the peak of the process's memory was above the memory before, for each run; nothing where the system does not
-    /// tell.
+    /// Bytes by which the peak of the process's memory exceeds the memory before, for each run; empty where the system
+    /// does not report them.
     pub memory_bytes: Runs,
     pub orders_alone: OrderTimes,
     pub orders_meanwhile: OrderTimes,

@@ -288,7 +288,7 @@ impl StreamDrive {
         }
     }
 
-    /// Reads what is there, and gives the number of answers, and whether more bytes may be there.
+    /// Reads the bytes there are, and gives the number of answers, and whether more bytes may be there.
     pub(super) fn read(&mut self, answered: usize) -> Result<(usize, bool), DriveError> {
         let room = self.buffer.len() - self.kept;
         let may_have_more = match self.stream.read(&mut self.buffer[self.kept..]) {

@@ -1,6 +1,6 @@
 //! Recordings of a feed, and the orders made of them.
 //!
-//! Invariant: what is written is read again.
+//! Invariant: written data is read again.
 
 use std::io::Cursor;
 

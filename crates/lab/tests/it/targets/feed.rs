@@ -34,7 +34,7 @@ use super::{
     script::Script,
 };
 
-/// A connection to one of the two services, and what it read.
+/// A connection to one of the two services, and the bytes that it read.
 struct Reader {
     id: ConnectionId,
     is_snapshot: bool,
@@ -42,7 +42,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// What the server wrote are whole packets of SoupBinTCP, and each sequenced one has a message of the feed.
+    /// The server writes whole packets of SoupBinTCP, and each sequenced one has a message of the feed.
     fn take(&mut self, network: &FakeStream, bytes_max: usize) {
         self.bytes.extend(network.take(self.id, bytes_max));
         while let Some((len, rest)) = self.bytes.split_first_chunk() {
@@ -151,8 +151,8 @@ const LIMITS: ReceiverLimits = ReceiverLimits {
     pending_bytes_max: 512,
 };
 
-/// Whatever comes as the feed, its receiver keeps no more than its limits, hands on messages in
-/// order, and the book that takes them is sound or says what is wrong.
+/// Whatever comes as the feed, its receiver keeps no more than its limits, hands on messages in order, and the book
+/// that takes them is sound or reports an error.
 pub fn feed_receiver(bytes: &[u8]) {
     let (feed, requests) = (Socket::default(), Socket::default());
     let mut receiver = FeedReceiver::over(feed.clone(), Some(requests.clone()), 1, LIMITS);

@@ -1,7 +1,7 @@
 //! FIX 4.2 and 4.4: a session alone, and the order entry port of a venue with participants and strangers.
 //!
-//! Invariant: what the venue writes are whole messages that agree with the dictionary, numbered without a gap,
-//! whatever it reads and however that is cut; and what it holds for a client is bounded.
+//! Invariant: the venue writes whole messages that agree with the dictionary, numbered without a gap, whatever it reads
+//! and however that is cut; and the memory that it holds for a client is bounded.
 
 use gateway::ConnectionId;
 use market::{Instrument, InstrumentId, Price, Quantity, Symbol, Timestamp};
@@ -29,7 +29,7 @@ const TAGS: [u32; 24] = [
     112, 9999,
 ];
 
-/// The writer of a message, and what the message has to agree with.
+/// The writer of a message, and the values that the message has to agree with.
 #[derive(Clone, Copy)]
 struct Writer<'a> {
     version: Version,
@@ -40,7 +40,7 @@ struct Writer<'a> {
     now_ns: u64,
 }
 
-/// A framed message of the script: most have the right number and fields, and say what they please.
+/// A framed message of the script: most have the right number and fields, and arbitrary values.
 fn message(script: &mut Script<'_>, writer: &Writer<'_>) -> Vec<u8> {
     let msg_type = match script.byte() {
         kind @ 252.. => QUERIES[usize::from(kind - 252)],
@@ -207,7 +207,7 @@ fn speak(bytes: &[u8], cut_len: usize) -> (Vec<Vec<u8>>, Vec<u64>, Vec<Vec<u8>>)
     (sent, ends, world.stream)
 }
 
-/// What a client of the port sees.
+/// The view of a client of the port.
 struct Client {
     id: ConnectionId,
     /// Bytes of the venue that are no whole message yet.
@@ -217,7 +217,7 @@ struct Client {
 }
 
 impl Client {
-    /// What the venue wrote is sound, and its new messages are numbered without a gap.
+    /// The venue's messages are sound, and its new ones are numbered without a gap.
     fn take(&mut self, small: &Small, bytes_max: usize) {
         self.bytes.extend(small.order_entry_fix.take(self.id, bytes_max));
         while let Framed::Whole(len) = frame(&self.bytes) {

@@ -1,5 +1,5 @@
-//! A venue with participants and strangers: order entry over TCP and UDP, admission, throttles,
-//! re-requests. Bytes say who sends what, and when.
+//! A venue with participants and strangers: order entry over TCP and UDP, admission, throttles, re-requests. Bytes set
+//! the sender, the message and the time of each step.
 //!
 //! Invariant: a venue never fails, whatever comes, and its tables and buffers stay within their bounds.
 

@@ -65,7 +65,7 @@ const BODIES: [&[u8]; 4] =
 fn pages() -> &'static Pages {
     static PAGES: OnceLock<Pages> = OnceLock::new();
     PAGES.get_or_init(|| {
-        // Nobody knows a key with this digest.
+        // No key is known that has this digest.
         let digest = "0".repeat(64);
         let text = format!("[[admin.operators]]\nname = \"root\"\nkey_sha256 = \"{digest}\"\n");
         let admin: AdminConfig = Config::parse(&text, "damrak.toml").expect("it is sound").admin;
@@ -107,7 +107,7 @@ fn mirror() -> DerivedMirror {
     DerivedMirror::new(from, Arc::new(AtomicGauge::new(0)), 16)
 }
 
-/// What a client says next.
+/// The next bytes of a client.
 fn part(script: &mut Script<'_>) -> Vec<u8> {
     match script.byte() % 8 {
         0 => script.bytes().to_vec(),

@@ -1,8 +1,8 @@
 //! Market data by FIX: clients that ask for anything, and read as they please, while a seeded flow of orders changes the
 //! books.
 //!
-//! Invariant: what a client is sent are whole messages with numbers that have no gap, and the levels that it builds of
-//! them never contradict what it is sent next; what it holds of the venue is bounded.
+//! Invariant: a client is sent whole messages with numbers that have no gap, and the levels that it builds of them
+//! never contradict the messages sent next; the memory of the venue that it holds is bounded.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const NAMES: [&str; 4] = ["USER01", "USER02", "USER03", "NOBODY"];
 const SYMBOLS: [&str; 4] = ["AAPL", "MSFT", "NVDA", "NONE"];
 const IDS: [&str; 3] = ["R1", "R2", "R3"];
 
-/// What a client sees, and the levels that it has of each request.
+/// The view of a client, and the levels that it has of each request.
 struct Client {
     id: ConnectionId,
     bytes: Vec<u8>,
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// A message of a client: most are right, and say what they please.
+/// A message of a client: most are right, with arbitrary values.
 fn message(script: &mut Script<'_>, name: &str, next: u64, now_ns: u64) -> Vec<u8> {
     let mut buffer = [0; 2 * MESSAGE_LEN_MAX];
     let mut builder = Builder::new(&mut buffer);
@@ -128,7 +128,7 @@ fn message(script: &mut Script<'_>, name: &str, next: u64, now_ns: u64) -> Vec<u
     builder.finish(Version::ALL[script.below(2)]).to_vec()
 }
 
-/// Whatever clients ask for, however they read and whatever the books do, what they are sent is sound.
+/// Whatever clients ask for, however they read and whatever the books do, the messages to them are sound.
 pub fn fix_market_data(bytes: &[u8]) {
     let mut small = Small::new(|config| {
         config.market_data_fix =

@@ -1,4 +1,4 @@
-//! What a start reads from a disk: journals, commands, snapshots.
+//! The files that a start reads from a disk: journals, commands, snapshots.
 //!
 //! Invariant: damage is refused or recovers a state that was; it is never another state.
 
@@ -122,8 +122,8 @@ pub fn command(bytes: &[u8]) {
     assert_eq!(&buffer[..len], bytes);
 }
 
-/// Any sections whose checksums hold are the state of a venue or are refused, and what is taken is
-/// written as it was read; a recorded snapshot with damage is refused or is the state that it was.
+/// Any sections whose checksums hold are the state of a venue or are refused, and an accepted snapshot is written as it
+/// was read; a recorded snapshot with damage is refused or is the state that it was.
 pub fn snapshot(bytes: &[u8]) {
     const ARCHIVE_BYTES: Option<usize> = Some(1 << 20);
     let recorded = recorded();

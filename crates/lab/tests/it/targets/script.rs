@@ -1,4 +1,4 @@
-//! Reads bytes as steps, so that a fuzzer can write what happens in which order and when.
+//! Reads bytes as steps, so that a fuzzer can write events, their order and their times.
 
 /// Bytes that are read from the front; past the end there are zeros.
 pub struct Script<'a>(pub &'a [u8]);

@@ -1,4 +1,5 @@
-//! The port of Sluice: sessions over UDP, with participants and strangers. Bytes say who sends what, and when.
+//! The port of Sluice: sessions over UDP, with participants and strangers. Bytes set the sender, the message and the
+//! time of each step.
 //!
 //! Invariant: a venue never fails, whatever comes; its connections and buffers stay within their bounds, and who has not
 //! shown that it receives at its address is sent no more bytes than it sent.
@@ -15,7 +16,7 @@ use super::{
     script::Script,
 };
 
-/// A participant, or somebody who pretends to be one.
+/// A participant, or a stranger that pretends to be one.
 struct Party {
     address: SocketAddr,
     client: Client,
@@ -120,7 +121,7 @@ pub fn sluice(bytes: &[u8]) {
                 *asked = asked.checked_sub(datagram.len()).expect("an answer is shorter");
             }
             for party in parties.iter_mut().filter(|it| it.address == to) {
-                // Several may be at one address; each takes what is its own.
+                // Several parties may be at one address; each takes only its own datagrams.
                 let _ = party.client.receive(&datagram, small.now_ns(), &mut |_, _| {});
             }
         }
