@@ -1,4 +1,4 @@
-//! Tells the program which compiler made it, for the figures that it prints.
+//! Passes the compiler's version to the program, for the figures that it prints.
 
 use std::{env, process::Command};
 

@@ -52,10 +52,10 @@ const NEWCOMER_PATIENCE: Duration = Duration::from_secs(2);
 const NEWCOMER_EVERY: Duration = Duration::from_millis(150);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How many times as many runs an attack has when it runs again.
+/// The factor for the number of runs when an attack is run again.
 pub const REPEAT_FACTOR: u32 = 5;
 
-/// How to attack.
+/// The settings of attacks.
 #[derive(Clone, Copy, Debug)]
 pub struct AttackOptions {
     /// Duration of the quiet stage.
@@ -64,12 +64,12 @@ pub struct AttackOptions {
     pub stage: Duration,
     /// How long an attacker may prepare.
     pub prepare_max: Duration,
-    /// True if attackers run only while nothing else wants their core, so that latency is that of the venue; else at a low
-    /// priority, which leaves them more of a busy machine.
+    /// True if attackers run only while their core is otherwise idle, so that latency is that of the venue; else they
+    /// run at a low priority, which leaves them more of a busy machine.
     pub attackers_yield: bool,
-    /// Divides the orders that attackers place before they begin; from 1.
+    /// Divides the orders that attackers place before they begin; at least 1.
     pub divisor: u32,
-    /// Runs of each attack, from 1.
+    /// Runs of each attack, at least 1.
     pub runs: u32,
 }
 
@@ -104,7 +104,7 @@ fn all_runs(
     let allowed = os::allowed_cores().map_err(|error| refused("list the cores", error))?;
     let cores = Cores::of(&allowed);
     if options.attackers_yield {
-        // Without it the figures would be of the scheduler, so it is tried first.
+        // Without idle-time scheduling the figures would be of the scheduler, so it is tried first.
         let tried = thread::spawn(os::run_in_idle_time).join().expect("it does not panic");
         tried.map_err(|error| {
             refused("have attackers yield to the venue", error).hint("`--short` does not need it")
@@ -127,13 +127,14 @@ fn all_runs(
 /// The cores of each side. Attackers have machines of their own, so they take no core from the venue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cores {
-    /// Those of the venue, the honest clients and the newcomers.
+    /// The cores of the venue, the honest clients and the newcomers.
     of_venue: Vec<usize>,
     of_attackers: Vec<usize>,
 }
 
 impl Cores {
-    /// Half of them for each from four on. Fewer are too few for a venue: it has all, and attackers the second half.
+    /// With four cores or more, each side has half of them. Fewer are too few for a venue: it has all, and attackers
+    /// the second half.
     fn of(allowed: &[usize]) -> Self {
         let (first, second) = allowed.split_at(allowed.len() / 2);
         let of_venue = if allowed.len() < 4 { allowed } else { first };
@@ -437,7 +438,7 @@ fn usage(venue: &VenueProcess) -> Usage {
     Usage::of(&SystemFiles::of_this_machine(), process).unwrap_or_default()
 }
 
-/// Bytes that records take in the journal, headers included.
+/// Bytes of the journal used by records, headers included.
 fn journal_bytes(folder: &Path) -> Result<u64, Failure> {
     let mut storage = journal::Folder::new(folder);
     let report = journal::verify(&mut storage, &mut |_| Ok::<(), std::convert::Infallible>(()))
@@ -449,7 +450,7 @@ fn journal_bytes(folder: &Path) -> Result<u64, Failure> {
 mod tests {
     use super::*;
 
-    /// Venue and attackers share no core from four on; neither is without one.
+    /// With four cores or more, venue and attackers share none; neither is without one.
     #[test]
     fn cores_are_parted_from_four_on() {
         let cores = |count: usize| Cores::of(&(0..count).collect::<Vec<_>>());

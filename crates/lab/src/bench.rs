@@ -85,7 +85,7 @@ pub struct BenchTrade {
     pub price: u32,
 }
 
-/// An engine to measure, independent of its types.
+/// An engine to measure, as a value without its types.
 #[derive(Clone, Copy, Debug)]
 pub struct Entrant {
     name: &'static str,
@@ -148,8 +148,8 @@ pub struct OperationTimes {
     pub p99: u32,
     pub p999: u32,
     pub max: u32,
-    /// Of the minimum of each operation across runs, which removes one-off disturbances of the
-    /// machine. Rivals have one run, and do not report it.
+    /// Percentiles of each operation's minimum across runs, which removes one-off disturbances of the machine. Rivals
+    /// have one run, and do not report them.
     #[serde(default)]
     pub least_p50: u32,
     #[serde(default)]
@@ -194,7 +194,7 @@ impl FromIterator<f64> for Runs {
     }
 }
 
-/// As JSON, the best of some times is the least.
+/// In JSON, the best value is the least time.
 impl Serialize for Runs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         json!({"best": self.least(), "median": self.median(), "runs": self.0}).serialize(serializer)

@@ -130,7 +130,7 @@ pub struct ReceivedReplies(Arc<Vec<ReceivedStream>>);
 type ReceivedStream = Mutex<Vec<(u64, Digest)>>;
 
 impl ReceivedReplies {
-    /// Nothing yet, by these participants.
+    /// No replies yet, by these participants.
     pub fn new(participants: &Participants) -> Self {
         Self(Arc::new(participants.users().map(|_| Mutex::default()).collect()))
     }
@@ -143,7 +143,7 @@ impl ReceivedReplies {
         })
     }
 
-    /// How many replies, by all of them.
+    /// The number of replies, of all participants together.
     pub fn count(&self) -> u64 {
         self.counts().sum()
     }
@@ -152,7 +152,7 @@ impl ReceivedReplies {
         self.0.iter().map(|stream| stream.lock().expect("no observer panics").len() as u64)
     }
 
-    /// Users who received replies that the journal does not give at that number, with how many.
+    /// Users that received replies that the journal does not give at that number, each with the count.
     pub fn lost(
         &self,
         participants: &Participants,

@@ -1,4 +1,5 @@
-//! Datagrams a second through the kernel, one way, by more and more of them in a system call: the ladder of system A.
+//! Datagrams a second through the kernel, one way, with a growing number of them in a system call: the ladder of system
+//! A.
 //!
 //! Start at [`Ladder::climb`]. A rung sends from one thread to another, over loopback or between two network namespaces.
 //!
@@ -24,9 +25,9 @@ use venue::{clock::SystemClock, failure::Failure};
 
 use crate::netns::{Cores, PairSide, VethPair, use_cores};
 
-/// Bytes of a datagram: as long as an order of theirs.
+/// Bytes of a datagram: as long as an order of the origin's.
 const DATAGRAM_LEN: usize = 48;
-/// Asked of the system for the receiving socket.
+/// Bytes asked of the system for the receiving socket's buffer.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// Buffers of a ring that receives.
 const RING_BUFFERS: u16 = 512;
@@ -79,9 +80,9 @@ struct Way {
 
 #[derive(Clone, Copy, Debug)]
 enum Receiving {
-    /// So many messages a system call, at most: recvmmsg(2).
+    /// At most this many messages a system call: recvmmsg(2).
     Calls(usize),
-    /// By io_uring(7), with a thread of the kernel that does it (SQPOLL), or without.
+    /// By io_uring(7), with a kernel thread that polls (SQPOLL), or without.
     Ring { has_poller: bool },
     /// From a queue of the network card (AF_XDP).
     Queue,
@@ -109,7 +110,7 @@ impl Rung {
         Self { case, theirs, way, is_steered: false }
     }
 
-    /// The first through a veth pair, which stands for all of them where there is none.
+    /// The first rung through a veth pair, which stands for all of them where there is no pair.
     pub const THROUGH_VETH: Self = Self::new(
         "through a veth pair: one datagram a system call",
         Way::of(1),
@@ -191,7 +192,7 @@ impl Ladder<'_> {
     /// Measures each rung and gives `done` its figures, or why there are none.
     ///
     /// # Errors
-    /// Those of `done`.
+    /// The errors of `done`.
     pub fn climb(
         &self,
         done: &mut dyn FnMut(&Rung, RungFigures) -> Result<(), Failure>,
@@ -335,7 +336,7 @@ impl Ladder<'_> {
     }
 }
 
-/// Sends until it is to stop, but at least once, and says how many.
+/// Sends until `stop` is set, but at least once; returns the number of datagrams.
 fn send(socket: &UdpSocket, way: Way, stop: &AtomicBool) -> io::Result<u64> {
     let mut queue = SendQueue::new(way.segments);
     let datagram = [b'O'; DATAGRAM_LEN];
@@ -380,7 +381,7 @@ impl Incoming {
         }
     }
 
-    /// Receives until nothing is there and nothing more comes, and says how many.
+    /// Receives until nothing is there and nothing more comes; returns the number of datagrams.
     fn receive(&mut self, is_over: &AtomicBool) -> io::Result<u64> {
         let mut received = 0;
         let mut over_since = None;

@@ -60,13 +60,13 @@ impl Needs {
     }
 }
 
-/// How a finding stands.
+/// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// The venue does not start, or not as configured.
     Missing,
-    /// It works, and figures or speed are worse than they could be.
+    /// It works, but figures or speed are worse than they could be.
     Worse,
     /// The system does not show it.
     Unknown,
@@ -96,7 +96,7 @@ pub enum Remedy {
     Command(String),
     /// Words of the kernel's command line; they hold from the next boot on.
     KernelParameter(String),
-    /// A thing that no command does.
+    /// A change that no command makes.
     Advice(String),
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Start at [`run`]; `relay` is the network.
 //!
-//! Invariant: nothing is judged by time. The trial ends when a number of messages is published and every
-//! subscriber has them, or when one makes no progress for minutes.
+//! Invariant: nothing is judged by time. The trial ends when a number of messages is published and every subscriber has
+//! them, or when a subscriber makes no progress for minutes.
 
 mod relay;
 
@@ -53,18 +53,18 @@ const OUTSTANDING: usize = 256;
 const FRUITLESS_TURNS_MAX: u64 = 600_000;
 const PAUSE: Duration = Duration::from_micros(200);
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// Looks at an idle venue until it counts as idle.
+/// Looks at a venue without work until it counts as idle.
 const IDLE_LOOKS: u32 = 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct FeedTrialOptions {
-    /// Messages of the feed at least.
+    /// The least number of messages of the feed.
     pub messages: u64,
     /// Seed of the network.
     pub seed: u64,
 }
 
-/// Who subscribes, and how.
+/// The subscribers of the trial, by their way to join.
 #[derive(Clone, Copy, Debug)]
 struct Subscription {
     name: &'static str,

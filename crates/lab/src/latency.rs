@@ -216,8 +216,7 @@ pub fn block(rows: &[(&str, &Percentiles)]) -> String {
     text
 }
 
-/// A duration for people, in at most six characters up to 999 s: `850ns`, `11.2µs`, `214µs`,
-/// `1.1ms`, `2.0s`.
+/// A duration in readable units, in at most six characters up to 999 s: `850ns`, `11.2µs`, `214µs`, `1.1ms`, `2.0s`.
 pub fn duration_text(duration_ns: u64) -> String {
     if duration_ns < 1_000 {
         return format!("{duration_ns}ns");

@@ -111,7 +111,7 @@ pub struct LoadSymbol {
     pub price_increment: Price,
 }
 
-/// The event that lets the next request go.
+/// The event that releases the next request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loop {
     /// Its time in the schedule.
@@ -296,7 +296,7 @@ pub enum FailureReason {
     Ended,
     #[error("the venue did not answer for {} ms", silent_ns / 1_000_000)]
     Silent {
-        /// For how long, in nanoseconds.
+        /// How long it was silent, in nanoseconds.
         silent_ns: u64,
     },
     #[error("the venue sent an invalid OUCH message")]

@@ -54,7 +54,7 @@ impl PairSide {
         }
     }
 
-    /// Of its interface. Both are in namespaces of their own, so every pair has the same two.
+    /// The address of its interface. Both are in namespaces of their own, so every pair has the same two.
     pub const fn address(self) -> Ipv4Addr {
         match self {
             Self::Load => Ipv4Addr::new(10, 77, 0, 1),
@@ -121,7 +121,7 @@ impl VethPairs {
     /// Makes a pair for the time of a call.
     ///
     /// # Errors
-    /// As for [`up`](Self::up), or of `work`.
+    /// As for [`up`](Self::up), and the errors of `work`.
     pub fn with_temporary<T>(
         &self,
         cores: Cores,
@@ -164,7 +164,7 @@ impl VethPairs {
     }
 
     /// # Errors
-    /// There is none of this name that is up.
+    /// No pair of this name is up.
     pub fn find(&self, name: &PairName) -> Result<VethPair, Failure> {
         let pair = self.all()?.into_iter().find(|pair| pair.name == *name);
         pair.ok_or_else(|| {
@@ -185,7 +185,7 @@ impl VethPairs {
     /// Takes a pair down, if it is there in whole or in part.
     ///
     /// # Errors
-    /// `ip` fails, or the process may not do it.
+    /// `ip` fails, or the process lacks the permission.
     pub fn down(&self, name: &PairName) -> Result<Option<TakenDown>, Failure> {
         let Some(record) = self.records.find(name)? else { return Ok(None) };
         require()?;
@@ -233,7 +233,7 @@ impl VethPair {
     /// Has these cores take the packets that arrive at either side (RPS); without any, the sending core does.
     ///
     /// # Errors
-    /// The system has not one of them, or its settings cannot be written.
+    /// The system lacks one of them, or its settings cannot be written.
     pub fn steer(&self, cores: &[usize]) -> Result<(), Failure> {
         let path = format!("/sys/class/net/{INTERFACE}/queues/rx-0/rps_cpus");
         for side in PairSide::ALL {
@@ -376,7 +376,7 @@ fn run(command: &mut Command, input: &str) -> Result<String, Failure> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| not_run(&error))?;
-    // One that does not read has ended, or needs nothing; its exit code says so.
+    // A program that does not read its input has ended, or needs none; its exit code reports any error.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
     let output = child.wait_with_output().map_err(|error| not_run(&error))?;
     if output.status.success() {

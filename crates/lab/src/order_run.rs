@@ -49,7 +49,7 @@ use source::Source;
 const START_NS: u64 = 1_767_346_200_000_000_000;
 const STEP_NS: u64 = 1_000;
 
-/// A run is soon over: a larger segment, made ahead, would cost more than all that is written to it.
+/// A run is soon over: a larger segment, prepared ahead, would cost more than all the writes to it.
 const SEGMENT_BYTES: u64 = 32 << 20;
 
 /// Slots for agents on so many threads. Agents that share a thread take turns, and the events that one hands to the
@@ -146,7 +146,7 @@ pub fn start(options: &RunOptions, clock: SystemClock) -> Result<Started, Failur
 /// The groups of a layout for the agents of a run.
 ///
 /// # Errors
-/// It has an agent that a run has not, or lacks one.
+/// It has an agent that a run does not have, or lacks one.
 pub fn groups(layout: &Layout, durability: Durability) -> Result<Vec<AgentGroup>, Failure> {
     let machine = Machine::this(false, durability == Durability::Synced);
     layout.groups(&AGENTS, machine).map_err(|what| Failure::usage(format!("--layout: {what}")))
@@ -191,7 +191,7 @@ pub struct RunWiring {
     pub wait: Wait,
 }
 
-/// How far a run is from its end.
+/// The progress of a run towards its end.
 struct Ending {
     /// The sequence of the last input; `u64::MAX` while it is not known.
     last: Arc<AtomicGauge>,
@@ -320,7 +320,7 @@ pub(crate) fn submission(number: u64, command: market::Command) -> Submission {
     Submission { received: Timestamp(START_NS + number * STEP_NS), command }
 }
 
-/// A file that makes no sense is the caller's, one that is broken is a verification that failed.
+/// A file with invalid content is the caller's error, a damaged one is a failed verification.
 pub(crate) fn file_failure(error: &FileError) -> Failure {
     let mut what = error.to_string();
     if let Some(cause) = std::error::Error::source(error) {

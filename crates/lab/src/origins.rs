@@ -35,7 +35,7 @@ const MEASURED: [u64; 6] = [50, 100, 500, 1_000, 2_000, 5_000];
 /// Participants by FIX: the measured one, and those of the background.
 const FIX_USERS: usize = 9;
 
-/// Of the file with the rows, and of the JSON printed.
+/// The schema of the file with the rows, and of the JSON printed.
 pub const SCHEMA: &str = "damrak/origins/1";
 
 /// A published figure, and ours.
@@ -328,7 +328,7 @@ impl Origins {
     }
 }
 
-/// The figures of a row that say most.
+/// The most important figures of a row.
 pub fn in_words(figures: &Value) -> String {
     let mut parts = Vec::new();
     for (key, name) in [

@@ -104,7 +104,7 @@ impl OwnVenue {
         self.running.status()
     }
 
-    /// Inputs so far: each is a request that was taken.
+    /// Inputs so far: each is an accepted request.
     pub fn requests(&self) -> u64 {
         let rings = self.running.rings();
         let inputs = rings.iter().find(|ring| ring.name == "inputs");
@@ -174,8 +174,8 @@ fn password(number: usize) -> String {
     format!("pass{number:02}")
 }
 
-/// Local addresses over UDP, each another, with sockets that keep them until this is dropped. Those of participants are
-/// kept until these bind them: a venue that starts meanwhile binds ports too, and is given none of these.
+/// Distinct local addresses over UDP, with sockets that keep them until this is dropped. Those of participants are kept
+/// until these bind them: a venue that starts meanwhile binds ports too, and gets none of these.
 #[derive(Debug)]
 pub(crate) struct ReservedAddresses {
     pub(crate) addresses: Vec<SocketAddr>,
@@ -184,7 +184,7 @@ pub(crate) struct ReservedAddresses {
 
 impl ReservedAddresses {
     /// # Errors
-    /// The system has not so many.
+    /// The system has too few.
     pub(crate) fn udp(count: usize) -> Result<Self, Failure> {
         let reserve = || {
             let bind = |_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));

@@ -1,4 +1,4 @@
-//! Where the time of a venue goes: a load on a venue in a process of its own, looked at from outside, step by step.
+//! Where the time of a venue goes: a load on a venue in a process of its own, observed from outside, step by step.
 //!
 //! Start at [`VenueProfile::run`]. The first step has no tool beside the venue; each tool then has a venue of its own. A step
 //! that this machine cannot do says why.
@@ -199,7 +199,7 @@ impl VenueProfile {
                     thread::sleep(SILENCE);
                     site.venue.status().and_then(|it| it["market_data"]["messages"].as_u64())
                 };
-                // Those about instruments are in the log and not sent: they are asked for again.
+                // Messages about instruments are in the log and not sent: they are asked for again.
                 let before = messages().unwrap_or(0);
                 let (report, ()) = self.load(&site, || thread::sleep(self.duration))?;
                 let published = messages();

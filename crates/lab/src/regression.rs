@@ -46,7 +46,7 @@ const SEARCH_FROM: u64 = 16_000;
 pub struct RegressionOptions {
     /// Number of delta streams, 1 to 16.
     pub streams: usize,
-    /// The first is the one whose limit is searched and judged.
+    /// The layouts; the limit of the first is searched and judged.
     pub layouts: Vec<NamedLayout>,
     /// Requests a second; `None` searches for the highest at which no reader drops.
     pub rate_per_second: Option<u64>,
@@ -66,7 +66,7 @@ pub struct Sample {
     pub capacity: usize,
     /// The largest batch since the look before.
     pub batch_max: usize,
-    /// The most that waited in the ring since then.
+    /// The most entries that waited in the ring since then.
     pub high_water: usize,
 }
 
@@ -77,7 +77,7 @@ pub struct ReaderFigures {
     pub reader: &'static str,
     pub capacity: usize,
     pub batch_max: usize,
-    /// The most that waited in the ring.
+    /// The most entries that waited in the ring.
     pub high_water: usize,
     /// Messages that it lost.
     pub missed: u64,
@@ -322,8 +322,8 @@ impl ReaderFigures {
     }
 }
 
-/// The engine takes few inputs at a time, however many wait: of its ring the most that waited counts, of the others
-/// the largest batch.
+/// The engine takes few inputs at a time, however many wait: for its ring, the most inputs that waited count; for the
+/// others, the largest batch.
 fn size(ring: &str, batch_max: usize, high_water: usize) -> usize {
     if ring == "inputs" { high_water } else { batch_max }
 }
@@ -340,7 +340,7 @@ impl Trial {
             && self.answered_per_second * 100 >= self.rate_per_second * ANSWERED_PERCENT
     }
 
-    /// The reader of this role whose largest batch takes most of its ring.
+    /// The reader of this role with the largest size as a share of its ring.
     pub fn worst(&self, role: RingRole) -> Option<&ReaderFigures> {
         let of_role =
             self.readers.iter().filter(|it| RingRole::of(it.ring, it.reader) == Some(role));

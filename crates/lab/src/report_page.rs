@@ -1,5 +1,5 @@
-//! ReportInput of load runs, or of `damrak lab origins`, as one page that needs nothing else: tables, charts, the environment,
-//! the commands.
+//! Reports of load runs, or of `damrak lab origins`, as one page that needs nothing else: tables, charts, the
+//! environment, the commands.
 //!
 //! Start at [`read`], then [`page`] or [`origins_page`].
 //!
@@ -133,7 +133,7 @@ fn pairs(value: &Value) -> Vec<(u64, u64)> {
     value.as_array().into_iter().flatten().filter_map(pair).collect()
 }
 
-/// The page. `command` made it.
+/// The page, with the `command` that made it.
 pub fn page(results: &[LoadResult], command: &str) -> String {
     let mut body = String::new();
     let [measured, not_shown] = in_words(results).map(|text| escaped(&text));
@@ -334,7 +334,7 @@ fn stages(results: &[LoadResult]) -> String {
     )
 }
 
-/// Text without the characters that HTML takes for its own.
+/// Text with the special characters of HTML escaped.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {

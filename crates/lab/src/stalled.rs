@@ -47,7 +47,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 const PACKETS_STALLED: u64 = 2_000;
 /// How often subscribers that read do so.
 const READ_INTERVAL: Duration = Duration::from_millis(2);
-/// How often it is looked whether they have.
+/// The interval between two checks of whether they have stalled or left.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The venue runs under load for this long before it is measured.
 const WARM: Duration = Duration::from_secs(3);
@@ -56,7 +56,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Millionths by which the throughput may change.
 pub const CHANGE_PPM_MAX: i64 = 20_000;
 
-/// Who stops reading.
+/// The kind of subscriber that stops reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stalled {
     /// Subscribers of the feed over TCP, from its first message on.
@@ -105,23 +105,23 @@ impl Stalled {
         let figure = |name: &str| figures["feed_server"][name].as_u64().unwrap_or(0);
         match self {
             Self::Feed => figure("stalled"),
-            // One whose system took the whole snapshot is through.
+            // A subscriber whose system took the whole snapshot is done.
             Self::Snapshot => figure("stalled") + figure("snapshots_complete"),
             Self::Stream => figures["streams"][0]["packets"].as_u64().unwrap_or(0),
             Self::Http => figures["derived_data"]["streams_stalled"].as_u64().unwrap_or(0),
         }
     }
 
-    /// By how much that has grown when so many subscribers take nothing any more.
+    /// The growth of that count once this many subscribers read no more.
     const fn when_stalled(self, subscribers: u64) -> u64 {
         match self {
             Self::Feed | Self::Snapshot | Self::Http => subscribers,
-            // Packets to each that no buffer holds.
+            // More packets to each than any buffer holds.
             Self::Stream => subscribers * PACKETS_STALLED,
         }
     }
 
-    /// The service where they log in; datagrams come by themselves.
+    /// The address of the service for their login; datagrams come without one.
     const fn address(self) -> Option<&'static str> {
         match self {
             Self::Feed => Some("feed_tcp"),
@@ -146,7 +146,7 @@ impl FromStr for Stalled {
     }
 }
 
-/// A connection that nothing reads any more.
+/// A connection that is not read any more.
 enum Held {
     Subscriber(#[expect(dead_code, reason = "it is kept open")] Box<TcpClient>),
     Stream(#[expect(dead_code, reason = "it is kept open")] TcpStream),

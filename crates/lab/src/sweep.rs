@@ -1,7 +1,7 @@
 //! A matrix of load runs from a file: each combination of settings is a cell, with a venue of its own.
 //!
-//! Start at [`Sweep::parse`], then [`Sweep::run`]. A cell whose result is there is not run again, so a sweep that was
-//! stopped goes on where it stopped.
+//! Start at [`Sweep::parse`], then [`Sweep::run`]. A cell that already has a result is not run again, so a sweep that
+//! was stopped goes on where it stopped.
 //!
 //! Invariant: a result belongs to the settings that its folder states; with other settings the cell is run anew.
 
@@ -23,7 +23,7 @@ use crate::{
     report_page::LOAD_FILE,
 };
 
-/// Cells of a sweep at most.
+/// The most cells of a sweep.
 const CELLS_MAX: usize = 1_000;
 /// The most participants of a cell over a protocol.
 const CONNECTIONS_MAX: u64 = 99;
@@ -187,7 +187,7 @@ impl Sweep {
         if name.is_empty() { "cell".to_owned() } else { name }
     }
 
-    /// Runs the cells whose results are not in `out`, and gives each to `done` as soon as it is there.
+    /// Runs the cells without a result in `out`, and passes each result to `done` at once.
     ///
     /// # Errors
     /// A venue does not start, a load fails, or a file cannot be written. Finished cells stay.
@@ -263,7 +263,7 @@ impl Cell {
         self.setting("protocol") == Some("udp")
     }
 
-    /// The statement in its folder.
+    /// The statement of its settings, for its folder.
     fn statement(&self) -> Value {
         let settings: serde_json::Map<_, _> =
             self.settings.iter().map(|(name, value)| (name.clone(), json!(value))).collect();

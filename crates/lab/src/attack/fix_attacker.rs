@@ -14,7 +14,7 @@ use wire::fix::{Builder, Fields, Framed, Message, Version, frame};
 
 use super::target::{Effect, PAUSE, Target, password};
 
-/// Bytes that it has for one message.
+/// The buffer for one message, in bytes.
 const MESSAGE_BYTES: usize = 1024;
 
 /// A message of FIX 4.4; `|` ends a field.
@@ -42,7 +42,7 @@ pub(super) struct FixAttacker<'a> {
     door: SocketAddr,
     user: &'static str,
     stream: Option<TcpStream>,
-    /// False for one that never reads its messages.
+    /// False for an attacker that never reads its messages.
     pub(super) reads: bool,
     /// MsgSeqNum of its next message.
     next: u64,
@@ -51,12 +51,12 @@ pub(super) struct FixAttacker<'a> {
 }
 
 impl<'a> FixAttacker<'a> {
-    /// One that enters orders.
+    /// An attacker at order entry.
     pub(super) fn new(target: &'a Target, user: &'static str) -> Self {
         Self::at(target, target.at.order_entry_fix, user)
     }
 
-    /// One at this door.
+    /// An attacker at this door.
     pub(super) fn at(target: &'a Target, door: SocketAddr, user: &'static str) -> Self {
         Self { target, door, user, stream: None, reads: true, next: 1, count: 0 }
     }
@@ -65,7 +65,7 @@ impl<'a> FixAttacker<'a> {
         self.next
     }
 
-    /// A ClOrdID that no message of this attack had.
+    /// A ClOrdID that this attack has not used yet.
     pub(super) fn name(&self) -> String {
         format!("N{}", self.count)
     }
@@ -98,7 +98,7 @@ impl<'a> FixAttacker<'a> {
         }
     }
 
-    /// Sends bytes that are no message, when the venue takes them.
+    /// Sends bytes that are not a message, when the venue takes them.
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) {
         while !self.target.is_over() {
             if (self.stream.is_some() || self.log_on()) && self.write(bytes) {
@@ -157,7 +157,7 @@ impl<'a> FixAttacker<'a> {
         true
     }
 
-    /// Reads until such a message; false if the connection or the attack is over first.
+    /// Reads until the wanted message; false if the connection or the attack is over first.
     fn wait_for(&mut self, is_meant: impl Fn(&Message<'_>) -> bool) -> bool {
         let (mut unread, mut buffer) = (Vec::new(), [0; 16 << 10]);
         while !self.target.is_over() {

@@ -50,7 +50,7 @@ impl Attack {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// All of them, door by door.
+/// All attacks, door by door.
 pub fn attacks() -> impl Iterator<Item = &'static Attack> {
     let doors = [
         work::ROWS,
@@ -85,7 +85,7 @@ const fn free(
     Attack { name, does, bound, means: Means::Free(run) }
 }
 
-/// A flood that needs nothing in place.
+/// No preparation, for a flood that needs none.
 fn nothing(_: &mut Attacker<'_>) {}
 
 /// A login packet.

@@ -20,7 +20,7 @@ const STAGES: usize = Stage::After as usize + 1;
 /// The latencies of an honest client, by stage.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// When each stage but the first began.
+    /// When each stage began, except the first.
     begun_ns: Vec<u64>,
     latencies: [Latency; STAGES],
 }
@@ -56,9 +56,9 @@ impl Timeline {
 /// A latency before the attack and during it, of the same client on the same venue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
-    /// Before.
+    /// Latency before the attack, in nanoseconds.
     pub quiet_ns: u64,
-    /// During.
+    /// Latency during the attack, in nanoseconds.
     pub attacked_ns: u64,
 }
 
@@ -75,8 +75,7 @@ pub struct Honest {
     pub latency: [Pair; 3],
     /// Requests in all.
     pub requests: u64,
-    /// Requests that never got a reply. Over UDP those whose datagram the system dropped are among
-    /// them.
+    /// Requests without any reply. Over UDP this includes those whose datagram the system dropped.
     pub unanswered: u64,
     /// Why its session ended, if it did.
     pub cut_off: Option<String>,
@@ -99,11 +98,11 @@ pub struct AttackOutcome {
     pub served_again_ns: Option<u64>,
     /// Resident memory of the venue before the attack.
     pub memory_bytes_quiet: u64,
-    /// The highest at any time.
+    /// The highest resident memory at any time, in bytes.
     pub memory_bytes_max: u64,
     /// Bytes used in the journal, in the end.
     pub journal_bytes: u64,
-    /// Messages, datagrams, requests and connections that the attacker sent.
+    /// Messages, datagrams, requests and connections sent by the attacker.
     pub sent: u64,
     /// Messages of all clients that may have an effect.
     pub effective: u64,
@@ -133,7 +132,7 @@ pub struct AttackLimits {
 }
 
 impl AttackLimits {
-    /// Those of a measurement at length.
+    /// The limits of a full measurement.
     pub const FULL: Self = Self {
         latency: Some([(3, 500_000), (5, 5_000_000)]),
         served_again_ns: 1_000_000_000,
@@ -141,26 +140,26 @@ impl AttackLimits {
         journal_bytes: (128, 4 << 20),
     };
 
-    /// Those of a short run on a busy machine: latency is not judged.
+    /// The limits of a short run on a busy machine: latency is not judged.
     pub const SHORT: Self = Self { latency: None, served_again_ns: 10_000_000_000, ..Self::FULL };
 
-    /// The factors of latency as they are, without a floor, and nothing else.
+    /// The factors of latency without their floors, and no other limit.
     pub(super) fn factors_alone(&self) -> Option<[(u64, u64); 2]> {
         self.latency.map(|latency| latency.map(|(factor, _)| (factor, 0)))
     }
 }
 
-/// Of a time: it did not happen.
+/// The value of a time that never came.
 const NEVER: u64 = u64::MAX;
 
-/// A limit that was passed.
+/// A limit that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
-    /// Which; a name in `_ns` or `_bytes` says the unit, any other counts.
+    /// The name of the limit; a suffix `_ns` or `_bytes` gives the unit, other names are counts.
     pub limit: &'static str,
-    /// The figure; the highest number of a time that never came.
+    /// The figure; `u64::MAX` for a time that never came.
     pub found: u64,
-    /// The highest that is allowed.
+    /// The highest figure allowed.
     pub allowed: u64,
 }
 
@@ -193,14 +192,14 @@ impl std::fmt::Display for Excess {
     }
 }
 
-/// A size for people: `1.5 MiB`.
+/// A size in readable units: `1.5 MiB`.
 #[must_use]
 pub fn bytes_text(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 impl AttackOutcome {
-    /// The bytes that the journal may have.
+    /// The bytes that the limits allow for the journal.
     #[must_use]
     pub fn journal_bytes_explained(&self, limits: &AttackLimits) -> u64 {
         let (each, besides) = limits.journal_bytes;
@@ -223,7 +222,7 @@ impl AttackOutcome {
         excesses.filter(Excess::is_one).collect()
     }
 
-    /// The limits that it passed.
+    /// The limits that were exceeded.
     #[must_use]
     pub fn excesses(&self, limits: &AttackLimits) -> Vec<Excess> {
         let others = [
@@ -242,7 +241,7 @@ impl AttackOutcome {
         excesses
     }
 
-    /// With the latency of more runs, and the worst of all for the rest.
+    /// With the latency of more runs, and the worst of all runs for the rest.
     pub(super) fn repeated(self, doubts: Vec<Excess>, more: Self) -> Self {
         let latency = [more.tcp.latency, more.udp.latency];
         let mut both = Self::of_runs(&[self, more]).expect("there are two");
@@ -250,7 +249,7 @@ impl AttackOutcome {
         Self { doubts, ..both }
     }
 
-    /// Several runs of one attack as one; `None` of none.
+    /// Combines several runs of one attack; `None` without a run.
     #[must_use]
     pub fn of_runs(runs: &[Self]) -> Option<Self> {
         let (first, others) = runs.split_first()?;
@@ -289,7 +288,7 @@ impl AttackOutcome {
         Some(all)
     }
 
-    /// As an object.
+    /// The outcome as a JSON object.
     #[must_use]
     pub fn json(&self, limits: &AttackLimits) -> Value {
         let honest = |honest: &Honest| {

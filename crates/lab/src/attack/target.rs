@@ -80,7 +80,7 @@ pub(super) struct Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     Some,
-    /// One by FIX has three records: its note, its command, and the note of its end.
+    /// A message by FIX has three records: its note, its command, and the note of its end.
     Fix,
     None,
 }
@@ -188,8 +188,8 @@ impl Target {
         }
     }
 
-    /// Keeps `count` connections from each of these addresses open to `to`, writes `bytes(step)` on
-    /// each of them every `every`, and opens those again that the venue closes.
+    /// Keeps `count` connections from each of these addresses open to `to`, writes `bytes(step)` on each of them every
+    /// `every`, and reopens those that the venue closes.
     pub(super) fn occupy(
         &self,
         to: SocketAddr,
@@ -300,11 +300,11 @@ pub(super) fn password(user: &str) -> String {
 /// A participant that attacks over SoupBinTCP: logs in again whenever it loses its connection.
 pub(super) struct Attacker<'a> {
     pub(super) target: &'a Target,
-    /// Where it logs in.
+    /// The address of the port for its login.
     at: SocketAddr,
     user: &'static str,
     client: Option<TcpClient>,
-    /// False for one that never reads its replies.
+    /// False for an attacker that never reads its replies.
     pub(super) reads: bool,
     next: u32,
     unread: u32,
@@ -315,7 +315,7 @@ impl<'a> Attacker<'a> {
         Self::at(target, target.at.order_entry, user)
     }
 
-    /// One that logs in at another port.
+    /// An attacker that logs in at another port.
     pub(super) fn at(target: &'a Target, at: SocketAddr, user: &'static str) -> Self {
         Self { target, at, user, client: None, reads: true, next: 1, unread: 0 }
     }

@@ -31,17 +31,17 @@ impl Change {
 pub struct Changes {
     /// Figures that changed by more than noise, the largest first.
     pub changed: Vec<Change>,
-    /// Figures that did not.
+    /// Number of figures that changed by no more than noise.
     pub unchanged: usize,
     /// Figures that only one of the results has.
     pub only_before: Vec<String>,
     pub only_after: Vec<String>,
 }
 
-/// Compares two results of `damrak bench … --json`. `noise_percent` is the largest change that says nothing.
+/// Compares two results of `damrak bench … --json`. A change of up to `noise_percent` is noise.
 ///
 /// # Errors
-/// They are not of the same benchmark.
+/// The results are not of the same benchmark.
 pub fn changes(before: &Value, after: &Value, noise_percent: f64) -> Result<Changes, String> {
     let schema = |result: &Value| result["schema"].as_str().unwrap_or("no schema").to_owned();
     if schema(before) != schema(after) {

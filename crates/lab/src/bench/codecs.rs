@@ -242,7 +242,7 @@ fn logon() -> LogonNote {
     LogonNote { version: Version::Fix44, reset: true, counted: 1, heartbeat_s: 30, venue, client }
 }
 
-/// All that a session does with a message but its numbers: fields, dictionary, commands.
+/// A session's whole treatment of a message, except its numbers: fields, dictionary, commands.
 fn read_fix(
     bytes: &[u8],
     fields: &mut Fields,

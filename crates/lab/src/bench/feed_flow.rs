@@ -9,7 +9,7 @@ const ADDS: u64 = 45;
 const DELETES: u64 = 41;
 const REPLACES: u64 = 8;
 const EXECUTIONS: u64 = 4;
-/// Orders that each instrument has about.
+/// The approximate number of live orders of each instrument.
 const ORDERS: usize = 1_000;
 const MID: u32 = 1_500_000;
 const TICK: u32 = 100;
@@ -38,7 +38,7 @@ impl FeedFlow {
         Self { rng, bytes, instruments, time_ns: 0, last_reference: 0, match_number: 0 }
     }
 
-    /// So many messages, the directory first.
+    /// The directory, then messages, `messages` in all.
     pub(super) fn take(mut self, messages: usize) -> Vec<u8> {
         self.bytes.reserve(messages * 32);
         let symbols = self.instruments.len();
@@ -57,7 +57,7 @@ impl FeedFlow {
         let instrument = self.rng.below(self.instruments.len() as u64) as usize;
         let live = self.instruments[instrument].len();
         let roll = self.rng.below(100);
-        // About as many orders live on as are wanted.
+        // The number of live orders stays near the target.
         if live < ORDERS / 2 || (roll < ADDS && live < 2 * ORDERS) {
             return self.add(instrument);
         }

@@ -32,25 +32,25 @@ use super::{Runs, agent_thread::AgentThread};
 
 #[derive(Clone, Debug)]
 pub struct SnapshotOptions {
-    /// Displayed orders, in each row.
+    /// The number of displayed orders in each row.
     pub orders: Vec<u64>,
-    /// Those that join at once, in each row; at most 100.
+    /// The number of joiners at once in each row; at most 100.
     pub joiners: Vec<usize>,
     pub runs: usize,
 }
 
-/// Snapshots of so many orders for so many joiners.
+/// Snapshots of a number of orders for a number of joiners.
 #[derive(Clone, Debug, Serialize)]
 pub struct SnapshotRow {
     pub orders: u64,
     pub joiners: usize,
-    /// Of one snapshot.
+    /// Bytes of one snapshot.
     pub bytes: u64,
     /// From the first login to the first message, in milliseconds: the joiner that waited longest.
     pub first_ms: Runs,
-    /// To the end, likewise.
+    /// From the first login to the end, likewise.
     pub last_ms: Runs,
-    /// The plain server, to the end.
+    /// The time of the plain server, to the end.
     pub beside_ms: Runs,
     /// Copies of the books that the server made in a run, at most.
     pub copies: u64,
@@ -240,7 +240,7 @@ impl Joiner {
     }
 }
 
-/// Connects as many, and logs each in.
+/// Opens `count` connections, and logs in on each.
 fn join(address: SocketAddr, count: usize, clock: SystemClock) -> Result<Vec<Joiner>, Failure> {
     let one = |index: usize| -> io::Result<Joiner> {
         let user = index / JOINERS_PER_USER;
@@ -313,7 +313,7 @@ fn read_all(
     Ok(())
 }
 
-/// As many bytes into as many connections, from one buffer: milliseconds until all have them.
+/// Writes as many bytes into as many connections, from one buffer; returns the milliseconds until all have them.
 fn plain(row: &SnapshotRow, clock: SystemClock) -> Result<f64, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(no_socket)?;
     let address = listener.local_addr().map_err(no_socket)?;
@@ -332,7 +332,7 @@ fn plain(row: &SnapshotRow, clock: SystemClock) -> Result<f64, Failure> {
     let begun = clock.since_start();
     let writer = thread::spawn(move || write_all(accepted, &bytes));
     let read = read_all(&mut joiners, 0, row.bytes, clock);
-    // The reader is gone with its connections, so the writer does not wait for it in vain.
+    // The reader is dropped with its connections, so the writer does not wait for it in vain.
     let lasts: Vec<Duration> = joiners.into_iter().map(|joiner| joiner.last).collect();
     let written = writer.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
     read?;

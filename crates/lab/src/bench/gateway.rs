@@ -62,9 +62,9 @@ enum Carrier {
 /// How the thread that answers waits for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// It looks again and again.
+    /// It polls without pause.
     Spins,
-    /// In the kernel.
+    /// It waits in the kernel.
     Sleeps,
 }
 
@@ -76,9 +76,9 @@ pub struct GatewayPath {
     pub bare: &'static str,
     carrier: Carrier,
     waits: Waits,
-    /// Requests without an answer, at most.
+    /// The most requests without an answer.
     outstanding: usize,
-    /// Requests of a run.
+    /// Requests in a run.
     requests: usize,
 }
 
@@ -143,9 +143,9 @@ pub struct GatewayOptions {
     pub paths: Vec<GatewayPath>,
     /// Runs of each side of a path, in turns.
     pub runs: usize,
-    /// Divides the requests of a run; from 1.
+    /// Divides the number of requests in a run; at least 1.
     pub divisor: usize,
-    /// Reports that a resend is asked for, in place of those of its path; before the divisor.
+    /// The number of reports to resend, in place of the path's own; before division.
     pub reports: Option<usize>,
     /// Core of the client; `None` leaves it to the system.
     pub client_core: Option<usize>,
@@ -233,7 +233,7 @@ struct Driven {
     answer_len: usize,
 }
 
-/// Why a run did not end well.
+/// The error of a run.
 #[derive(Debug, thiserror::Error)]
 enum DriveError {
     #[error("the connection failed: {0}")]
@@ -248,7 +248,7 @@ enum DriveError {
     Gap { expected: u64, found: u64 },
 }
 
-/// A run without an answer for so long has failed.
+/// A run fails after this long without an answer.
 const SILENCE_NS: u64 = 5_000_000_000;
 
 /// Measures the paths one after the other; on each, venue and bare program take turns.
@@ -262,7 +262,7 @@ pub fn measure(
 ) -> Result<Vec<GatewayRow>, Failure> {
     let mut rows = Vec::with_capacity(options.paths.len());
     for path in &options.paths {
-        // The client is a thread of its own, because a core is a thread's for good.
+        // The client has its own thread, because a thread is pinned to its core for good.
         let row = thread::scope(|scope| {
             let measured = scope.spawn(|| measure_path(*path, options, clock));
             measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -458,7 +458,7 @@ fn beside(
     })
 }
 
-/// The venue of `damrak serve` as it comes, but for addresses, throttles, and who shares its thread.
+/// The default venue of `damrak serve`, except for addresses, throttles, and the agents that share its thread.
 fn venue_options(
     path: &GatewayPath,
     local: SocketAddr,

@@ -1,6 +1,6 @@
 //! A simple book for comparison: sorted maps of queues, no sessions, no events other than trades.
 //!
-//! Invariant: its trades are the expected ones, so only its speed says something.
+//! Invariant: its trades are the expected ones, so only its speed is a result.
 
 use crate::comparison::{ComparisonFlow, FlowOperation, PlainBooks};
 

@@ -1,4 +1,4 @@
-//! Rows of a benchmark: something of ours beside a plain loop over the same bytes, in turns.
+//! Rows of a benchmark: our own code beside a plain loop over the same bytes, in turns.
 //!
 //! Invariant: both sides of a row run on the same thread, one right after the other, as often as each other.
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Runs;
 
-/// Something of ours beside its plain loop.
+/// Our own code beside its plain loop.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairedRow {
     pub name: &'static str,
@@ -16,10 +16,10 @@ pub struct PairedRow {
     /// The unit of `count`.
     pub per: &'static str,
     pub count: u64,
-    /// CPU time of the thread in nanoseconds, for each of them.
+    /// CPU time of the thread per unit, in nanoseconds.
     pub ns: Runs,
     pub beside_ns: Runs,
-    /// User-mode instructions for each; `None` where the machine does not count them.
+    /// User-mode instructions per unit; `None` where the machine does not count them.
     pub instructions: Option<f64>,
     /// The target, if there is one.
     pub target: Option<Target>,
@@ -28,11 +28,11 @@ pub struct PairedRow {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
-    /// At most so many times the time of its plain loop.
+    /// At most this multiple of the plain loop's time.
     RatioMax(f64),
-    /// At least so many a second, on the machine of those that published it.
+    /// At least this many a second, on the machine of the origin that published the figure.
     PerSecond(f64),
-    /// At least so many a second, or this share of the plain loop's rate.
+    /// At least this many a second, or this share of the plain loop's rate.
     PerSecondOrShare(f64, f64),
 }
 
@@ -44,7 +44,7 @@ impl PairedRow {
         pairs.map(|(own, beside)| own / beside).collect::<Runs>().median()
     }
 
-    /// How many a second, by the median.
+    /// Units a second, by the median.
     #[must_use]
     pub fn per_second(&self) -> f64 {
         1e9 / self.ns.median()
@@ -62,7 +62,7 @@ impl PairedRow {
         })
     }
 
-    /// A row of which nothing is measured yet.
+    /// A row without measurements.
     pub(super) fn new(
         name: &'static str,
         (beside, per): (&'static str, &'static str),

@@ -328,7 +328,7 @@ fn run(
 }
 
 impl LayoutRow {
-    /// The value that `per_thousand` of the values do not exceed.
+    /// The value that `per_mille` thousandths of the values do not exceed.
     pub fn percentile(&self, per_mille: usize) -> u64 {
         percentile(&self.times_ns, per_mille, 1_000)
     }

@@ -99,7 +99,7 @@ pub const WORKS: [Work; 6] = [
 const ROUND_TRIPS_OF: u64 = 10;
 
 impl Work {
-    /// The one of this name.
+    /// The kind of work with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         WORKS.into_iter().find(|work| work.name == name)
@@ -138,7 +138,7 @@ pub struct QueueRun {
     pub digests: Vec<u64>,
 }
 
-/// JSON has no 64-bit integers that every reader of it keeps.
+/// As text: many readers of JSON lose digits of 64-bit integers.
 mod as_text {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -191,7 +191,7 @@ pub struct QueueRow {
     pub ns_per_value: Runs,
     /// False if a reader missed a value, saw one twice or in another order.
     pub agrees: bool,
-    /// True for one in a process of its own.
+    /// True for a queue of a rival, in a process of its own.
     pub rival: bool,
 }
 
@@ -374,7 +374,7 @@ fn round_trips<Q: Queue, const WORDS: usize>(count: u64, slots: usize) -> Option
     }))
 }
 
-/// Writes some, reads them, and so on.
+/// One thread writes some values, reads them, and repeats.
 fn one_thread<Q: Queue, const WORDS: usize>(
     count: u64,
     batch: usize,

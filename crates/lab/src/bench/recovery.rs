@@ -155,7 +155,7 @@ pub fn restart(folder: &Path, orders: u64, runs: usize) -> Result<RestartRow, Fa
     })
 }
 
-/// Starts a venue whose participants are the sessions of the journal.
+/// Starts a venue with the sessions of the journal as its participants.
 fn start_venue(folder: &Path, clock: SystemClock) -> Result<Venue, Failure> {
     let participants = (0..SESSIONS).map(|number| {
         let name = format!("U{number:05}");

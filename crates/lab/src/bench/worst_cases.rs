@@ -1,5 +1,5 @@
-//! Commands that could make others wait: the most expensive of each kind beside the median of plain
-//! orders, each in front of as many resting orders as a session may have by default.
+//! Commands that could delay others: the most expensive of each kind beside the median of plain orders, each in front
+//! of as many resting orders as a session may have by default.
 //!
 //! Invariant: every command is timed alone, work that it leaves for later inputs with those, and the least of several
 //! runs counts.
@@ -47,7 +47,7 @@ const EXPIRES_S: u32 = 1_000_000;
 pub struct WorstCase {
     #[serde(rename = "kind")]
     pub name: &'static str,
-    /// Measured commands; those that carry on the work of one are among them.
+    /// Measured commands, including those that carry on the work of one.
     pub commands: u64,
     pub median_ns: u32,
     pub max_ns: u32,
@@ -66,7 +66,7 @@ enum Kind {
     AllOrNone,
     MassCancelOfNone,
     MassCancel,
-    /// Almost all orders are canceled one by one before.
+    /// As `MassCancel`, after almost all orders have been canceled one by one.
     MassCancelOfFew,
     KillSwitch,
     Removal,

@@ -195,7 +195,7 @@ impl World {
         self.enter_new(symbol, (side, price, quantity));
     }
 
-    /// ComparisonFlow B: new orders, of which three in ten trade at once, and cancels.
+    /// Flow B: new orders, of which three in ten trade at once, and cancels.
     fn grow(&mut self, random: &mut Random, divisor: u64) {
         let (news, cancels) = (1_000_000 / divisor, 300_000 / divisor);
         let (mut news_done, mut cancels_done) = (0, 0);

@@ -21,7 +21,7 @@ struct Book {
     asks: BTreeMap<i64, VecDeque<u64>>,
 }
 
-/// A resting order; its last state if it rests no more.
+/// A resting order; once it has left the book, its last state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainOrder {
     pub(crate) price: i64,
@@ -70,7 +70,7 @@ impl PlainBooks {
         best.map(|(price, _)| *price)
     }
 
-    /// Executes an operation; returns the lots that rest of it. `on_trade` gets maker, lots and price.
+    /// Executes an operation; returns the lots left in the book. `on_trade` gets maker, lots and price.
     pub(crate) fn apply(
         &mut self,
         operation: &FlowOperation,

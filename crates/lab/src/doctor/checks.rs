@@ -1,4 +1,4 @@
-//! One function for each setting that is looked at.
+//! One function for each setting that is checked.
 
 use os::{
     SystemFiles,
@@ -8,7 +8,7 @@ use venue::resources::{ResourceFinding, ResourceOffer, ResourceState};
 
 use super::{Finding, Needs, Remedy, State};
 
-/// Steal above this share of all time since boot is worth a word.
+/// A share of steal above this, of all time since boot, is reported; in percent.
 const STEAL_PERCENT_MAX: f64 = 1.0;
 
 /// Locked memory that io_uring and rings of large pages may want, in bytes.
@@ -91,8 +91,7 @@ fn allowed(files: &SystemFiles) -> Option<Vec<usize>> {
     cores(&files.line("proc/self/status", "Cpus_allowed_list:")?)
 }
 
-/// The remedy that gives the cores of pinned threads to them alone; `remedy` takes the cores that everything
-/// else is left with.
+/// The remedy that reserves the cores of pinned threads for them; `remedy` takes the cores left for everything else.
 fn left_alone(
     files: &SystemFiles,
     needs: &Needs,

@@ -1,5 +1,5 @@
-//! The network of the trial: takes the venue's datagrams once, and brings them to each subscriber over a link
-//! of its own that loses, repeats and reorders; requests and their answers too.
+//! The network of the trial: takes the venue's datagrams once, and brings them to each subscriber over a separate link
+//! that loses, repeats and reorders; requests and their answers too.
 //!
 //! Invariant: the losses of a link follow from its seed and from the datagrams, never from the pace.
 
@@ -48,7 +48,7 @@ struct Requester {
 }
 
 impl Relay {
-    /// A relay with so many lines, each at a free port.
+    /// A relay with this many lines, each at a free port.
     pub(super) fn bind(lines: usize, seed: u64) -> io::Result<Self> {
         Ok(Self {
             lines: (0..lines).map(|_| bind()).collect::<Result<_, _>>()?,

@@ -25,7 +25,7 @@ use super::{
     link::{Arrival, Link},
 };
 
-/// Who logs on by FIX.
+/// The login of a session over FIX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixLogin {
     pub version: Version,
@@ -50,7 +50,7 @@ pub(super) struct FixLink<S = TcpStream> {
     frames: FixFrames,
     buffer: Box<[u8]>,
     state: State,
-    /// In front of every ClOrdID, so that those of an earlier run are others.
+    /// The start of every ClOrdID, so that those of an earlier run differ.
     run: String,
     /// The orders from number `orders_from` on; `None` once they are done.
     orders: VecDeque<Option<EnterOrder>>,
@@ -382,7 +382,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection that takes everything and says nothing.
+    /// A connection that takes all bytes and returns none.
     struct Sink;
 
     impl Connection for Sink {}

@@ -14,7 +14,7 @@ use super::{FailureReason, LoadOptions, LoadSession, fix_link::FixLink};
 pub(super) struct Arrival<'a> {
     pub(super) stream_sequence: u64,
     pub(super) message: &'a [u8],
-    /// When its packet did, by the kernel, if that was asked.
+    /// The arrival of its packet by the kernel's clock, if the load asked for it.
     pub(super) packet_ns: Option<u64>,
 }
 
@@ -42,7 +42,8 @@ pub(super) trait Link: Send {
     fn lost_replies(&self) -> u64;
     /// Bytes handed to a TCP connection so far.
     fn bytes_sent(&self) -> u64;
-    /// When the packet left with the last of so many bytes, if that was asked. The number must not fall from call to call.
+    /// When the packet with the last of so many bytes left, if the load asked for it. The number must not fall from
+    /// call to call.
     fn packet_left_ns(&mut self, bytes: u64) -> Option<u64>;
     /// Logs out; true if the venue shall close the connection now.
     fn log_out(&mut self, now_ns: u64) -> bool;

@@ -97,7 +97,7 @@ struct Walk {
     order: EnterOrder,
     increment: u64,
     anchor: u64,
-    /// Where it is now, in increments from there.
+    /// The distance from the anchor now, in increments.
     drift: i64,
 }
 
@@ -116,7 +116,7 @@ pub(super) enum Wish {
     Cancel {
         user_ref_num: u32,
     },
-    /// It is of a recorded flow.
+    /// A request of a recorded flow.
     Recorded(ReplayAsk),
 }
 

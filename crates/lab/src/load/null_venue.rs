@@ -33,10 +33,10 @@ use wire::{
 
 /// The password of every user.
 const PASSWORD: &str = "SECRET";
-/// Bytes of a session's replies that are kept, at least, for those who request them again.
+/// The least number of bytes kept of a session's replies, for clients that request them again.
 const HISTORY_BYTES: usize = 8 << 20;
-/// After this many turns without work the venue waits for bytes, for at most this long. It does so soon,
-/// since it may share a core with the generator.
+/// After this many turns without work the venue waits for bytes, for at most this long. It waits early, since it may
+/// share a core with the generator.
 const IDLE_TURNS_MAX: u32 = 100;
 const IDLE_WAIT_MAX: Duration = Duration::from_micros(50);
 
@@ -596,7 +596,7 @@ impl Account {
                 }));
             }
             Inbound::CancelOrderRequest(cancel, _) => {
-                // It keeps no orders, and says that the most that an order can have is canceled.
+                // The venue keeps no orders, and reports the most that an order can have as canceled.
                 self.canceled(cancel.user_ref_num.get(), 999_999, b'U');
             }
             Inbound::AccountQueryRequest(..) => {

@@ -16,7 +16,8 @@ const REQUESTS_MAX: usize = 1 << 18;
 pub struct PacketLatency {
     /// From the packet that completes a request to the one that completes its answer.
     pub packets: Latency,
-    /// How much longer the same took from before the request was built to after its answer was read.
+    /// The difference between the time from before the request was built to after its answer was read, and that of the
+    /// packets.
     pub beyond: Latency,
     /// Answers of which one of the times is unknown.
     pub without: u64,
@@ -81,7 +82,7 @@ impl PacketLatency {
             Ask::Query => return,
         };
         let between = packet_left_ns.zip(packet_arrived_ns);
-        // A clock that was set back in between says nothing.
+        // A clock that was set back in between gives no latency.
         let Some((left_ns, arrived_ns)) = between.filter(|(left, arrived)| left <= arrived) else {
             self.without += 1;
             return;

@@ -1,7 +1,7 @@
-//! The requests of a recorded flow: rows of an order file, as they are, to be sent when they were.
+//! The requests of a recorded flow: rows of an order file, sent unchanged at their recorded times.
 //!
-//! Each worker reads the file for itself and passes over the rows of sessions that are not its own. The participant
-//! that the file names first is the first session, and so on.
+//! Each worker reads the file separately and passes over the rows of other workers' sessions. The participant that the
+//! file names first is the first session, and so on.
 //!
 //! Invariant: the rows of a participant are sent in the order of the file, each once, by one session.
 
@@ -31,7 +31,7 @@ pub struct RecordedFlow {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReplayPace {
-    /// When the file says, so many times as fast.
+    /// At the times of the file, `speed` times as fast.
     Recorded { speed: f64 },
     /// At the rate of the load, or in a closed loop.
     Load,
@@ -175,7 +175,7 @@ impl ReplayRows {
             let expected = "a place, a cancel or a replace: a load sends no other action";
             return Err(self.file.not_sendable(expected).into());
         }
-        // `None` also for a quantity that OUCH's 32 bits cannot say.
+        // `None` also for a quantity beyond OUCH's 32 bits.
         if ouch::request(&command).is_none() {
             return Err(self.file.not_sendable("an order that OUCH can express").into());
         }

@@ -24,7 +24,7 @@ pub struct LoadCounts {
     pub replaced: u64,
     pub canceled: u64,
     pub rejected: u64,
-    /// Those, by the reason that OUCH gives.
+    /// Rejects by the reason that OUCH gives.
     pub rejects: BTreeMap<u16, u64>,
     /// Executed messages: each trade has one for each side.
     pub fills: u64,

@@ -238,8 +238,8 @@ impl Session {
         tally.gave_up(self.tracker.take_unanswered(), now_ns);
     }
 
-    /// Sees to it that a session which waits for answers hears something: after half of the time
-    /// it asks for the next number, which is always answered; after all of it the session is over.
+    /// Makes sure that a session that waits for answers receives a message: after half of the time it asks for the next
+    /// number, a query that is always answered; after all of it the session is over.
     pub(super) fn watch(&mut self, silence_ns_max: u64, now_ns: u64) -> Result<(), FailureReason> {
         if self.tracker.outstanding() == 0 {
             return Ok(());

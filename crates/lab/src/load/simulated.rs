@@ -196,7 +196,7 @@ fn limit_of_outstanding_requests_is_reported() {
     assert!(report.scheduled.percentiles().max_ns >= 99 * MILLIS, "{report}");
 }
 
-/// A venue that rejects everything is no venue that was measured, and the report says so.
+/// A venue that rejects everything gives no measurement of a venue, and the report says so.
 #[test]
 fn rejected_orders_are_named() {
     let faults = NullVenueFaults { rejects_all: true, ..NullVenueFaults::default() };

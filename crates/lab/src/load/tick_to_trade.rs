@@ -58,7 +58,7 @@ pub struct TickToTrade {
     pub passed_over: u64,
     /// Orders that it sent.
     pub orders: u64,
-    /// Ticks and orders of which the kernel did not say when their packets arrived or left.
+    /// Ticks and orders for which the kernel gave no arrival or departure time of their packets.
     pub without: u64,
     /// Messages of the feed that were lost.
     pub missed: u64,
@@ -114,10 +114,10 @@ pub(super) fn open(
     Ok(OpenTickClient { session, feed, options: own })
 }
 
-/// A socket of which the kernel says when each datagram arrived.
+/// A socket for which the kernel gives the arrival time of each datagram.
 struct StampedDatagrams<'a> {
     socket: UdpSocket,
-    /// That of the last one.
+    /// The arrival time of the last datagram.
     arrived_ns: &'a Cell<Option<u64>>,
 }
 
@@ -233,7 +233,7 @@ impl Answering<'_> {
         for RequestTimes { packet_left_ns, packet_arrived_ns, .. } in requests.drain(..) {
             // An order that was given up has no tick any more.
             let Some(tick_ns) = self.tick_ns.take() else { continue };
-            // A wall clock that was set back in between says nothing.
+            // A wall clock that was set back in between gives no latency.
             if packet_left_ns < tick_ns {
                 self.found.without += 1;
                 continue;

@@ -381,7 +381,7 @@ impl Tracker {
         Some(request)
     }
 
-    /// The index over the run of the oldest request that is such a one.
+    /// The index over the run of the oldest request for which `is_it` holds.
     fn index_of(&self, is_it: impl Fn(Ask) -> bool) -> Option<u64> {
         let place = self.requests.iter().position(|request| is_it(request.ask))?;
         Some(self.requests_settled + place as u64)
@@ -430,7 +430,7 @@ impl Tracker {
         }
     }
 
-    /// Nothing is asked about this order any more; if it is not done, it is live.
+    /// No request about this order is open any more; if the order is not done, it is live.
     fn become_live(&mut self, user_ref_num: u32) {
         let place = self.live.len();
         if let Some(order) = self.order_mut(user_ref_num) {

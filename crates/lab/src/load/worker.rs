@@ -38,7 +38,7 @@ const SLEEP_NS_MAX: u64 = 10_000_000;
 const GOODBYE_NS_MAX: u64 = 500_000_000;
 /// Turns without work before it lets others run instead of spinning.
 const SPINS: u32 = 64;
-/// It looks this often whether it shares its core,
+/// It checks this often whether it shares its core,
 const SHARING_LOOK_NS: u64 = 50_000_000;
 /// does so if it was without a core for more than one in this many nanoseconds, and assumes the same for
 const SHARING_ONE_IN: u64 = 4;
@@ -180,9 +180,10 @@ impl<'a> Worker<'a> {
         self
     }
 
-    /// Sends until the end, waits for the last answers, and says goodbye.
+    /// Sends until the end, waits for the last answers, and logs out.
     pub(super) fn run(mut self) -> Outcome {
-        // Else a sleep takes 50 µs longer than asked, and up to 4 ms where a core is shared. Where that is not allowed, it does.
+        // Otherwise a sleep takes 50 µs longer than asked, and up to 4 ms where a core is shared. Where the call is not
+        // allowed, that stays so.
         let _ = os::wake_promptly();
         let _ = os::ask_for_short_slices();
         let (cpu_ns, core_wait_ns) = (os::thread_cpu_ns(), os::thread_core_wait_ns());
@@ -451,7 +452,7 @@ impl<'a> Worker<'a> {
         (self.turn, self.turn_sent) = (0, 0);
     }
 
-    /// After a turn that worked: returns at once. Else lets time pass, but not beyond the next send.
+    /// Returns at once after a turn that worked. Otherwise lets time pass, but not beyond the next send.
     fn pace(&mut self, turn: Turn) {
         if turn.work > 0 {
             self.busy_ns = turn.now_ns;

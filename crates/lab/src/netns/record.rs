@@ -1,4 +1,4 @@
-//! The records of pairs of namespaces: a file each, which says who made it and whether all of it is there.
+//! The records of pairs of namespaces: a file each, with the maker of the pair and whether all of it is there.
 //!
 //! Invariant: a record appears and changes in whole. A process is known by its number and the time of its start, so that
 //! another one with its number is not taken for it.
@@ -34,7 +34,7 @@ impl Cores {
         }
     }
 
-    /// Those of the programs of a side.
+    /// The cores for the programs of a side.
     pub fn of(&self, side: PairSide) -> &[usize] {
         match side {
             PairSide::Load => &self.load,
@@ -48,9 +48,9 @@ impl Cores {
 pub(super) struct Record {
     pub(super) pair: VethPair,
     maker: Maker,
-    /// It is to be removed once its maker is gone.
+    /// True if it is to be removed once its maker is gone.
     is_temporary: bool,
-    /// All of it is there.
+    /// True if all of it is there.
     pub(super) is_up: bool,
 }
 
@@ -88,7 +88,7 @@ impl Record {
         Self { pair: pair.clone(), maker, is_temporary, is_up: false }
     }
 
-    /// Its maker is gone, and did not finish.
+    /// True if its maker is gone, and did not finish.
     pub(super) fn is_left_over(&self) -> bool {
         (self.is_temporary || !self.is_up) && Maker::of(self.maker.process) != Some(self.maker)
     }
@@ -112,7 +112,7 @@ impl Records {
         self.path(name).exists()
     }
 
-    /// Adds one of a new name: of several that try, one does.
+    /// Adds a record of a new name: of several processes that try, one succeeds.
     pub(super) fn add(&self, record: &Record) -> Result<(), Failure> {
         let name = &record.pair.name;
         fs::create_dir_all(&self.folder).map_err(|error| unusable(&self.folder, &error))?;
@@ -128,7 +128,7 @@ impl Records {
         }
     }
 
-    /// Replaces that of the same name.
+    /// Replaces the record of the same name.
     pub(super) fn replace(&self, record: &Record) -> Result<(), Failure> {
         let draft = self.draft(record)?;
         let path = self.path(&record.pair.name);
@@ -158,7 +158,7 @@ impl Records {
         }
     }
 
-    /// All of them, by name.
+    /// All records, by name.
     pub(super) fn all(&self) -> Result<Vec<Record>, Failure> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -170,7 +170,7 @@ impl Records {
         };
         let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
         names.sort_unstable_by_key(PairName::to_string);
-        // One may be gone since the folder was read.
+        // A record may be gone since the folder was read.
         names.iter().filter_map(|name| self.find(name).transpose()).collect()
     }
 }

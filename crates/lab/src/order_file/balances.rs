@@ -82,7 +82,7 @@ impl BalanceFile {
         self.table.wrong(ASSET, "an asset of an instrument")
     }
 
-    /// The error that the current row's participant is one more than there may be.
+    /// The error that the current row's participant exceeds the most that there may be.
     pub fn too_many_participants(&self) -> FileError {
         self.table.wrong(PARTICIPANT, format!("at most {} participants", u16::MAX))
     }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, io};
 
-/// A file that cannot be read, or says something that makes no sense; names the place.
+/// A file that cannot be read, or has an invalid row; names the place.
 #[derive(Debug)]
 pub struct FileError {
     pub(super) file: String,

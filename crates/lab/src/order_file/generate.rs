@@ -55,15 +55,14 @@ struct Listing {
     reserve: u64,
     /// The least quantity, in lots.
     quantity_min: u64,
-    /// How many powers of two lie between the least and the largest quantity, in thousandths of a
-    /// power of ten.
+    /// How many powers of ten lie between the least and the largest quantity, in thousandths.
     decades_milli: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub rows: u64,
-    /// New orders, those that replace an earlier one included.
+    /// New orders, including those that replace an earlier one.
     pub orders: u64,
     pub cancels: u64,
 }
@@ -175,7 +174,7 @@ impl FileProfile {
         }
     }
 
-    /// Writes so many new orders, and the cancels and modifies between them.
+    /// Writes this many new orders, and the cancels and modifies between them.
     pub fn write_orders(
         &self,
         seed: u64,
@@ -266,8 +265,7 @@ impl<'a, W: Write> Writer<'a, W> {
         }
     }
 
-    /// True if the rows say more than those of the first layout, which is that of one instrument
-    /// and of limit orders only.
+    /// True if the rows have more columns than the first layout, which has one instrument and only limit orders.
     fn is_rich(&self) -> bool {
         self.profile.kinds_per_mille.is_some()
     }

@@ -220,7 +220,7 @@ impl OrderFile {
         })
     }
 
-    /// True if the file says when its rows are due.
+    /// True if the file has the times at which its rows are due.
     pub fn has_times(&self) -> bool {
         self.table.has(TIME_NS)
     }
@@ -240,7 +240,7 @@ impl OrderFile {
         self.table.wrong(ORDER_ID, expected)
     }
 
-    /// The error that the current row's participant is one more than there may be.
+    /// The error that the current row's participant exceeds the most that there may be.
     pub fn too_many_participants(&self) -> FileError {
         self.table.wrong(PARTICIPANT, format!("at most {} participants", u16::MAX))
     }

@@ -26,7 +26,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// A column that a file may have, or must.
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// Names by which other programs call it.
+    /// The names of the column in other programs.
     pub(super) other_names: &'static [&'static str],
     pub(super) is_required: bool,
 }
@@ -58,12 +58,12 @@ impl ReadProgress {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the file; 0 if it does not say.
+    /// Bytes of the file; 0 if unknown.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// True for a file without bytes, or one that does not say how many it has.
+    /// True for a file without bytes, or of unknown length.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -99,8 +99,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Opens a file and reads its header, which must name the required of these columns and may
-    /// name the others.
+    /// Opens a file and reads its header, which must name the required columns and may name the others.
     pub(super) fn open(path: &Path, columns: &'static [Column]) -> Result<Self, FileError> {
         let name = path.display().to_string();
         let opened = |source| FileError { file: name.clone(), line: 0, what: What::Io(source) };
@@ -207,7 +206,7 @@ impl Table {
         })
     }
 
-    /// The error that the current row says something else in a column than it should.
+    /// The error that a column of the current row has another value than expected.
     pub(super) fn wrong(&self, column: usize, expected: impl Into<String>) -> FileError {
         let found = match self.field(column) {
             Some(field) => format!("`{}`", field.chars().take(40).collect::<String>()),

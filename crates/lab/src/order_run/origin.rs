@@ -18,7 +18,7 @@ use ring::AgentError;
 
 use super::{Balance, ledger::BalanceTable};
 
-/// See the top of this module. Accounts have the numbers of their sessions.
+/// The origin's balances, as the top of this module explains them. Accounts have the numbers of their sessions.
 #[derive(Debug)]
 pub(super) struct OriginRounding {
     terms: Vec<MoneyTerms>,

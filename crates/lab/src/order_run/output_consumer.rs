@@ -9,7 +9,7 @@ use venue::{core::Core, layout::AgentName};
 /// How many lines are taken in a turn.
 const TURN_LIMIT: usize = 4096;
 
-/// The use that is made of the events.
+/// A consumer of the events.
 pub trait Sink: Send + 'static {
     /// Takes the events of a line.
     fn take(&mut self, line: &OutputLine) -> Result<(), AgentError>;
@@ -25,7 +25,7 @@ pub(super) struct OutputConsumer<S> {
     outputs: Consumer<OutputLine>,
     /// Inputs up to here are as durable as was asked for.
     durable: Arc<Cursor>,
-    /// Events of inputs up to here are in the ring.
+    /// The events of inputs up to here are in the ring.
     applied: Arc<Cursor>,
     /// All events of inputs up to here are taken.
     taken: Arc<Cursor>,

@@ -29,7 +29,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes them in a folder, which is made if it is not there.
+    /// Makes them in a folder, which is created if it does not exist.
     pub fn create(folder: &Path, names_symbol: bool) -> Result<Self, Failure> {
         fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
         Ok(Self {
@@ -257,7 +257,7 @@ fn names(engine: &Engine) -> Vec<Text<6>> {
     engine.sessions().map(|session| *session.username()).collect()
 }
 
-/// Numbers by their value and before text.
+/// Numbers are ordered by their value and before text.
 fn by_number_or_text<const N: usize>(one: &Text<N>, other: &Text<N>) -> Ordering {
     let key = |text: &Text<N>| (text.as_str().parse::<u64>().unwrap_or(u64::MAX), *text);
     key(one).cmp(&key(other))

@@ -22,8 +22,8 @@ use venue::clock::SystemClock;
 pub(super) const TURN_LIMIT: usize = 128;
 
 pub trait Rows: Send {
-    /// The next ones, at least one and at most `limit`; none at the end. They come again until they
-    /// are [taken](Self::take).
+    /// The next commands, at least one and at most `limit`; none at the end. They come again until they are
+    /// [taken](Self::take).
     fn look(&mut self, limit: usize) -> Result<&[Command], AgentError>;
 
     /// The first `count` commands that were looked at do not come again.
@@ -59,7 +59,7 @@ pub enum Pace {
     /// From this number on, each only when all events of the one before are taken.
     OneAtATime {
         from: u64,
-        /// How long each of the others took, in nanoseconds.
+        /// How long each of those commands took, in nanoseconds.
         times_ns: Vec<u64>,
         /// When the last one was submitted.
         submitted_ns: u64,
@@ -71,7 +71,7 @@ pub(super) struct Source {
     rows: Box<dyn Rows>,
     submissions: Producer<Submission>,
     pub(super) pace: Pace,
-    /// How many commands were submitted, which is the sequence of the last one.
+    /// The number of commands submitted, which is the sequence of the last one.
     pub(super) submitted: u64,
     /// The sequence of the last command, once it is known.
     last: Arc<AtomicGauge>,
@@ -178,7 +178,7 @@ impl Agent for Source {
     }
 }
 
-/// The commands by which a venue gets to know instruments and participants.
+/// The commands that add instruments and participants to a venue.
 #[derive(Debug)]
 pub struct Setup {
     instruments: InstrumentTable,
@@ -216,8 +216,7 @@ impl Setup {
         commands.extend(hours.map(Command::System));
     }
 
-    /// The number of a participant, who is added if not known before; `None` if there are as many
-    /// as there can be.
+    /// The number of a participant, which is added if not known before; `None` if there are as many as there can be.
     fn participant(&mut self, name: Text<6>, commands: &mut VecDeque<Command>) -> Option<u16> {
         if let Some(number) = self.participants.get(&name) {
             return Some(*number);

@@ -1,6 +1,6 @@
-//! The tools that look at a process: strace and perf, where they are installed and permitted.
+//! The tools that observe a process: strace and perf, where they are installed and permitted.
 //!
-//! Invariant: a tool that cannot look is the reason that it gives, never a failure of the profile.
+//! Invariant: a tool that fails gives its reason, never a failure of the profile.
 
 use std::{
     collections::BTreeMap,
@@ -83,7 +83,8 @@ fn parse_counters(text: &str) -> BTreeMap<String, Option<f64>> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
 }
 
-/// Where a process is, 499 times a second, by perf-record(1): the functions that took most, and all stacks in a file.
+/// The position of a process, 499 times a second, by perf-record(1): the functions that took most, and all stacks in a
+/// file.
 pub(super) fn samples(process: u32, profile: &VenueProfile) -> Result<Value, String> {
     let data = profile.out.join("perf.data");
     let seconds = profile.duration.as_secs_f64().to_string();

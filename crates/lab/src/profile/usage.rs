@@ -36,7 +36,7 @@ pub struct ThreadUsage {
 }
 
 impl Usage {
-    /// That of a running process; `None` if there is none of this number.
+    /// The usage of a running process; `None` if there is none of this number.
     pub fn of(files: &SystemFiles, process: u32) -> Option<Self> {
         let stat = files.text(&format!("proc/{process}/stat"))?;
         // The name, which may have spaces and parentheses, ends at the last one; the state follows.

@@ -4,8 +4,8 @@
 //! compared apart, and orders by their place among those that joined its book. A replace is an order that leaves and
 //! one that joins.
 //!
-//! Invariant: messages wait for their counterparts up to a bound; beyond it the feeds are out of step, which is
-//! said.
+//! Invariant: messages wait for their counterparts up to a bound; beyond it the comparison reports that the feeds are
+//! out of step.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -130,7 +130,7 @@ struct Line {
 
 /// Both feeds. Read the one that [`behind`](Self::behind) names next.
 pub struct DayComparison {
-    /// Says which of the day's orders the venue could not have, and why.
+    /// Finds the day's orders that the venue could not have, and the reasons.
     orders: DayOrders<io::Sink>,
     day: Line,
     venue: Line,
@@ -245,7 +245,7 @@ impl DayComparison {
         self.venue.refused
     }
 
-    /// True if more messages waited for their counterparts than may.
+    /// True if more messages than allowed waited for their counterparts.
     #[must_use]
     pub fn is_out_of_step(&self) -> bool {
         self.is_out_of_step

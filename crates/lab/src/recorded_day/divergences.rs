@@ -87,7 +87,7 @@ pub struct Example {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Noted {
     pub messages: u64,
-    /// 2^64 - 1 if they are more.
+    /// The sum of their shares; 2^64 - 1 if it is larger.
     pub shares: u64,
     /// The first ones.
     pub examples: Vec<Example>,

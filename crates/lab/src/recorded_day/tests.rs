@@ -98,7 +98,7 @@ fn compared(day: &[Vec<u8>], venue: &[Vec<u8>]) -> DayComparison {
     comparison
 }
 
-/// A profile of a market without hidden orders, auctions or orders that wait: the orders repeat all of its day.
+/// A profile of a market without hidden orders, auctions or waiting orders: the orders repeat all of its day.
 fn plain() -> Profile {
     Profile {
         conditions_percent: 0,
@@ -293,7 +293,7 @@ fn each_message_becomes_its_request() {
     assert_eq!((comparison.agreed(), comparison.trades_missing()), (10, (0, 0)));
 }
 
-/// Shares of crosses that 64 bits cannot sum up are the most that 64 bits say.
+/// A sum of cross shares beyond 64 bits is reported as the largest value of 64 bits.
 #[test]
 fn shares_of_crosses_have_a_highest_sum() {
     let day = [listed(), cross(u64::MAX), cross(900)];
@@ -399,8 +399,8 @@ fn the_venue_of_a_replay_takes_such_orders() {
     assert_eq!((money.class, money.quantity_max), (MoneyClassName::None, u32::MAX.into()));
 }
 
-/// A venue that lost an order, or had one more, is found out: where its feed parts, why that may be, and the books at
-/// the end.
+/// A venue that lost an order, or had one more, is detected: the report has the place where its feed parts, the likely
+/// reason, and the books at the end.
 #[test]
 fn a_venue_that_differs_is_found_out() {
     let day = [

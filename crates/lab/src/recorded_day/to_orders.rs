@@ -59,14 +59,14 @@ pub struct DayOrders<W> {
     participants: Vec<String>,
     /// By stock locate.
     listings: BTreeMap<u16, Listing>,
-    /// Of each symbol that is listed, also if it was listed more than once.
+    /// The session of each listed symbol, also if it was listed more than once.
     sessions: BTreeMap<Symbol, usize>,
     /// The last reason noted for an instrument, and its message.
     last_notes: BTreeMap<u16, (u64, Divergence)>,
     divergences: Divergences,
     rows: RowCounts,
     messages: u64,
-    /// Messages that say nothing of orders.
+    /// Messages that are not about orders.
     without_orders: u64,
 }
 
@@ -81,7 +81,7 @@ struct Listing {
 enum Order {
     Sent {
         order_id: u32,
-        /// By it and the orders that it replaced, in the venue.
+        /// Shares executed in the venue by it and the orders that it replaced.
         executed: u64,
     },
     /// Its open shares.

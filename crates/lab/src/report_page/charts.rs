@@ -1,7 +1,7 @@
 //! The charts of a page, as figures of plotly.
 //!
-//! Invariant: every chart of load runs shows all of them, or is of one; latencies are in microseconds on a
-//! logarithmic axis.
+//! Invariant: every chart of load runs shows all runs, or a single one; latencies are in microseconds on a logarithmic
+//! axis.
 
 use serde_json::{Value, json};
 

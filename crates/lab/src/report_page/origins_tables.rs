@@ -24,7 +24,7 @@ const TABLES: [(&str, &str); 5] = [
     ("E", "Profiles of sockets"),
 ];
 
-/// The page of a result of `damrak lab origins`. `command` made it.
+/// The page of a result of `damrak lab origins`, with the `command` that made it.
 pub fn origins_page(result: &Value, command: &str) -> String {
     let rows = result["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     let seconds = result["seconds"].as_f64().unwrap_or_default();
@@ -89,7 +89,7 @@ fn table(rows: &[Value], origin: &str, title: &str) -> String {
     )
 }
 
-/// A lying bar for each row that has the figure; nothing if none has.
+/// A horizontal bar for each row that has the figure; nothing if none has.
 fn bars(
     rows: &[Value],
     origin: &str,

@@ -6,7 +6,7 @@ use proof::rng::Rng;
 
 use crate::targets::TARGETS;
 
-/// The inputs of a target: those that the fuzzer kept, and those that found something.
+/// The inputs of a target: those that the fuzzer kept, and those that led to a finding.
 fn corpus(name: &str) -> Vec<Vec<u8>> {
     let folder =
         PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(name);

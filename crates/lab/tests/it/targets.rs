@@ -27,7 +27,7 @@ mod wire_targets;
 #[path = "../../../wire/tests/it/fix_world.rs"]
 mod wire_world;
 
-/// Takes any bytes, and panics where something does not hold.
+/// Takes any bytes, and panics where a property does not hold.
 pub type Target = fn(&[u8]);
 
 /// Each target and its name, which is also that of its corpus: `fuzz/corpus/NAME`.

@@ -11,7 +11,7 @@ use crate::attack::{
     },
 };
 
-/// The one who attacks.
+/// The attacking user.
 const USER: &str = "fix1";
 /// An order that trades at once or not at all, without its ClOrdID.
 const ORDER: &str = "21=1|55=EVIL|54=1|38=1|40=2|44=100|59=3|";
@@ -239,7 +239,7 @@ fn order(me: &FixAttacker<'_>) -> String {
     format!("11={}|{ORDER}", me.name())
 }
 
-/// A session that logs on, and then does this as long as the attack lasts.
+/// A session that logs on, and then calls `turn` as long as the attack lasts.
 fn flood(target: &Target, mut turn: impl FnMut(&mut FixAttacker<'_>)) {
     let mut me = FixAttacker::new(target, USER);
     me.send("D", &format!("11=SAME|{ORDER}"), Effective);

@@ -15,13 +15,13 @@ use crate::attack::target::{
     OWN_BOOK, PATIENT, PAUSE, Target, cents, message, password, symbol,
 };
 
-/// Its participant.
+/// The participant that attacks.
 const USER: &str = "slu1";
-/// Tokens that are fetched for an attack by many of one address.
+/// Tokens fetched for an attack by many clients of one address.
 const TOKENS: u64 = 512;
 /// Random messages of a session before it is begun again: the venue ends it after 64.
 const UNREADABLE: u64 = 100;
-/// A hello that has no answer is sent again after this time.
+/// A hello without an answer is sent again after this time.
 const STEP: Duration = Duration::from_millis(20);
 
 pub(super) const ROWS: &[Attack] = &[
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Attack] = &[
                 let bytes = random(turn, 1 + (turn % 200) as usize);
                 send(it, &me.socket, &bytes);
                 me.send(&bytes[..bytes.len().min(60)], Nothing);
-                // The venue ends such a session without a word: another one begins.
+                // The venue ends such a session silently: another one begins.
                 if turn % UNREADABLE == 0 {
                     me.client = None;
                 }
@@ -109,7 +109,7 @@ fn socket() -> UdpSocket {
     socket
 }
 
-/// The attacker's session, which sends something in each turn.
+/// The attacker's session, which sends a message in each turn.
 fn flood<'a>(it: &'a Target, mut turn: impl FnMut(&mut Member<'a>, u64)) {
     let mut me = Member::new(it);
     it.begin();

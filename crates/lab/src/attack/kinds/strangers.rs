@@ -105,7 +105,7 @@ fn wrong_passwords(target: &Target) {
         target.count(1, Effect::None);
         if let Some(mut stream) = target.connect(target.at.order_entry, from) {
             let _ = stream.write_all(&login_bytes(user, &format!("guess{}", turn % 10_000)));
-            // Its answer, or the end.
+            // The venue's answer, or the end of the connection.
             let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
         }
     }

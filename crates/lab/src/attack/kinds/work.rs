@@ -214,7 +214,7 @@ fn expiry(me: &mut Attacker<'_>) {
             instructions: Instructions { expires_s, ..Instructions::NONE },
             ..order
         };
-        // One that would expire before it arrives cannot be said any more.
+        // An order that would expire before it arrives cannot be encoded any more.
         let Some(message) = ouch::request_at(&Command::Enter(order), me.target.clock.now()) else {
             break;
         };

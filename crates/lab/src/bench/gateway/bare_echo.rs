@@ -1,4 +1,4 @@
-//! The least that answers requests over TCP: for each whole one, an answer of as many bytes as the venue's.
+//! The least program that answers requests over TCP: for each whole request, an answer of as many bytes as the venue's.
 //!
 //! Invariant: it cuts the stream as the venue does, and does nothing else.
 
@@ -23,7 +23,7 @@ pub(super) struct BareEcho {
 }
 
 impl BareEcho {
-    /// Takes the connection that waits; `sleeps` says that it waits for requests in the kernel.
+    /// Takes the waiting connection; with `sleeps`, it waits for requests in the kernel.
     pub(super) fn accept(
         listener: &TcpListener,
         framing: Framing,

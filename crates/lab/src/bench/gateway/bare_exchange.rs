@@ -1,5 +1,5 @@
-//! The least that is an exchange over UDP: a book at 16 prices, an answer for each request, a log and a feed.
-//! One thread, no session, no check, no recovery.
+//! The least exchange over UDP: a book at 16 prices, an answer for each request, a log and a feed. One thread, no
+//! session, no check, no recovery.
 //!
 //! Invariant: it answers the requests of [`super::prepared`] in order, with messages as long as OUCH's, and writes
 //! and publishes before it answers.
@@ -19,7 +19,7 @@ use wire::moldudp64::{PACKET_LEN_DEFAULT, Packetizer, Session};
 
 use super::datagrams::{DATAGRAM_LEN_MAX, RECEIVE_BUFFER_BYTES};
 
-/// Orders that it can tell apart; more than any client has live.
+/// Orders that the book can distinguish; more than any client has live.
 const ORDERS: usize = 1 << 12;
 const PRICES: usize = 16;
 /// The length of OUCH's Order Accepted with an appendage, and of Order Canceled, in bytes.
@@ -30,7 +30,7 @@ const ADDED_LEN: usize = 36;
 const DELETED_LEN: usize = 19;
 /// Bytes of a record of the log.
 const RECORD_LEN: usize = 64;
-/// The log begins anew after so many bytes.
+/// The log starts over after this many bytes.
 const LOG_BYTES: u64 = 64 << 20;
 /// Offsets of Enter Order: OUCH 5.0, 2.1.
 const QUANTITY_AT: usize = 6;

@@ -3,7 +3,8 @@
 //! Start at [`measure`]. Each figure is of a venue in a process of its own: the memory that a quiet session takes, then a
 //! closed loop with one request on each connection, then an open loop at a rate.
 //!
-//! Invariant: a row is of the way that it names. Where the system refuses that, the row says so and has no figures.
+//! Invariant: a row measures the way that it names. Where the system refuses that way, the row reports it and has no
+//! figures.
 
 use std::{
     fs,
@@ -45,17 +46,17 @@ pub struct ConnectionsOptions {
     pub connections: Vec<usize>,
     /// Requests a second of the open loop, of all connections together.
     pub per_second: u64,
-    /// How long requests are due in it.
+    /// How long the open loop issues requests, in nanoseconds.
     pub open_ns: u64,
     /// Requests of the closed loop, of all connections together.
     pub closed_requests: usize,
-    /// An answer of the open loop that takes longer is late.
+    /// An answer of the open loop that takes longer is late; in nanoseconds.
     pub late_ns: u64,
     /// Runs of each row.
     pub runs: usize,
     /// Core of the client; `None` leaves it to the system.
     pub client_core: Option<usize>,
-    /// Cores of the venue, all its threads; none leaves it to the system.
+    /// Cores of all threads of the venue; an empty list leaves them to the system.
     pub venue_cores: Vec<usize>,
     /// Where journals go while a run lasts.
     pub scratch: PathBuf,
@@ -173,7 +174,7 @@ pub fn measure(
         let mut of_count: Vec<_> = options.backends.iter().map(row).collect();
         for _ in 0..options.runs {
             for row in &mut of_count {
-                // Client and venue are started by threads of their own, because cores are a thread's for good.
+                // Client and venue each have their own thread, because a thread is pinned to its cores for good.
                 thread::scope(|scope| {
                     let measured = scope.spawn(|| measure_run(row, options, clock));
                     measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -208,7 +209,7 @@ fn measure_run(
     };
     let server = venue.address("order_entry")?;
     let live_orders = (LIVE_ORDERS / connections).max(1) as u32;
-    // Threads of its own prepare memory after the start.
+    // Threads of the venue prepare memory after the start.
     let before = settled_bytes(&venue)?;
     let mut crowd = Crowd::log_in(server, (1..=connections).map(login), live_orders, clock)
         .map_err(|error| failed("the logins", error))?;
@@ -245,7 +246,7 @@ fn start(config: &Path, options: &ConnectionsOptions) -> Result<VenueProcess, Fa
     })
 }
 
-/// The venue of `damrak serve` as it comes, on one thread and with so many participants.
+/// The default venue of `damrak serve`, on one thread and with this many participants.
 fn configuration(
     journal: &Path,
     backend: TcpBackendName,
@@ -276,7 +277,7 @@ fn login(number: usize) -> LoginRequest {
     LoginRequest::new(&username(number), PASSWORD).expect("names fit their fields")
 }
 
-/// As [`resident_bytes`], once that has not changed for a second, or after ten.
+/// As [`resident_bytes`], once the value has not changed for a second, or after ten.
 fn settled_bytes(venue: &VenueProcess) -> Result<u64, Failure> {
     const LOOK: Duration = Duration::from_millis(100);
     let (mut bytes, mut same) = (resident_bytes(venue)?, 0);
@@ -292,7 +293,7 @@ fn settled_bytes(venue: &VenueProcess) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// Memory of the venue's process that is in the machine's, in bytes.
+/// Resident memory of the venue's process, in bytes.
 fn resident_bytes(venue: &VenueProcess) -> Result<u64, Failure> {
     let process = venue.started["pid"].as_u64().unwrap_or_default().to_string();
     SystemFiles::of_this_machine()

@@ -20,17 +20,17 @@ use crate::latency::Latency;
 const EVENTS_MAX: usize = 64;
 /// The most requests sent between two looks for answers.
 const BURST_MAX: usize = 16;
-/// Turns without work before it lets others run.
+/// Turns without work before the client yields its core.
 const SPINS: u32 = 64;
-/// A heartbeat is due after so long: each connection sends something more often than the venue's timeout says.
+/// Heartbeat interval: shorter than the venue's timeout for a silent connection.
 const HEARTBEAT_NS: u64 = 1_000_000_000;
 /// Client Heartbeat of SoupBinTCP.
 const HEARTBEAT: [u8; 3] = [0, 1, b'R'];
 
-/// The event that lets the next request go.
+/// The event that releases the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// Its time in the schedule: so many a second, on one connection after the other.
+    /// Its time in the schedule: `per_second` requests a second, on the connections in turn.
     Open { per_second: u64 },
     /// The answer to the one before on its connection.
     Closed,
@@ -42,7 +42,7 @@ pub(super) struct Crowd {
     clock: SystemClock,
 }
 
-/// One connection, and how far it is.
+/// One connection, and the progress of its requests.
 struct Member {
     drive: StreamDrive,
     prepared: Prepared,
@@ -91,7 +91,7 @@ impl Crowd {
         Ok(Self { epoll, members, clock })
     }
 
-    /// Keeps all connections for so long, and asks for nothing.
+    /// Keeps all connections for this long without requests.
     pub(super) fn rest(&mut self, for_ns: u64) -> Result<(), DriveError> {
         let begun_ns = self.clock.now_ns();
         let mut beaten_ns = begun_ns;
@@ -114,7 +114,7 @@ impl Crowd {
         }
     }
 
-    /// Sends so many requests, at least one on each connection, and takes the answers.
+    /// Sends `count` requests, at least one on each connection, and takes the answers.
     pub(super) fn run(
         &mut self,
         pace: Pace,
@@ -219,7 +219,7 @@ impl Crowd {
 }
 
 impl Member {
-    /// Prepares the next so many requests.
+    /// Prepares the next `count` requests.
     fn begin(&mut self, count: usize) {
         self.prepared.fill(count);
         (self.due, self.sent, self.answered, self.written) = (0, 0, 0, 0);

@@ -17,9 +17,9 @@ use crate::latency::Latency;
 
 /// The longest datagram of either side, in bytes.
 pub(super) const DATAGRAM_LEN_MAX: usize = 2_048;
-/// Asked of the system for the answers of all outstanding requests.
+/// Receive buffer asked of the system: room for the answers of all outstanding requests.
 pub(super) const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Looks at the socket between two looks at the clock while nothing comes.
+/// Polls of the socket between two readings of the clock while nothing arrives.
 const LOOKS: u32 = 1 << 14;
 
 pub(super) struct DatagramDrive {
@@ -96,8 +96,8 @@ impl DatagramDrive {
         Ok(Driven { answered, elapsed_ns, latency, answer_len: 0 })
     }
 
-    /// Sends requests from `first` to before `end`, as many as a batch has, and gives the first that is not sent.
-    /// A datagram is full, or has the last request.
+    /// Sends requests from `first` to before `end`, as many as a batch has, and returns the index of the first unsent
+    /// one. A datagram is full, or has the last request.
     fn send(
         &mut self,
         prepared: &Prepared,

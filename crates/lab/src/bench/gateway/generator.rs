@@ -26,7 +26,7 @@ use crate::{
     profile::Usage,
 };
 
-/// The generator has at least so many times the venue's rate, where that is asked of it.
+/// The least ratio of the generator's rate to the venue's, on paths that have a target.
 pub const RATIO_MIN: f64 = 1.5;
 
 /// How requests reach the venue.
@@ -35,13 +35,14 @@ pub struct GeneratorPath {
     pub name: &'static str,
     /// Requests that share a datagram; `None` over TCP.
     requests_per_datagram: Option<usize>,
-    /// Requests without an answer.
+    /// The most requests without an answer.
     outstanding: usize,
-    /// [`RATIO_MIN`] is asked of it. A datagram for each request costs both sides about the same, so there it is not.
+    /// True if [`RATIO_MIN`] is required. A datagram for each request costs both sides about the same, so that path has
+    /// no target.
     pub has_target: bool,
 }
 
-/// All of them.
+/// All paths.
 pub const GENERATOR_PATHS: [GeneratorPath; 3] = [
     GeneratorPath {
         name: "tcp",
@@ -192,7 +193,7 @@ pub fn measure(
     let mut rows = GENERATOR_PATHS.map(GeneratorRow::new);
     for _ in 0..options.runs {
         for row in &mut rows {
-            // Both are started by a thread of its own, because a core is a thread's for good, and its children's.
+            // Both are started by a new thread, because a thread and its children keep their core for good.
             let (report, venue_ns) = thread::scope(|scope| {
                 let measured = scope.spawn(|| measure_run(&row.path, options, clock));
                 measured.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -277,7 +278,7 @@ fn venue_cpu_ns(venue: &VenueProcess) -> Result<u64, Failure> {
 mod tests {
     use super::*;
 
-    /// The target is at least 1.5; without one the slower side is the limit. No figure meets nothing.
+    /// The target is at least 1.5; without one the slower side is the limit. A missing figure meets no target.
     #[test]
     fn the_verdict_is_that_of_the_ratio() {
         use GeneratorVerdict::{GeneratorIsLimit, Met, Missed, VenueIsLimit};

@@ -37,7 +37,7 @@ pub(super) struct Prepared {
     live_max: u32,
     /// Cancels one after the other.
     in_a_row: u32,
-    /// Those still to come of a row.
+    /// Cancels left in the current row.
     row: u32,
 }
 
@@ -60,7 +60,7 @@ impl Prepared {
         Self::new(ouch(false), live_max, in_a_row)
     }
 
-    /// For a stream of this framing.
+    /// Requests for a stream of this framing.
     pub(super) fn of(framing: Framing, live_max: u32, clock: SystemClock) -> Self {
         let writer = match framing {
             Framing::SoupBinTcp => ouch(true),

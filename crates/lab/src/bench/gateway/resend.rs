@@ -23,23 +23,23 @@ use crate::latency::{Latency, Percentiles};
 
 /// Requests that are prepared at a time.
 const CHUNK: usize = 100_000;
-/// Between two orders of the other session.
+/// The interval between two orders of the other session.
 const ORDER_INTERVAL: Duration = Duration::from_millis(1);
 /// Orders of the other session alone.
 const ORDERS_ALONE: usize = 500;
-/// Between two looks at how far the files are.
+/// The interval between two looks at the progress of the files.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// The files are given up if nothing was added for so many looks.
+/// The wait for the files ends with an error after this many looks without progress.
 const LOOKS_MAX: usize = 3_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResendOptions {
-    /// Reports.
+    /// The number of reports.
     pub(super) count: usize,
     /// Requests without an answer, while the reports are made.
     pub(super) outstanding: usize,
     pub(super) runs: usize,
-    /// They are nearly all on disk only.
+    /// True if nearly all of them are on disk only.
     pub(super) from_disk: bool,
 }
 
@@ -106,8 +106,8 @@ pub(super) struct ResendDrives {
 }
 
 impl ResendDrives {
-    /// Has the reports made, and waits until they are on disk if they are to be read from there. The other session logs in
-    /// after that: one that says nothing for so long is closed.
+    /// Lets the reports be made, and waits until they are on disk if they are to be read from there. The other session
+    /// logs in after that: the venue closes a session that is silent for so long.
     pub(super) fn after_reports(
         fix: SocketAddr,
         entry: SocketAddr,
@@ -148,7 +148,7 @@ impl ResendDrives {
         let request = requests.resend_request(&numbers);
         let is_over = AtomicBool::new(false);
         let memory = |name| SystemFiles::of_this_machine().memory("self", name);
-        // Begins the peak anew, where the system can.
+        // Resets the peak, where the system can.
         let is_reset = fs::write("/proc/self/clear_refs", "5").is_ok();
         let before = memory("VmRSS:").filter(|_| is_reset);
         let (driven, meanwhile) = thread::scope(|scope| {
@@ -187,7 +187,7 @@ fn wait_for_files(
     Err(DriveError::Silence { answered: 0, asked: asked.count })
 }
 
-/// Sends an order or a cancel every millisecond until it is over; at least one.
+/// Sends an order or a cancel every millisecond until the resend is over; at least one.
 fn send_orders(
     drive: &mut StreamDrive,
     prepared: &mut Prepared,

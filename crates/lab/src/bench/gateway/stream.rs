@@ -19,7 +19,7 @@ use super::{DriveError, Driven, SILENCE_NS, prepared::Prepared};
 use crate::{latency::Latency, own_venue::login};
 
 const READ_LEN: usize = 64 << 10;
-/// Looks at the socket between two looks at the clock while nothing comes.
+/// Polls of the socket between two readings of the clock while nothing arrives.
 const LOOKS: u32 = 1 << 14;
 
 /// How a stream of bytes is cut into messages.
@@ -30,7 +30,7 @@ pub(super) enum Framing {
 }
 
 impl Framing {
-    /// Length of the first message, header included, once all of it is there.
+    /// Length of the first message, header included; `None` while it is not complete.
     ///
     /// # Errors
     /// The bytes are no message of FIX.
@@ -150,7 +150,7 @@ impl StreamDrive {
         }
     }
 
-    /// The connection, which does not wait from now on.
+    /// The connection, set to nonblocking.
     pub(super) fn unblocked(&self) -> Result<&TcpStream, DriveError> {
         self.stream.set_nonblocking(true)?;
         Ok(&self.stream)
@@ -220,8 +220,8 @@ impl StreamDrive {
         Ok(Driven { answered, elapsed_ns, latency, answer_len: self.answer_len })
     }
 
-    /// Sends a ResendRequest, and reads the messages with these numbers. The latency is that of the first. If it sleeps,
-    /// it leaves its core to others while nothing comes.
+    /// Sends a ResendRequest, and reads the messages with these numbers. The latency is that of the first. A client
+    /// that sleeps leaves its core to others while nothing arrives.
     pub(super) fn resend(
         &mut self,
         request: &[u8],

@@ -1,4 +1,4 @@
-//! The feed from both ends: the server of those that join late or lost something, and a subscriber.
+//! The feed from both ends: the server for subscribers that join late or lost messages, and a subscriber.
 //!
 //! Invariant: the server's packets are sound and numbered without a gap, whatever subscribers ask and send; a
 //! subscriber hands on messages in order and keeps no more than its limits, whatever the venue says.
@@ -179,7 +179,7 @@ pub fn feed_receiver(bytes: &[u8]) {
     }
 }
 
-/// A connection of a subscriber, whose other end the script holds.
+/// A connection of a subscriber; the script holds its other end.
 #[derive(Clone, Default)]
 struct Pipe(Arc<Mutex<Ends>>);
 

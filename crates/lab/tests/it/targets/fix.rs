@@ -212,7 +212,7 @@ struct Client {
     id: ConnectionId,
     /// Bytes of the venue that are no whole message yet.
     bytes: Vec<u8>,
-    /// The next MsgSeqNum of the venue, once it has said one.
+    /// The next MsgSeqNum of the venue, once it is known.
     next: Option<u64>,
 }
 

@@ -161,7 +161,7 @@ impl Small {
     }
 }
 
-/// Who speaks: one machine of the participants, and strangers in this country and abroad.
+/// The addresses of the senders: one machine of the participants, and strangers in this country and abroad.
 const ADDRESSES: [([u8; 4], u16); 4] =
     [([127, 0, 0, 1], 40_000), ([127, 0, 0, 2], 9), ([10, 0, 0, 1], 26_501), ([8, 8, 8, 8], 53)];
 

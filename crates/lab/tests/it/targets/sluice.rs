@@ -1,8 +1,8 @@
 //! The port of Sluice: sessions over UDP, with participants and strangers. Bytes set the sender, the message and the
 //! time of each step.
 //!
-//! Invariant: a venue never fails, whatever comes; its connections and buffers stay within their bounds, and who has not
-//! shown that it receives at its address is sent no more bytes than it sent.
+//! Invariant: a venue never fails, whatever comes; its connections and buffers stay within their bounds, and a client
+//! that has not shown that it receives at its address is sent no more bytes than it sent.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -40,7 +40,7 @@ impl Party {
         Self { address: address(script), client }
     }
 
-    /// Sends what the client has, each datagram whole, cut or twice.
+    /// Sends the client's datagrams, each whole, cut or twice.
     fn send(&mut self, datagrams: &FakeDatagram, script: &mut Script<'_>) {
         while let Some(mut datagram) = self.client.take_outgoing() {
             let times = match script.byte() {
