@@ -1,7 +1,7 @@
-//! The engine against the model: two programs that share no code must say the same of any commands.
+//! The engine against the model: two programs that share no code must emit the same events for any commands.
 //!
-//! Start at [`play_all`]: seeds of every profile, over all cores. [`play`] is one of them, and
-//! [`missing`] says which expected kinds of answers they did not meet.
+//! Start at [`play_all`]: seeds of every profile, over all cores. [`play`] plays one of them, and
+//! [`missing`] returns the expected kinds of answers that they did not meet.
 
 mod markets;
 mod coverage;
@@ -34,7 +34,7 @@ const LOOK_EVERY: u64 = 1_000;
 /// the coverage. The result is the same on any number of threads.
 ///
 /// # Errors
-/// Engine and model differ; the first run that shows it, in the order of profiles and seeds.
+/// Engine and model differ; the error is of the first run that shows it, in the order of profiles and seeds.
 ///
 /// # Panics
 /// `threads` is 0, or an invariant of the engine does not hold.
@@ -75,7 +75,7 @@ pub fn play_all(
     Ok(total)
 }
 
-/// Plays one seed of one profile, for so many commands.
+/// Plays one seed of one profile, for `commands` commands.
 ///
 /// # Errors
 /// Engine and model differ.
@@ -115,7 +115,7 @@ pub fn play(name: &str, profile: Profile, seed: u64, commands: u64) -> Result<Co
     Ok(coverage)
 }
 
-/// The first event that differs is an error.
+/// Compares two lists of events; the error names the first event that differs.
 pub fn same_events(ours: &[Event], theirs: &[Event]) -> Result<(), String> {
     let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
     match (ours.get(at), theirs.get(at)) {
@@ -126,7 +126,7 @@ pub fn same_events(ours: &[Event], theirs: &[Event]) -> Result<(), String> {
     }
 }
 
-/// Every balance of every account, and every order of every book, in priority.
+/// Compares every balance of every account, and every order of every book, in priority.
 ///
 /// # Errors
 /// They differ.
@@ -183,9 +183,9 @@ fn compare_book(
     Ok(())
 }
 
-/// An order of the model as the engine shows it; what the model does not know is as in the engine.
+/// An order of the model as the engine shows it; fields that the model does not know are the engine's.
 fn resting(model: &Model, order: &ModelOrder, ours: RestingOrder) -> RestingOrder {
-    // The trigger is the present one; without a trade no price reaches it.
+    // The engine shows the present trigger; without a trade no price reaches it.
     let mut instructions = order.instructions;
     if order.place == Place::Trigger {
         let furthest = if order.side.is_buy() { u32::MAX } else { 0 };

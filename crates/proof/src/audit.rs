@@ -1,10 +1,10 @@
-//! What clients received against what the journal says: the proof that nothing acknowledged is lost.
+//! Compares the messages that clients received with the journal: the proof that no acknowledged message is lost.
 
 use client::subscriber::{FeedBook, FeedOrder};
 use gateway::{FeedStream, MessageStore, ReplyStreams};
 use market::{InstrumentId, Output};
 
-/// All replies and the whole feed of a venue, derived from the outputs of a replay.
+/// All replies and the whole feed of a venue, derived from a replay's outputs.
 pub struct Derived {
     replies: ReplyStreams<Digests>,
     feed: FeedStream<DerivedFeed>,
@@ -14,7 +14,7 @@ pub struct Derived {
 #[derive(Default)]
 struct Digests(Vec<Vec<Digest>>);
 
-/// The feed, as the books that a subscriber builds from it.
+/// The books that a subscriber builds from the feed.
 struct DerivedFeed {
     book: FeedBook,
     messages: u64,
@@ -42,7 +42,7 @@ impl MessageStore for DerivedFeed {
     }
 }
 
-/// A message, shortened to 64 bits (FNV-1a): enough to see that it is another one.
+/// A message's 64-bit hash (FNV-1a), which is enough to distinguish messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -86,7 +86,7 @@ impl Derived {
         stream.map_or(&[], |stream| &self.replies.store().0[stream])
     }
 
-    /// How many messages the feed has.
+    /// The number of messages of the feed.
     pub fn feed_messages(&self) -> u64 {
         self.feed.store().messages
     }
@@ -97,7 +97,7 @@ impl Derived {
     }
 }
 
-/// How many of the messages someone received, each with its number from 1, are not in the derived
+/// The number of a client's received messages, each with its number from 1, that are not in the derived
 /// stream at that number, byte for byte.
 pub fn lost(received: impl IntoIterator<Item = (u64, Digest)>, derived: &[Digest]) -> u64 {
     let is_there = |(number, digest): (u64, Digest)| {
@@ -134,7 +134,7 @@ pub fn book_difference(engine: &engine::Engine, feed: &FeedBook) -> Option<Strin
     None
 }
 
-/// An order as the feed shows it, if it does: ITCH has 32 bits for its lots.
+/// An order as the feed shows it, if displayed: ITCH has 32 bits for its lots.
 fn displayed(order: engine::RestingOrder) -> Option<(u64, u64, u64)> {
     let is_displayed = order.display.is_displayed();
     let shown = order.shown.0.min(u32::MAX.into());
@@ -149,7 +149,7 @@ fn feed_order(order: FeedOrder) -> (u64, u64, u64) {
 mod tests {
     use super::*;
 
-    /// A message that is missing, or differs, is lost; one that was never received is not.
+    /// A received message that is missing in the stream, or differs, is lost; a message never received is not.
     #[test]
     fn lost_counts_what_was_heard_and_is_not_there() {
         let [a, b, c] = [b"a", b"b", b"c"].map(|message| Digest::of(message));

@@ -1,5 +1,5 @@
-//! What must hold of an engine at any time: balances equal those of the ledger's entries, and a
-//! snapshot restores the engine.
+//! Properties of an engine at any time: its balances equal those of the ledger's entries, and a
+//! snapshot restores it.
 //!
 //! The scenarios, the comparison with the model and the simulator share these checks.
 
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt::Debug};
 use engine::{Engine, Restoration};
 use market::{AccountId, AssetId, Booked, Bucket, Event, LedgerEntry, LedgerPlace};
 
-/// An error if the two are not the same.
+/// Compares two values; an error if they differ.
 pub fn same<T: PartialEq + Debug>(what: &str, ours: T, theirs: T) -> Result<(), String> {
     if ours == theirs {
         return Ok(());
@@ -16,7 +16,7 @@ pub fn same<T: PartialEq + Debug>(what: &str, ours: T, theirs: T) -> Result<(), 
     Err(format!("{what}: the engine has {ours:?}, not {theirs:?}"))
 }
 
-/// The same engine, from its snapshot.
+/// A copy of an engine, restored from its snapshot.
 pub fn restored(engine: &Engine) -> Result<Engine, String> {
     let mut restoration = Restoration::new();
     let mut outcome = Ok(());
@@ -41,7 +41,7 @@ pub fn check(engine: &Engine, balances: &LedgerBalances) -> Result<Engine, Strin
     Ok(restored)
 }
 
-/// The orders that the feed shows are those of the books that show something.
+/// Checks that the orders shown on the feed are the orders in the books with shown lots.
 fn check_shown(engine: &Engine) -> Result<(), String> {
     let books = engine.instruments().filter_map(|it| engine.book(it.instrument_id));
     let orders = books.flat_map(|book| book.bids().chain(book.asks()));
@@ -63,11 +63,11 @@ fn check_shown(engine: &Engine) -> Result<(), String> {
     same("orders that are shown", shown, in_books)
 }
 
-/// The balances that the ledger's entries alone give; outside they are below 0.
+/// The balances computed from the ledger's entries alone; the amounts outside are negative.
 #[derive(Default)]
 pub struct LedgerBalances {
     amounts: BTreeMap<(AssetId, AccountId, Bucket), i128>,
-    /// Movements of a balance, or of what is outside.
+    /// The number of movements of a balance, or of the amount outside.
     versions: BTreeMap<(AssetId, AccountId, bool), u64>,
 }
 
@@ -75,7 +75,7 @@ impl LedgerBalances {
     /// Enters a movement at both ends, if the event is one.
     ///
     /// # Panics
-    /// It moves nothing, or its versions do not follow those before.
+    /// The entry moves nothing, or its versions do not follow the previous ones.
     pub fn enter(&mut self, event: &Event) {
         let Event::Ledger(entry) = event else { return };
         let LedgerEntry { asset_id, from, to, .. } = *entry;
@@ -92,7 +92,7 @@ impl LedgerBalances {
         }
     }
 
-    /// Each movement that touches a balance has its next version.
+    /// Counts a movement that touches a balance, and checks that it has the balance's next version.
     fn count(&mut self, asset_id: AssetId, place: LedgerPlace) {
         let key = (asset_id, place.account_id, place.bucket == Bucket::Outside);
         let version = self.versions.entry(key).or_default();
@@ -100,7 +100,7 @@ impl LedgerBalances {
         assert_eq!(*version, place.version, "{place:?}");
     }
 
-    /// The engine has the same balances, and their sum is what came in from outside.
+    /// Checks that the engine has the same balances, and that their sum is the amount that came in from outside.
     fn check(&self, engine: &Engine) -> Result<(), String> {
         for asset in engine.assets() {
             let asset_id = asset.asset_id;

@@ -1,9 +1,9 @@
 //! Random commands: an endless stream from a seed.
 //!
-//! Start at [`CommandFlow`]. It keeps a light idea of what is live, so that most of what it asks
-//! makes sense, and asks on purpose for what does not: repetitions, stale numbers, orders of others,
-//! prices and quantities that cannot be. It never looks at an answer, so the same seed and profile
-//! give the same commands whatever becomes of them.
+//! Start at [`CommandFlow`]. It estimates which orders are live, so that most requests make sense. Some
+//! requests are wrong on purpose: repetitions, stale numbers, other participants' orders, invalid prices
+//! and quantities. It never looks at an answer, so the same seed and profile give the same commands
+//! whatever the answers are.
 
 mod orders;
 mod odd;
@@ -30,13 +30,13 @@ const QUANTITY_MAX: u64 = 999_999;
 /// The largest quantity that terms may allow, in lots.
 const QUANTITY_LIMIT: u64 = (1 << 48) - 1;
 
-/// Repetitions are of one of so many commands before.
+/// The number of latest commands from which repetitions are drawn.
 const RECENT_LEN: usize = 16;
 
-/// So many commands after the close comes the end of messages.
+/// The number of commands between the close and the end of messages.
 const LATE_LEN: u64 = 1_000;
 
-/// What kind of market it is.
+/// The kind of market.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Sessions, from 1. They are named `USER01`, `USER02` and so on.
@@ -46,57 +46,57 @@ pub struct Profile {
     /// Channels that each session uses, from 1: 0, 1 and so on.
     pub channels: u8,
     pub firm: Firm,
-    /// Of a hundred orders, how many name conditions.
+    /// The orders in a hundred that name conditions.
     pub conditions_percent: u64,
-    /// Of a hundred orders, how many have a type, a time in force or instructions that OUCH
-    /// cannot say.
+    /// The orders in a hundred with a type, a time in force or instructions that OUCH cannot
+    /// express.
     pub beyond_ouch_percent: u64,
-    /// Of a hundred orders, how many wait for a trigger or are tied to another.
+    /// The orders in a hundred that wait for a trigger or are linked to another order.
     pub waits_percent: u64,
-    /// Of a hundred orders, how many follow the market.
+    /// The orders in a hundred that follow the market.
     pub pegs_percent: u64,
-    /// Of a hundred orders, how many wait until they can trade enough at once, or slide.
+    /// The orders in a hundred that wait until they can trade enough at once, or slide.
     pub minimum_percent: u64,
-    /// Of a hundred limit orders, how many are good till a time.
+    /// The limit orders in a hundred that are good till a time.
     pub good_till_time_percent: u64,
-    /// When the stream begins, in seconds since the epoch, for moments at which orders expire.
+    /// The start of the stream, in seconds since the epoch, from which expiry times are computed.
     pub starts_s: u32,
-    /// About how many commands come in a second, from 1.
+    /// The approximate number of commands a second, from 1.
     pub commands_per_second: u64,
-    /// What the sessions are added with, one after the other and from the front again.
+    /// The self-match preventions of the sessions, in sequence and from the front again.
     pub self_match_preventions: Vec<SelfMatchPrevention>,
-    /// How many live orders each session may have.
+    /// The most live orders of each session.
     pub live_orders_max: u32,
     /// Price increment of every instrument, in ticks.
     pub price_increment: Price,
     /// Where the middle of each market begins, in price increments.
     pub mid: u64,
-    /// How far from the middle most orders are, in price increments, from 1.
+    /// The distance from the middle within which most orders are, in price increments, from 1.
     pub spread: u64,
-    /// Of a thousand limit orders, how many are anywhere in the price range.
+    /// The limit orders in a thousand that are anywhere in the price range.
     pub far_per_mille: u64,
-    /// Of a million orders, how many find that the middle has jumped to somewhere else.
+    /// The orders in a million before which the middle jumps to another price.
     pub jumps_per_million: u64,
-    /// About how many orders are taken for live at a time, in all books. The books hold fewer, for
+    /// The approximate number of orders assumed to be live, in all books. The books hold fewer, because
     /// some of these are filled.
     pub live_orders: usize,
-    /// Of a hundred requests, how many are ones that a careful participant would not make.
+    /// The requests in a hundred that a careful participant would not make.
     pub odd_percent: u64,
-    /// After so many commands, those of the setup included, the day ends; what follows finds the
-    /// market closed. `None` is never.
+    /// The number of commands, the setup's included, after which the day ends; later commands find the
+    /// market closed. `None` for never.
     pub closes_after: Option<u64>,
-    /// Of a thousand requests, how many are the venue's own; with any, some orders are for one auction
+    /// The requests in a thousand that are the venue's own; if not 0, some orders are for one auction
     /// only.
     pub venue_per_mille: u64,
-    /// If not 0, every order is for so many lots, so that what would buy and what would sell is often
-    /// the same.
+    /// If not 0, the lots of every order, so that the lots that would buy and those that would sell are
+    /// often equal.
     pub lots_each: u64,
-    /// How many times as large all quantities are. Above 1 the terms allow as many lots as terms may.
+    /// The factor of all quantities. Above 1 the terms allow as many lots as terms may.
     pub quantity_scale: u64,
-    /// Accounts, from 1, among which the sessions are divided, but for the last one; 0 is no money
-    /// anywhere.
+    /// Accounts, from 1, among which all sessions but the last are divided; 0 for a market without
+    /// money.
     pub accounts: u16,
-    /// How many commands in a thousand undo or correct a trade; where some do, accounts are poor.
+    /// The commands in a thousand that undo or correct a trade; if not 0, accounts are poor.
     pub undo_per_mille: u64,
 }
 
@@ -150,16 +150,16 @@ impl Profile {
 pub struct CommandFlow {
     rng: Rng,
     profile: Profile,
-    /// What must come next, whatever chance says.
+    /// Commands that must come next, before any random one.
     scheduled: VecDeque<Command>,
     /// The middle of each market, in price increments.
     mids: Vec<u64>,
     /// The last number used, by session and then channel.
     numbers: Vec<u32>,
     live: Vec<LiveOrder>,
-    /// What the venue may not take.
+    /// Scopes that the venue may have blocked.
     blocked: Vec<Scope>,
-    /// What the kill switch may keep out.
+    /// Scopes that the kill switch may have blocked.
     killed: Vec<Scope>,
     /// The last command of each operator.
     operated: [Option<OperatorCommand>; 3],
@@ -275,7 +275,7 @@ impl CommandFlow {
         self.scheduled.push_back(Command::System(SystemEvent::StartOfMarketHours));
     }
 
-    /// What a careful participant asks.
+    /// A command that a careful participant would give.
     fn usual(&mut self) -> Command {
         if !self.forbidden.is_empty() && self.rng.chance(1, 20) {
             let (session_id, firm) = self.forbidden.swap_remove(0);
@@ -319,7 +319,7 @@ impl CommandFlow {
         Command::Modify(ModifyOrder { key: order.key, side, quantity })
     }
 
-    /// Mostly narrow, so that some orders stay.
+    /// A mass cancel, mostly narrow, so that some orders stay.
     fn mass_cancel(&mut self) -> Command {
         let key = self.any_next_key();
         let symbol = match self.rng.below(3) {
@@ -411,7 +411,7 @@ impl CommandFlow {
         (!self.live.is_empty()).then(|| *self.rng.pick(&self.live))
     }
 
-    /// One of those that may be live, which is then not taken for live any more.
+    /// Takes one of the orders that may be live; it is no longer assumed to be live.
     fn take_live(&mut self) -> Option<LiveOrder> {
         if self.live.is_empty() {
             return None;
@@ -462,7 +462,7 @@ mod tests {
         assert!(!stream(1).eq(stream(2)));
     }
 
-    /// What is taken for live stays near what the profile says.
+    /// The number of orders assumed to be live stays near the profile's number.
     #[test]
     fn live_orders_stay_near_the_profile() {
         let mut flow = CommandFlow::new(1, Profile { live_orders: 500, ..Profile::default() });

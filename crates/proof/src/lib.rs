@@ -6,8 +6,8 @@
 //! events they must cause, as text), [`scenario_over`] (the same over a venue's ports), [`audit`] (the replies that
 //! clients received against the journal).
 //!
-//! Invariants: everything random comes from a seed. Of the model's side only [`agreement`] knows
-//! the engine: a model that asked it would agree with anything.
+//! Invariants: everything random comes from a seed. On the model's side only [`agreement`] knows
+//! the engine: a model that asked the engine would agree with any behaviour.
 
 #![allow(missing_docs, reason = "a library for this workspace only")]
 

@@ -1,16 +1,16 @@
-//! A way for datagrams that loses, repeats and reorders them, from a seed.
+//! A link that loses, repeats and reorders datagrams, from a seed.
 //!
-//! Invariant: the same seed and the same datagrams give the same losses, however fast they come.
+//! Invariant: the same seed and the same datagrams give the same losses, at any speed.
 
 use std::collections::VecDeque;
 
 use crate::rng::Rng;
 
-/// Of so many datagrams.
+/// The denominator of the rates of loss and repetition.
 const WHOLE: u64 = 100;
-/// As many later ones at most overtake a datagram.
+/// The most later datagrams that overtake a datagram.
 const OVERTAKEN_MAX: u64 = 8;
-/// One datagram in so many overtakes others.
+/// One datagram in this number overtakes others.
 const OVERTAKES: u64 = 5;
 
 /// A link that loses 5 % of the datagrams, repeats 5 %, and lets one in five overtake up to eight others.
@@ -21,16 +21,16 @@ pub struct LossyLink {
     counts: LossCounts,
 }
 
-/// What a [`LossyLink`] did.
+/// The counts of a [`LossyLink`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossCounts {
     /// Datagrams that went in.
     pub datagrams: u64,
-    /// Those that never come out.
+    /// Datagrams that never come out.
     pub lost: u64,
-    /// Those that come out twice.
+    /// Datagrams that come out twice.
     pub repeated: u64,
-    /// Copies that overtook another.
+    /// Copies that overtook another datagram.
     pub reordered: u64,
 }
 
@@ -41,7 +41,7 @@ impl LossyLink {
         Self { rng: Rng::new(seed), waiting: VecDeque::new(), counts: LossCounts::default() }
     }
 
-    /// A datagram goes in. False if it is lost.
+    /// Puts a datagram in. False if the link loses it.
     pub fn send(&mut self, datagram: &[u8]) -> bool {
         self.counts.datagrams += 1;
         let copies = match self.rng.below(WHOLE) {
@@ -74,7 +74,7 @@ impl LossyLink {
         self.waiting.pop_front()
     }
 
-    /// What it did so far.
+    /// The counts so far.
     #[must_use]
     pub const fn counts(&self) -> LossCounts {
         self.counts
@@ -85,7 +85,7 @@ impl LossyLink {
 mod tests {
     use super::*;
 
-    /// A link loses, repeats and reorders as much as it says, and brings the rest.
+    /// A link loses, repeats and reorders at its stated rates, and delivers the rest.
     #[test]
     fn a_link_loses_repeats_and_reorders() {
         let mut link = LossyLink::new(1);

@@ -1,8 +1,8 @@
 //! The exchange as one would explain it: slow, obvious, and written without a look at the engine.
 //!
-//! All live orders are in one list, in the order in which they came. Whatever is asked, the list is
-//! searched from the front. What the engine does with windows, pools and indexes must be what this
-//! does; the numbers in the comments are the rules of docs/rules.md.
+//! All live orders are in one list, in the sequence of their arrival. Every question is a search of
+//! this list from the front. The engine, with its windows, pools and indexes, must give the same results
+//! as this model. The numbers in the comments are the rules of docs/rules.md.
 
 mod acceptance;
 mod continuous;
@@ -52,10 +52,10 @@ const QUANTITY_MAX: u64 = 999_999;
 /// The highest price (5.4).
 const PRICE_MAX: u64 = 1_999_999_900;
 
-/// How many instruments, and how many sessions, there may be (3.1, 3.3).
+/// The most instruments, and the most sessions (3.1, 3.3).
 const COUNT_MAX: usize = 65_535;
 
-/// For how many firms a session may forbid entry (11.4).
+/// The most firms for which a session may forbid entry (11.4).
 const FIRMS_FORBIDDEN_MAX: usize = 256;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -63,13 +63,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The whole state of the exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// How many parts of the day have begun, those left out included.
+    /// The number of parts of the day that have begun, skipped parts included.
     day: usize,
     instruments: Vec<Instrument>,
-    /// How each instrument is traded.
+    /// The market of each instrument.
     markets: Vec<Market>,
     sessions: Vec<ModelSession>,
-    /// The live orders, in the order in which they were accepted or replaced another.
+    /// The live orders, in the sequence in which they were accepted or replaced another order.
     orders: Vec<ModelOrder>,
     order_count: u64,
     trade_count: u64,
@@ -81,46 +81,46 @@ pub struct Model {
     /// The last command of each operator, and its result. (51.2)
     operators: BTreeMap<OperatorName, (OperatorCommand, OperatorResult)>,
     auction_steps: BTreeMap<AuctionStep, u64>,
-    /// How often a price was shared out.
+    /// The number of times a price was shared out.
     shared_out: u64,
-    /// All trades; a rehearsal begins without.
+    /// All trades; a rehearsal begins without any.
     past: Arc<Vec<KeptTrade>>,
     now_ns: u64,
     /// Price of the last trade of each instrument that had one.
     last_trades: BTreeMap<InstrumentId, u64>,
-    /// Kind of the command that is being applied; none while time passes before it. (1.2)
+    /// Kind of the command being applied; `None` while time passes before it. (1.2)
     command: Option<CommandKind>,
     /// The events of this command so far.
     events: Vec<Event>,
-    /// Orders to which something happened in this command; true for those that executed.
+    /// Orders that changed in this command; true for those that executed.
     noted: Vec<(OrderKey, bool)>,
     /// Orders that are triggered and still to come in.
     line: Vec<OrderKey>,
-    /// What is still to be canceled, each with its round. (24.1, 24.8)
+    /// Orders that are still to be canceled, each entry with its round. (24.1, 24.8)
     pending: VecDeque<(u64, Pending)>,
     /// Auctions that trade in steps. (27.14)
     auctions: Vec<Auction>,
-    /// What may still be looked at in auctions. (28.3)
+    /// The orders and auctions that may still be examined. (28.3)
     looks: Looks,
     /// Orders that trade in steps, in the order of their turns. (6.11)
     halves: VecDeque<Half>,
-    /// Is this a copy, in which an order comes in to see what happens?
+    /// Is this a copy in which the outcome of an order is tried?
     is_rehearsal: bool,
-    /// What is canceled when none does any more. (27.16)
+    /// Cancels held back until no auction trades in steps any more. (27.16)
     stuck: VecDeque<Pending>,
-    /// Are there triggered orders that an earlier command left? (20.12)
+    /// Did an earlier command leave triggered orders over? (20.12)
     is_line_left: bool,
-    /// Are there pegged orders that an earlier command left? (36.12)
+    /// Did an earlier command leave pegged orders over? (36.12)
     is_behind: bool,
-    /// Were some that wait for quantity left over? (37.11)
+    /// Did an earlier command leave orders over that wait for quantity? (37.11)
     is_check_left: bool,
-    /// When a command last left anything that is still to be done.
+    /// When a command last left work over that is still to be done.
     left_since_ns: Option<u64>,
-    /// The last moment at which orders expired.
+    /// The last time at which orders expired.
     expired_ns: u64,
-    /// Instruments in which something happened that minimum-quantity orders wait for. (37.3)
+    /// Instruments with a change that minimum-quantity orders wait for. (37.3)
     stirred: Vec<InstrumentId>,
-    /// Minimum-quantity orders that are still to be looked at.
+    /// Minimum-quantity orders that are still to be examined.
     minimum_line: Vec<(OrderKey, OrderId)>,
 }
 
@@ -131,7 +131,7 @@ struct ModelSession {
     live_orders_max: u32,
     self_match_prevention: SelfMatchPrevention,
     numbers_used: BTreeMap<u8, u32>,
-    /// How many live orders it had at once when one more was accepted. (24.6)
+    /// Its size class, by the live orders that it had when one more was accepted. (24.6)
     size_class: u32,
     firms_forbidden: BTreeSet<Firm>,
 }
@@ -148,33 +148,33 @@ pub struct ModelOrder {
     pub time_in_force: TimeInForce,
     pub display: Display,
     pub price: Price,
-    /// Asked for by the whole chain, in lots.
+    /// Lots requested by the whole chain.
     pub quantity: u64,
-    /// Executed by the whole chain, in lots.
+    /// Lots executed by the whole chain.
     pub executed: u64,
-    /// Removed from this order, in lots.
+    /// Lots removed from this order.
     pub canceled: u64,
-    /// Prevented from trading with its own, by the whole chain, in lots.
+    /// Lots prevented from trading by self-match prevention, in the whole chain.
     pub prevented: u64,
-    /// What is reserved for it, in units of what it pays with or delivers.
+    /// The amount reserved for it, in units of the asset that it pays with or delivers.
     pub held: i128,
     pub attributes: OrderAttributes,
     pub conditions: Conditions,
     pub instructions: Instructions,
-    /// Of an iceberg that rests, the lots that are shown now. (35.1)
+    /// The lots shown now, of a resting iceberg. (35.1)
     pub part: Option<u64>,
-    /// Beyond which the price of a pegged order never goes. (36.2)
+    /// The bound that the price of a pegged order never passes. (36.2)
     pub bound: Option<Price>,
     pub place: Place,
     /// Is it still to be canceled? (24.1)
     pub leaving: bool,
-    /// Of an order that waits for a trigger, the best price at which the market traded since, the
-    /// last trade before included. (20.5)
+    /// The best price at which the market traded while an order waits for its trigger, the last trade
+    /// before included. (20.5)
     pub best: Option<u64>,
 }
 
 impl ModelOrder {
-    /// Still open.
+    /// The open lots.
     pub fn leaves(&self) -> Quantity {
         Quantity(self.quantity - self.executed - self.canceled - self.prevented)
     }
@@ -183,12 +183,12 @@ impl ModelOrder {
         self.leaves().is_zero()
     }
 
-    /// May what is left of it rest? (6.6, 6.7)
+    /// May its remainder rest? (6.6, 6.7)
     fn may_rest(&self) -> bool {
         self.time_in_force.may_rest() && self.order_type == OrderType::Limit
     }
 
-    /// 16.1
+    /// Is it hidden? (16.1)
     fn is_hidden(&self) -> bool {
         self.display == Display::Hidden
     }
@@ -199,7 +199,7 @@ impl ModelOrder {
             && (self.time_in_force.is_for_auction() || self.order_type == OrderType::Market)
     }
 
-    /// Of one beside the book: is it over when its instrument enters this phase? (26.4)
+    /// For an order beside the book: is it over when its instrument enters this phase? (26.4)
     fn is_over_in(&self, phase: Phase) -> bool {
         match phase {
             Phase::Continuous => self.time_in_force != TimeInForce::AtTheClose,
@@ -213,7 +213,7 @@ impl ModelOrder {
         self.place == Place::Book && !self.is_beside() && !self.is_done()
     }
 
-    /// Does the feed know it? (16.1)
+    /// Does the feed show it? (16.1)
     fn is_displayed(&self) -> bool {
         self.place == Place::Book && !self.is_beside() && !self.is_hidden()
     }
@@ -228,7 +228,7 @@ impl ModelOrder {
         Quantity(if self.is_displayed() { self.offered() } else { 0 })
     }
 
-    /// The part that is shown of an iceberg when it begins to rest. (35.1)
+    /// The shown part of an iceberg when it begins to rest. (35.1)
     fn first_part(&self) -> Option<u64> {
         let part = self.instructions.shown_quantity.quantity().0;
         (part > 0 && !self.is_beside()).then(|| part.min(self.leaves().0))
@@ -248,13 +248,13 @@ impl ModelOrder {
         }
     }
 
-    /// Lots that are taken away are taken from what is not shown first. (35.5)
+    /// Bounds the shown part by the open lots: removed lots come from the hidden part first. (35.5)
     fn show_no_more_than_is_open(&mut self) {
         let leaves = self.leaves().0;
         self.part = self.part.map(|part| part.min(leaves));
     }
 
-    /// What an intended quantity leaves no room for. (7.1, 7.2)
+    /// The open lots in excess of an intended quantity. (7.1, 7.2)
     fn too_much(&self, intended: Quantity) -> u64 {
         let may_execute = self.executed + self.leaves().0;
         may_execute.saturating_sub(intended.0).min(self.leaves().0)
@@ -266,7 +266,7 @@ impl ModelOrder {
 }
 
 impl Model {
-    /// Applies an input; returns its events.
+    /// Applies an input and returns its events.
     pub fn apply(&mut self, input: &Input) -> Vec<Event> {
         self.now_ns = input.timestamp.0;
         self.command = None;
@@ -330,14 +330,14 @@ impl Model {
         std::mem::take(&mut self.events)
     }
 
-    /// The live buy orders of an instrument, first to trade first.
+    /// The live buy orders of an instrument, in trading priority.
     pub fn bids(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         let mut orders = self.live(instrument_id, Side::Buy);
         orders.sort_by_key(|order| (Reverse(order.price), order.is_hidden()));
         orders
     }
 
-    /// The live sell orders of an instrument, first to trade first.
+    /// The live sell orders of an instrument, in trading priority.
     pub fn asks(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         let mut orders = self.live(instrument_id, Side::Sell);
         orders.sort_by_key(|order| (order.price, order.is_hidden()));
@@ -391,7 +391,7 @@ impl Model {
     }
 
     fn system(&mut self, event: SystemEvent) {
-        // 2.1: all parts of the day, in their order.
+        // 2.1: all parts of the day, in sequence.
         let parts = SystemEvent::ALL;
         let begun = parts.iter().position(|it| *it == event).expect("six parts") + 1;
         if begun > self.day {
@@ -453,7 +453,7 @@ impl Model {
         }));
     }
 
-    /// Removes lots from a live order, if any, and says so. (7.3, 7.5)
+    /// Removes lots from a live order, if not 0, and reports it. (7.3, 7.5)
     fn cancel(&mut self, place: usize, quantity: u64, reason: CancelReason) {
         if quantity == 0 {
             return;
@@ -477,7 +477,7 @@ impl Model {
         self.less_is_open(place);
     }
 
-    /// Cancels what is left of an order that is in no list. (6.6)
+    /// Cancels the remainder of an order that is in no list. (6.6)
     fn cancel_incoming(&mut self, order: &ModelOrder, reason: CancelReason) {
         self.events.push(Event::Canceled(Canceled {
             key: order.key,
@@ -498,7 +498,7 @@ impl Model {
         self.cancel(place, self.orders[place].leaves().0, reason);
     }
 
-    /// A cancel of an order whose auction trades in steps. (27.16)
+    /// Answers a cancel of an order whose auction trades in steps. (27.16)
     fn answer_in_auction(&mut self, place: usize, too_much: u64) {
         let order = self.orders[place];
         if self.is_leaving(&order) {
@@ -511,7 +511,7 @@ impl Model {
         self.events.push(Event::CancelHeld(CancelHeld { key: order.key, is_pending }));
     }
 
-    /// Lots of a live order were removed: it needs less money, and may be done.
+    /// Updates a live order after a removal of lots: it needs less money, and may be done.
     fn less_is_open(&mut self, place: usize) {
         let mut order = self.orders[place];
         self.give_back(&mut order, TradeId(0));
@@ -611,7 +611,7 @@ impl Model {
         true
     }
 
-    /// Where a live order is in the list. (4.5)
+    /// The index of a live order in the list. (4.5)
     fn place_of(&self, key: OrderKey) -> Option<usize> {
         self.orders.iter().position(|order| order.key == key)
     }
@@ -626,7 +626,7 @@ impl Model {
         TradeId(self.trade_count)
     }
 
-    /// A blank firm is the session's own. (3.4)
+    /// The firm of an order; a blank firm means the session's own. (3.4)
     pub fn firm_meant(&self, session_id: SessionId, firm: Firm) -> Firm {
         let session = self.session(session_id).expect("only asked of sessions there are");
         if firm == Firm::BLANK { session.firm } else { firm }
@@ -642,7 +642,7 @@ impl Model {
         }
     }
 
-    /// Cancels and rejections name the kind of command in which they happened. (1.2)
+    /// The kind of command that cancels and rejections name as their cause. (1.2)
     fn cause(&self) -> CommandKind {
         self.command.unwrap_or(CommandKind::Time)
     }
@@ -652,7 +652,7 @@ impl Model {
         self.events.push(Event::Rejected(rejected));
     }
 
-    /// An order has another order id, price or shown part.
+    /// Reports that an order has another order id, price or shown part.
     fn report_restated(
         &mut self,
         order: &ModelOrder,
@@ -678,13 +678,13 @@ impl Model {
         }));
     }
 
-    /// A copy of everything, in which an order may come in to see what happens.
+    /// A copy of the whole state, in which the outcome of an order can be tried.
     fn rehearsal(&self) -> Self {
         let events = Vec::new();
         Self { past: Arc::default(), events, is_rehearsal: true, ..self.clone() }
     }
 
-    /// The orders of the other side behind so many that come first.
+    /// The orders of the other side behind the first `counted`.
     fn beyond(&self, order: &ModelOrder, counted: usize) -> Vec<OrderKey> {
         let others = match order.side {
             Side::Buy => self.asks(order.instrument_id),
@@ -693,8 +693,8 @@ impl Model {
         others.iter().skip(counted).map(|it| it.key).collect()
     }
 
-    /// Lots that an order would trade at once, whatever quantity it asks for, if some orders were
-    /// not there. (15.2, 17.1)
+    /// The lots that an order would trade at once without the orders in `without`, whatever quantity it
+    /// asks for. (15.2, 17.1)
     fn would_trade(&self, order: &ModelOrder, without: &[OrderKey]) -> u64 {
         let mut rehearsal = self.rehearsal();
         rehearsal.orders.retain(|it| !without.contains(&it.key));
@@ -703,7 +703,7 @@ impl Model {
             time_in_force: TimeInForce::ImmediateOrCancel,
             ..*order
         };
-        // As a newly accepted order. (37.2)
+        // The copy acts as a newly accepted order. (37.2)
         copy.order_id = rehearsal.new_order_id();
         copy.conditions.minimum_quantity = Lots::ZERO;
         copy.instructions.handling = Handling::new(false, copy.instructions.handling.slides());
@@ -712,12 +712,12 @@ impl Model {
     }
 }
 
-/// Buy is one side of the book, every kind of sell the other. (6.5)
+/// Are both sides on the same side of the book? Buy is one, every kind of sell the other. (6.5)
 fn same_side_of_book(one: Side, other: Side) -> bool {
     (one == Side::Buy) == (other == Side::Buy)
 }
 
-/// 5.4
+/// Is it a valid price of the instrument? (5.4)
 fn is_price(instrument: &Instrument, price: Price) -> bool {
     (1..=PRICE_MAX).contains(&price.0) && price.0.is_multiple_of(instrument.price_increment.0)
 }

@@ -1,17 +1,17 @@
-//! Chance from a seed: the same on every machine and in every version.
+//! Random numbers from a seed: the same on every machine and in every version.
 
 use market::SplitMix64;
 
 /// A generator of random numbers: xoshiro256**, its state filled from the seed by SplitMix64.
 ///
-/// For tests and load, where all that counts is that it is fast, spread evenly and repeatable.
+/// For tests and load generation, which need only speed, an even spread and repeatability.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
 }
 
 impl Rng {
-    /// The generator of a seed. Each seed, 0 included, gives its own sequence.
+    /// Creates a generator from a seed. Each seed, 0 included, gives its own sequence.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut words = SplitMix64::new(seed);
@@ -28,7 +28,7 @@ impl Rng {
         word
     }
 
-    /// Any number below `bound`, evenly but for about one part in 2⁶⁴ ÷ `bound`.
+    /// Any number below `bound`, evenly distributed up to about one part in 2⁶⁴ ÷ `bound`.
     ///
     /// # Panics
     /// `bound` is 0.
@@ -55,7 +55,7 @@ impl Rng {
         self.below(whole) < part
     }
 
-    /// One of them, each as often as its weight says.
+    /// One of the items, each as often as its weight says.
     ///
     /// # Panics
     /// The weights are all 0.
@@ -70,10 +70,10 @@ impl Rng {
         unreachable!("what is drawn is below the sum of the weights")
     }
 
-    /// One of them.
+    /// One of the items.
     ///
     /// # Panics
-    /// There is none.
+    /// `items` is empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
@@ -104,7 +104,7 @@ mod tests {
         assert_ne!(sequence(0), [0; 8]);
     }
 
-    /// Numbers below a bound are, and all of them come about equally often.
+    /// Numbers stay below their bound, and all of them occur about equally often.
     #[test]
     fn numbers_spread_evenly() {
         let mut rng = Rng::new(1);

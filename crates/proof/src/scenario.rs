@@ -11,10 +11,10 @@
 //! commands and their words; `scenario_commands` reads them. Two words are for tests only: a
 //! replacement may be `without-instructions` (its instructions are named, and none) or `unreadable`.
 //!
-//! Beside what a scenario says, each event must fit those before it (`scenario_events`). After each
-//! line the engine passes `engine_checks`, and the next line goes to the engine that was restored from
-//! its snapshot. Every command goes to a second engine that marks no order as plain, which must agree, and to a third that is
-//! never restored, which must emit the same lines.
+//! In addition to the checks in a scenario, each event must fit those before it (`scenario_events`). After
+//! each line the engine passes `engine_checks`, and the next line goes to the engine restored from its
+//! snapshot. Every command also goes to a second engine that marks no order as plain, which must agree, and
+//! to a third that is never restored, which must emit the same lines.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -31,7 +31,8 @@ use super::{
     scenario_words::{Read, Words},
 };
 
-/// The states of both paths are compared after each of the first inputs, and then once in so many.
+/// The states of both paths are compared after each of the first inputs, up to this number, and then at each
+/// multiple of it.
 const COMPARED_EACH: u64 = 1_000;
 
 /// The market in which a scenario begins.
@@ -48,11 +49,11 @@ const OPEN_MARKET: &str = "
 /// and the sessions A (firm ACME), B (firm BETA) and C (firm CORE). After a line `from nothing` there
 /// is none of that.
 ///
-/// `each` is given each line that was played: its number, the command, and what happened. Returns how
-/// many there were.
+/// `each` receives each played line: its number, the command, and the events in words. Returns the number
+/// of lines.
 ///
 /// # Errors
-/// The first line that cannot be read, or after which something else happens than it says.
+/// The first line that cannot be read, or whose events differ from those it states.
 ///
 /// # Panics
 /// The engine contradicts itself: a fault of the engine, not of the scenario.
@@ -63,7 +64,7 @@ pub fn run(
     World::in_open_market().try_play(scenario, each)
 }
 
-/// As [`run`]; returns every input, and the state after it.
+/// As [`run`], but returns every input and the state after it.
 pub(super) fn steps(scenario: &str) -> Result<Vec<Step>, ScenarioFailure> {
     let mut world = World::default();
     let mut steps = Vec::new();
@@ -94,7 +95,7 @@ pub struct ScenarioFailure {
 pub enum ScenarioFault {
     /// The line cannot be read.
     Unreadable(String),
-    /// Something else happens than the line says.
+    /// The events differ from those that the line states.
     Different { expected: String, found: String },
 }
 
@@ -120,29 +121,29 @@ pub fn check_from_nothing(scenario: &str) {
     World::default().play(scenario);
 }
 
-/// An engine, and what the events so far say of its orders.
+/// An engine, and the states of its orders according to the events so far.
 #[derive(Default)]
 pub struct World {
     pub(super) engine: Engine,
-    /// Marks no order as plain, and must agree.
+    /// An engine that marks no order as plain, and must agree.
     unmarked: Engine,
-    /// Is never restored, and must emit the same lines.
+    /// An engine that is never restored, and must emit the same lines.
     running: Engine,
     pub(super) sessions: BTreeMap<String, SessionId>,
     /// Every order that an event reported, done or not.
     pub(super) orders: BTreeMap<OrderKey, ReportedOrder>,
     pub(super) order_id_last: u64,
     pub(super) trade_id_last: u64,
-    /// As the scenario says, in nanoseconds; commands are a microsecond apart at least.
+    /// The time in the scenario, in nanoseconds; commands are at least a microsecond apart.
     time_ns: u64,
     pub(super) balances: LedgerBalances,
     /// Every input, and its events.
     inputs: Vec<(Input, Vec<Event>)>,
-    /// Other names of requests: those of a venue by those of the scenario.
+    /// The scenario's keys of requests, by the venue's keys.
     pub(super) aliases: BTreeMap<OrderKey, OrderKey>,
 }
 
-/// What an engine emits, as one line for what happens at once: lines are what the journal's digest counts.
+/// The output of an engine, one line for each set of simultaneous events: the journal's digest counts lines.
 #[derive(Default)]
 struct Lines(Vec<Outcome>);
 
@@ -176,7 +177,7 @@ impl World {
         world
     }
 
-    /// Plays one line after the other.
+    /// Plays the lines of a scenario one after the other.
     #[track_caller]
     pub fn play(&mut self, scenario: &str) {
         if let Err(failure) = self.try_play(scenario, &mut |_, _, _| {}) {
@@ -256,8 +257,8 @@ impl World {
         let mut others = Vec::new();
         self.unmarked.apply_unmarked(&input, &mut |event| others.push(event));
         assert_eq!(events, others, "with and without the mark of plain orders: {command:?}");
-        // A hash walks over the whole state. Of many commands not each is compared: two states that once
-        // differ stay different.
+        // A hash walks over the whole state. With many commands only some states are compared: two states that
+        // once differ stay different.
         let nth = input.sequence.0;
         if nth < COMPARED_EACH || nth.is_multiple_of(COMPARED_EACH) {
             assert_eq!(self.engine.state_hash(), self.unmarked.state_hash(), "{command:?}");
@@ -266,7 +267,7 @@ impl World {
         events
     }
 
-    /// Session 1 sells a lot of the first instrument to itself, by two numbers of its own.
+    /// Lets session 1 sell a lot of the first instrument to itself, by two of its own numbers.
     pub fn trade_with_itself(&mut self, nth: u32) {
         for (user_ref_num, side) in [(2 * nth - 1, Side::Sell), (2 * nth, Side::Buy)] {
             let key = OrderKey { session_id: SessionId(1), channel: 0, user_ref_num };

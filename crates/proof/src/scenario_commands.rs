@@ -1,4 +1,4 @@
-//! Reads the commands of the scenario language; see `scenario` for what they are.
+//! Reads the commands of the scenario language; `scenario` describes them.
 
 use market::{
     AccountId, AccountQuery, AddInstrument, AddSession, Allocation, BlockEntry, BustTrade,
@@ -18,7 +18,7 @@ use super::{
     },
 };
 
-/// What the words after an order's price say, for a new order or a replacement.
+/// The terms in the words after an order's price, for a new order or a replacement.
 #[derive(Default)]
 struct OrderWords {
     side: Option<Side>,
@@ -130,7 +130,7 @@ impl World {
         })
     }
 
-    /// A command of the venue; `None` if the verb is another one's.
+    /// A command of the venue; `None` for the verb of another kind of command.
     fn venue_command(&self, verb: &str, words: &mut Words<'_>) -> Read<Option<VenueCommand>> {
         Ok(Some(match verb {
             "phase" => {
@@ -324,7 +324,7 @@ impl World {
                 "group" => scope.group_id = Some(words.number()?),
                 "account" => {
                     let known = self.engine().account_named(&words.text()?);
-                    // An unknown account has a number that none has.
+                    // An unknown name gives an id that no account has.
                     scope.account_id = known.map_or(AccountId(60_000), |known| known.account_id);
                 }
                 _ => return Err(unknown(word)),
@@ -333,7 +333,7 @@ impl World {
         Ok(scope)
     }
 
-    /// `A1` or `A/3:7`.
+    /// Reads the key of a request: `A1` or `A/3:7`.
     pub(super) fn key(&self, word: &str) -> Read<OrderKey> {
         let wrong = || format!("{word:?} is not a request like A1 or A/3:7");
         let (place, number) = match word.split_once(':') {
@@ -345,7 +345,7 @@ impl World {
         Ok(OrderKey { session_id: self.session(session), channel, user_ref_num })
     }
 
-    /// An unknown session has a number that none has.
+    /// The id of a session by name. An unknown name gives an id that no session has.
     fn session(&self, name: &str) -> SessionId {
         self.sessions.get(name).copied().unwrap_or(SessionId(65_535))
     }

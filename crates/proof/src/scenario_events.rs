@@ -20,7 +20,7 @@ use super::{
     },
 };
 
-/// What the events so far say of an order.
+/// The state of an order according to the events so far.
 pub(super) struct ReportedOrder {
     order_id: OrderId,
     instrument_id: InstrumentId,
@@ -30,7 +30,7 @@ pub(super) struct ReportedOrder {
     display: Display,
     /// It is for an auction only, so the feed does not show it.
     for_auction: bool,
-    /// Lots on the feed; 0 while it does not know the order.
+    /// Lots on the feed; 0 while the feed does not show the order.
     shown: u64,
 }
 
@@ -39,7 +39,7 @@ impl ReportedOrder {
         self.booked && self.display != Display::Hidden && !self.for_auction
     }
 
-    /// Something happened to what the feed shows of it.
+    /// Takes a change of the lots that the feed shows.
     fn show(&mut self, shown: Shown) {
         assert_eq!(self.shown, shown.before.0);
         assert!(shown.after <= shown.before && shown.after.0 <= self.leaves);
@@ -47,7 +47,7 @@ impl ReportedOrder {
         self.shown = shown.after.0;
     }
 
-    /// It waited outside the book, and goes on under another order id.
+    /// The order waited outside the book, and continues under another order id.
     fn go_on(&mut self, before: OrderId, now: OrderId, instrument_id: InstrumentId) {
         assert!(!self.booked && self.leaves > 0, "it waited");
         assert_eq!((self.order_id, self.instrument_id), (before, instrument_id));
@@ -55,7 +55,7 @@ impl ReportedOrder {
     }
 }
 
-/// Only what is not 0.
+/// The effect of an operator's command, in words: only the counts that are not 0.
 fn effect(effect: &OperatorEffect) -> String {
     let OperatorEffect { orders_canceled, phases_changed, trades, movements, trade_id } = *effect;
     let numbers = [
@@ -73,7 +73,7 @@ fn either(is_first: bool, first: &str, second: &str) -> String {
 }
 
 impl World {
-    /// An event in the words of the language, after a check that it fits.
+    /// An event in the words of the language, after a check that it fits the events before it.
     pub(super) fn report(&mut self, command: &Command, event: &Event) -> String {
         match event {
             Event::System(event) => format!("day {}", kebab(event)),
@@ -307,13 +307,13 @@ impl World {
         assert!(!order.booked, "an order is booked once");
         assert_eq!(order.leaves, booked.leaves.0);
         if order.price == Price::ZERO {
-            // Market to limit: it rests where it traded last.
+            // Market to limit: the order rests at its last trade price.
             order.price = booked.price;
         }
         assert_eq!((order.price, order.instrument_id), (booked.price, booked.instrument_id));
         order.booked = true;
         order.shown = booked.shown.0;
-        // A market order that is collected has no price, and waits for the auction.
+        // A collected market order has no price, and waits for the auction.
         order.for_auction |= booked.price == Price::ZERO;
         if order.for_auction {
             assert_eq!((booked.shown, booked.attribution), (Quantity::ZERO, Firm::BLANK));
@@ -354,7 +354,7 @@ impl World {
         format!("trade {maker} {taker} {} @ {}", traded.quantity, traded.price)
     }
 
-    /// A resting order traded so many lots of those that the feed shows.
+    /// Takes the traded lots of a resting order off its lots on the feed.
     fn take_shown(&mut self, key: OrderKey, quantity: Quantity, shown: Quantity) {
         let order = self.reported(key);
         if !shown.is_zero() {
@@ -400,7 +400,7 @@ impl World {
     }
 
     fn report_restated(&mut self, restated: &Restated) -> String {
-        // One that slides was just accepted, and keeps its order id.
+        // An order that slides was just accepted, and keeps its order id.
         let order_id = match restated.order_id == restated.order_id_before {
             true => restated.order_id,
             false => self.next_order_id(),
@@ -486,7 +486,7 @@ impl World {
         self.orders.get_mut(&key).expect("an event reported the order before")
     }
 
-    /// Lots that an event takes from an order; what it says is left must be what is.
+    /// Takes lots from an order, and checks the lots that the event reports as left.
     fn take(
         &mut self,
         key: OrderKey,

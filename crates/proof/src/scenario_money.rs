@@ -1,4 +1,4 @@
-//! What the language of the scenarios says of money, and the books that ledger entries alone give.
+//! The commands and balances of the scenario language that concern money.
 //!
 //! ```text
 //! asset USD 2                        => asset 1
@@ -102,7 +102,7 @@ fn terms(engine: &Engine, words: &mut Words<'_>) -> Read<SetTerms> {
     Ok(SetTerms { symbol, terms })
 }
 
-/// An unknown account has a number that none has; `-` is the venue itself.
+/// The id of an account by name; `-` is the venue itself. An unknown name gives an id that no account has.
 fn account_id(engine: &Engine, name: &str) -> Read<AccountId> {
     if name == "-" {
         return Ok(AccountId::VENUE);
@@ -111,7 +111,7 @@ fn account_id(engine: &Engine, name: &str) -> Read<AccountId> {
     Ok(known.map_or(AccountId(u32::MAX), |account| account.account_id))
 }
 
-/// An unknown asset has a number that none has.
+/// The id of an asset by name. An unknown name gives an id that no asset has.
 fn asset_id(engine: &Engine, name: &str) -> Read<AssetId> {
     let known = engine.asset(&text(name)?);
     Ok(known.map_or(AssetId(u16::MAX), |asset| asset.asset_id))
@@ -121,7 +121,7 @@ fn amount(words: &mut Words<'_>) -> Read<Units> {
     words.parse("an amount in units").map(Units::new)
 }
 
-/// `500 USD`.
+/// Reads an amount and its asset: `500 USD`.
 fn money(engine: &Engine, words: &mut Words<'_>) -> Read<(Units, AssetId)> {
     Ok((amount(words)?, asset_id(engine, words.next()?)?))
 }
@@ -137,7 +137,7 @@ fn asset_name(engine: &Engine, asset_id: AssetId) -> Text<8> {
     engine.assets().find(|asset| asset.asset_id == asset_id).expect("an asset there is").name
 }
 
-/// What an account has of an asset, and what of it is reserved.
+/// An account's balance of an asset, and the reserved part of it, in words.
 pub(super) fn balance(engine: &Engine, account: &str, asset: &str) -> Read<String> {
     let balance = engine.balance(account_id(engine, account)?, asset_id(engine, asset)?);
     let balance = balance.ok_or("there is no such account, or no such asset")?;

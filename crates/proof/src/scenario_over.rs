@@ -1,7 +1,7 @@
 //! A scenario over the ports of a whole venue: gateways, rings, journal and engine, on a disk and a clock in
 //! memory, and on a network in memory or on sockets. Its lines become requests in the words of a protocol.
 //!
-//! Invariant: after each line the venue has had the same kinds of events as the engine that played the scenario
+//! Invariant: after each line the venue has emitted the same kinds of events as the engine that played the scenario
 //! alone, and has the same books and balances; at the end each session knows each of its trades.
 
 mod fix;
@@ -21,7 +21,7 @@ use super::{
     scenario::{self, ScenarioFailure, ScenarioFault, Step},
 };
 
-/// How the sessions of a scenario talk to the venue.
+/// The protocol between the sessions of a scenario and the venue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     SoupBinTcp,
@@ -55,7 +55,7 @@ impl Protocol {
         }
     }
 
-    /// In words.
+    /// The name of the protocol, in words.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Protocol {
     }
 }
 
-/// What carries the bytes.
+/// The network that carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A network in memory.
@@ -79,13 +79,13 @@ pub enum Transport {
     Loopback,
 }
 
-/// What a scenario led to; the same over every protocol.
+/// The outcome of a scenario; the same over every protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Played {
     pub trades: usize,
     /// A hash of the trades.
     pub trades_hash: u64,
-    /// A hash of books, live orders and balances. The engine's own hash also has the numbers of requests, which
+    /// A hash of books, live orders and balances. The engine's own hash also covers the numbers of requests, which
     /// FIX chooses itself, and the times and count of inputs, among them the notes of FIX.
     pub state_hash: u64,
 }
@@ -93,7 +93,7 @@ pub struct Played {
 /// Plays a scenario alone, then over a protocol.
 ///
 /// # Errors
-/// The first line that does not hold, that the protocol cannot say, or after which the venue has another state.
+/// The first line that does not hold, that the protocol cannot express, or after which the venue has another state.
 pub fn run(
     scenario: &str,
     protocol: Protocol,
@@ -102,7 +102,7 @@ pub fn run(
     crossed(scenario, protocol, transport).map(|(played, _)| played)
 }
 
-/// As [`run`]; also the OUCH messages that crossed the network.
+/// As [`run`]; also returns the OUCH messages that crossed the network.
 ///
 /// # Errors
 /// As [`run`].
@@ -169,7 +169,7 @@ pub fn crossed(
     Ok((played, venue.crossed()))
 }
 
-/// The session that asks for this; `None` for a command of the venue.
+/// The session that gives a command; `None` for a command of the venue.
 pub(crate) fn session_of(command: &Command) -> Option<SessionId> {
     Some(match command {
         Command::Enter(it) => it.key.session_id,
@@ -205,7 +205,7 @@ fn kinds(events: &[Event]) -> String {
     events.iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
-/// What the sessions must hear of the trades, in order.
+/// The parts of trades that the sessions must receive, sorted.
 fn fills(steps: &[Step]) -> Vec<TradePart> {
     let events = steps.iter().flat_map(|step| &step.events);
     let mut fills: Vec<_> = events

@@ -1,4 +1,4 @@
-//! The words of the scenario language: reading them, and the tables that say which word names what.
+//! The words of the scenario language: functions that read them, and tables of the value of each word.
 
 use std::{fmt::Debug, str::FromStr};
 
@@ -7,10 +7,10 @@ use market::{
     TimeInForce,
 };
 
-/// What is read from a scenario, or what is wrong with it.
+/// A value read from a scenario, or the error in the scenario.
 pub(super) type Read<T> = Result<T, String>;
 
-/// A word for each value; the empty word is for the usual one.
+/// A word for each value; the empty word is for the usual value.
 pub(super) type Table<T> = [(&'static str, T)];
 
 pub(super) const SIDES: &Table<Side> = &[
@@ -49,7 +49,7 @@ pub(super) fn word<T: PartialEq>(table: &Table<T>, value: T) -> &'static str {
     table.iter().find(|(_, it)| *it == value).expect("each value has a word").0
 }
 
-/// The word of a value as it is written after others.
+/// The word of a value with a space before it.
 pub(super) fn spaced<T: PartialEq>(table: &Table<T>, value: T) -> String {
     match word(table, value) {
         "" => String::new(),
@@ -57,7 +57,7 @@ pub(super) fn spaced<T: PartialEq>(table: &Table<T>, value: T) -> String {
     }
 }
 
-/// The name of a value in small letters, `StartOfMessages` as `start-of-messages`.
+/// The name of a value in kebab case: `StartOfMessages` as `start-of-messages`.
 pub(super) fn kebab(value: &impl Debug) -> String {
     let mut word = String::new();
     for letter in format!("{value:?}").chars() {
@@ -69,7 +69,7 @@ pub(super) fn kebab(value: &impl Debug) -> String {
     word
 }
 
-/// The value with this name in small letters.
+/// The value with this name in kebab case.
 pub(super) fn named<T: Copy + Debug>(all: &[T], word: &str) -> Read<T> {
     all.iter().copied().find(|it| kebab(it) == word).ok_or_else(|| unknown(word))
 }
@@ -83,7 +83,7 @@ pub(super) fn unknown(word: &str) -> String {
     format!("{word:?} is not a word of the language here")
 }
 
-/// A text; `-` is the blank one.
+/// Reads a text; `-` is the blank text.
 pub(super) fn text<const N: usize>(word: &str) -> Read<Text<N>> {
     match word {
         "-" => Ok(Text::BLANK),
@@ -182,7 +182,7 @@ impl<'a> Words<'a> {
         self.letter(SelfMatchPrevention::from_code, "a self-match prevention")
     }
 
-    /// `@ 100`, `@ market` or `@ market-to-limit`.
+    /// Reads a price: `@ 100`, `@ market` or `@ market-to-limit`.
     pub(super) fn price(&mut self) -> Read<(OrderType, Price)> {
         self.expect("@")?;
         if self.skip("market") {

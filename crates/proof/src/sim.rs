@@ -1,8 +1,9 @@
 //! The simulator: a whole venue with its clients, network, disk and clock in one thread, from one
 //! seed.
 //!
-//! Start at [`run`]. `setup` is what a seed simulates, `world` the venue and its surroundings, `client` the
-//! participants, `subscriber` the readers of market data, `attacker` the hostile ones; `world::audit` checks what must hold.
+//! Start at [`run`]. `setup` derives configuration and commands from a seed. `world` is the venue and its surroundings,
+//! `client` the participants, `subscriber` the readers of market data, `attacker` the hostile clients. `world::audit`
+//! checks the properties of the run.
 //!
 //! Architecture invariant: nothing here reads a clock, a socket or a file; one seed is one run.
 

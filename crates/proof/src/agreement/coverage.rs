@@ -1,6 +1,6 @@
-//! Which kinds of answers a comparison met, and which it must meet.
+//! The kinds of answers that a comparison met, and those that it must meet.
 //!
-//! Invariant: [`EXPECTED`] names all that the engine can be seen to do. A comparison that never
+//! Invariant: [`EXPECTED`] names every observable behaviour of the engine. A comparison that never
 //! meets one of them fails.
 
 use std::{
@@ -14,7 +14,7 @@ use market::{
     OperatorCommand, OperatorDecline, OperatorOutcome, Price, RestateReason, Traded, VenueEvent,
 };
 
-/// How often each kind of event was seen, with the flags and reasons that matter, by its cause.
+/// The count of each kind of event, with the flags and reasons that matter, by its cause.
 pub type Coverage = BTreeMap<String, u64>;
 
 /// Every kind of event, with its cause. Braces hold alternatives.
@@ -148,7 +148,7 @@ const EXPECTED: &str = "\
     Operate: {done|Venue|Money}, repeated {false|true}
     Operate: number used, repeated false";
 
-/// What of [`EXPECTED`] was never seen.
+/// The names in [`EXPECTED`] that were never seen.
 pub fn missing(coverage: &Coverage) -> Vec<String> {
     let expected = EXPECTED.lines().flat_map(|line| alternatives(line.trim()));
     expected.filter(|name| !coverage.contains_key(name)).collect()
@@ -297,7 +297,7 @@ fn name_of_venue_event(event: &VenueEvent) -> String {
     }
 }
 
-/// How an order began to wait until it can trade enough, or was reduced while it waits.
+/// The name of an event after which its order waits: for quantity, for an auction, or for its turn.
 fn waits_for_quantity(engine: &Engine, event: &Event) -> Option<&'static str> {
     let (key, name) = match event {
         Event::Accepted(it) => (it.key, "An order that comes in waits for quantity"),
@@ -319,7 +319,7 @@ fn waits_for_quantity(engine: &Engine, event: &Event) -> Option<&'static str> {
 
 /// The name of an enum's variant.
 fn variant(value: &impl Debug) -> String {
-    /// Keeps what is written up to the first parenthesis.
+    /// Keeps the text up to the first parenthesis.
     struct Name(String);
 
     impl Write for Name {

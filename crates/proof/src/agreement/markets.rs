@@ -1,5 +1,5 @@
-//! The markets in which engine and model are compared. They differ in what they try hardest; their
-//! books are small, because the model is slow.
+//! The markets in which engine and model are compared. Each stresses other features; their books are
+//! small, because the model is slow.
 
 use market::{Price, SelfMatchPrevention::*};
 
@@ -12,7 +12,7 @@ macro_rules! markets {
     }};
 }
 
-/// Every market, with its name. The last one closes when three quarters of the commands are done.
+/// Every market, with its name. The last one closes after three quarters of the commands.
 pub fn profiles(commands: u64) -> Vec<(&'static str, Profile)> {
     markets! {
         "usual" {}

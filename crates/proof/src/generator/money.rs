@@ -1,4 +1,4 @@
-//! Random commands about money: those that set a market with accounts up, and any that may come
+//! Random commands about money: those that set up a market with accounts, and those that may occur
 //! while it trades.
 
 use market::{
@@ -10,16 +10,16 @@ use market::{
 use super::{Profile, symbol, text};
 use crate::rng::Rng;
 
-/// What all is paid with; the assets after it are what the instruments trade, one each.
+/// The asset that pays for all trades; the assets after it are those that the instruments trade, one each.
 const QUOTE: AssetId = AssetId(1);
 
-/// What each account has at first, in units of the quote asset.
+/// The initial balance of each account, in units of the quote asset.
 const QUOTE_AMOUNT: u128 = 50_000_000_000;
 
-/// What each account has at first of what is traded, in lots.
+/// The initial balance of each account in each traded asset, in lots.
 const BASE_LOTS: u128 = 20_000;
 
-/// Assets, accounts, whose sessions are whose, terms, fees and deposits.
+/// The commands that set up assets, accounts, their sessions, terms, fees and deposits.
 pub(super) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
     let mut commands = vec![MoneyCommand::AddAsset(AddAsset { name: text("USD"), decimals: 4 })];
     for index in 0..profile.instruments {
@@ -30,7 +30,7 @@ pub(super) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
         let name = text(&format!("P{number}"));
         commands.push(MoneyCommand::AddAccount(AddAccount { name }));
     }
-    // The last session is nobody's, unless it is the only one.
+    // The last session belongs to no account, unless it is the only one.
     for number in 1..=(profile.sessions - 1).max(1) {
         commands.push(MoneyCommand::AssignSession(AssignSession {
             session_id: SessionId(number),
@@ -53,7 +53,7 @@ pub(super) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
             let amount = Units::new(amount);
             commands.push(MoneyCommand::Deposit(Deposit { account_id, asset_id, amount }));
         };
-        // Where trades are undone some have too little to give back.
+        // Where trades are undone, some accounts have too little to give back.
         let share = if profile.undo_per_mille > 0 { 50 } else { 1 };
         let scale = u128::from(profile.quantity_scale);
         deposit(QUOTE, scale * QUOTE_AMOUNT / share);
@@ -65,7 +65,7 @@ pub(super) fn set_up(profile: &Profile) -> Vec<MoneyCommand> {
     commands
 }
 
-/// The terms with which an instrument begins: of each class, exact and rounded, and without.
+/// The initial terms of an instrument: of each class, exact and rounded, and without payment.
 fn terms(index: u16, profile: &Profile) -> MoneyTerms {
     let (class, base_units, quote_numerator, quote_denominator) = match index % 4 {
         0 => (MoneyClass::Cash, 1, 1, 1),
@@ -109,7 +109,7 @@ pub(super) fn any(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
         9..=14 => any_setting(rng, profile, account_id, asset_id),
         15 => MoneyCommand::StopAccount(StopAccount { account_id, stopped: rng.chance(1, 3) }),
         16 => {
-            // What was stopped goes on, mostly soon.
+            // A stopped account continues, mostly soon.
             MoneyCommand::StopAccount(StopAccount { account_id, stopped: false })
         }
         17 => {
@@ -130,7 +130,7 @@ fn any_setting(
     use AccountSetting::*;
     let scale = u128::from(profile.quantity_scale);
     let setting = *rng.pick(AccountSetting::ALL);
-    // Mostly a limit that leaves room, or none.
+    // Mostly a limit that leaves room, or no limit.
     let value: u128 = match (setting, rng.below(8)) {
         (_, 0) => u128::from(rng.below(20)),
         (_, 1) => {
@@ -173,7 +173,7 @@ fn any_fees(rng: &mut Rng) -> MoneyCommand {
     })
 }
 
-/// Mostly of an instrument that nobody trades, for others have live orders.
+/// Random terms, mostly for an instrument without trading, because the other instruments have live orders.
 fn any_terms(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
     let index = rng.below(u64::from(profile.instruments)) as u16;
     let symbol = match rng.below(5) {
@@ -188,7 +188,7 @@ fn any_terms(rng: &mut Rng, profile: &Profile) -> MoneyCommand {
         2 => terms.quote = terms.base,
         3 => terms.quantity_max = Quantity(*rng.pick(&[0, 1 << 48, (1 << 48) - 1])),
         4 => terms.base = AssetId(u16::MAX),
-        // A cost or a delivery of more than 2⁹² is not allowed.
+        // A cost or a delivery above 2⁹² units is not allowed.
         5 => {
             let units = *rng.pick(&[1, 1 << 43, 1 << 44, 1 << 45, 1 << 63]);
             let terms_units =
@@ -204,7 +204,7 @@ fn base(index: u16) -> AssetId {
     AssetId(index + 2)
 }
 
-/// Seldom the venue's own, or one that there is not.
+/// An account; seldom the venue's own, or one that does not exist.
 fn any_account(rng: &mut Rng, profile: &Profile) -> AccountId {
     match rng.below(20) {
         0 => AccountId::VENUE,
@@ -224,7 +224,7 @@ fn any_asset(rng: &mut Rng, profile: &Profile) -> AssetId {
 fn any_amount(rng: &mut Rng, profile: &Profile) -> Units {
     let scale = u128::from(profile.quantity_scale);
     Units::new(match rng.below(10) {
-        // Of any size, so that many are nearly all that somebody has.
+        // Of any size, so that many are nearly the whole balance of an account.
         2.. if profile.undo_per_mille > 0 => {
             let bits = rng.range(1, 36);
             scale * u128::from(rng.range(1, 1 << bits))

@@ -1,5 +1,5 @@
-//! Requests that a careful participant would not make: repetitions, stale numbers, orders of others,
-//! prices and quantities that cannot be.
+//! Requests that a careful participant would not make: repetitions, stale numbers, other participants'
+//! orders, invalid prices and quantities.
 
 use market::{
     AddInstrument, AddSession, CancelOnDisconnect, ClientOrderId, Command, EnterOrder, EntrySwitch,
@@ -11,7 +11,7 @@ use super::{CommandFlow, LiveOrder, PRICE_MAX, QUANTITY_MAX, cancel, replace, sy
 use crate::rng::Rng;
 
 impl CommandFlow {
-    /// What a careful participant would not ask.
+    /// A request that a careful participant would not make.
     pub(super) fn odd(&mut self) -> Command {
         match self.rng.below(20) {
             0..=2 if !self.recent.is_empty() => {
@@ -41,7 +41,7 @@ impl CommandFlow {
         }
     }
 
-    /// A new order with something changed.
+    /// A new order with a change.
     fn enter_with(&mut self, change: impl FnOnce(&mut Rng, &mut EnterOrder)) -> Command {
         let mut command = self.enter();
         if let Command::Enter(order) = &mut command {
@@ -60,7 +60,7 @@ impl CommandFlow {
         command
     }
 
-    /// One that fills whatever there is.
+    /// An order that fills all there is.
     fn enter_largest(&mut self) -> Command {
         let most = self.profile.quantity_max();
         self.enter_with(|_, order| {
@@ -72,7 +72,7 @@ impl CommandFlow {
     fn after_a_gap(&mut self) -> Command {
         let key = self.any_next_key();
         let gap = match self.rng.below(100) {
-            // A session's channel of its own, so that using up its last number ends nothing else.
+            // A channel that the session uses for nothing else, so that using up its last number ends nothing else.
             0 => {
                 let key = OrderKey { channel: 255, user_ref_num: u32::MAX, ..key };
                 return Command::Reject(RejectOrder {
@@ -98,7 +98,7 @@ impl CommandFlow {
             1 => terms.quantity = odd_quantity(&mut self.rng),
             2 => terms.price = odd_price(&mut self.rng, Price(terms.price.0 + 1)),
             3 => terms.side = Some(*self.rng.pick(Side::ALL)),
-            // Of a chain that has traded, often less than it has executed.
+            // If the chain has traded, often less than it has executed.
             _ => terms.quantity = Quantity(1),
         }
         replace(order.key, key, Some(terms))
@@ -137,7 +137,7 @@ impl CommandFlow {
         let key = self.any_next_key();
         let (firm, enabled) = match self.rng.below(4) {
             0 => (self.firm(), true),
-            // One of more firms than a session may forbid at a time.
+            // One of a set of firms larger than a session may forbid at a time.
             _ => (text(&format!("X{:03}", self.rng.below(1_000))), self.rng.chance(1, 8)),
         };
         Command::SwitchEntry(EntrySwitch { key, firm, enabled })
@@ -160,7 +160,7 @@ impl CommandFlow {
         command
     }
 
-    /// About an order that is not there, or another's.
+    /// A request about an order that does not exist, or belongs to another participant.
     fn of_another(&mut self) -> Command {
         let Some(order) = self.any_live() else { return self.refuse() };
         let mut key = order.key;
@@ -203,7 +203,7 @@ impl CommandFlow {
                 round_lot: *self.rng.pick(&[Quantity::ZERO, Quantity(QUANTITY_MAX + 1)]),
                 ..instrument
             }),
-            // Some valid instruments, which no later command uses.
+            // Instruments, some of them valid, that no later command uses.
             4 => Command::AddInstrument(AddInstrument {
                 symbol: text(&format!("L{}", self.rng.below(20))),
                 ..instrument
@@ -217,7 +217,7 @@ impl CommandFlow {
         }
     }
 
-    /// A part of the day that has begun already.
+    /// The start of a part of the day that has begun already.
     fn day_again(&mut self) -> Command {
         let begun = [
             SystemEvent::StartOfMessages,

@@ -63,7 +63,7 @@ impl CommandFlow {
         Command::Enter(order)
     }
 
-    /// Mostly a moment that is near, sometimes one that cannot be.
+    /// Sets an expiry: mostly a time that is near, sometimes an invalid one.
     fn limit_life(&mut self, time_in_force: &mut TimeInForce, instructions: &mut Instructions) {
         let now_s = self.profile.starts_s + (self.issued / self.profile.commands_per_second) as u32;
         if time_in_force.may_rest() || self.rng.chance(1, 40) {
@@ -79,12 +79,12 @@ impl CommandFlow {
         }
     }
 
-    /// A trigger, a parent, a partner, or some of these.
+    /// Gives an order a trigger, a parent, a partner, or several of these.
     fn tie(&mut self, order: &mut EnterOrder, instrument: usize) {
         let what = self.rng.below(10);
         let mut waits_in = instrument;
         if what >= 5 {
-            // Mostly to one of the same instrument.
+            // Mostly to an order of the same instrument.
             let Some(mut other) = self.any_live() else { return };
             for _ in 0..8 {
                 if other.instrument != instrument {
@@ -101,7 +101,7 @@ impl CommandFlow {
                 if self.rng.chance(9, 10) {
                     order.side = if other.side.is_buy() { self.kind_of_sell() } else { Side::Buy };
                 }
-                // The other leg of a bracket comes right after.
+                // The other leg of a bracket follows directly.
                 if let Some(leg) = self.live.iter().rev().take(8).find(|it| {
                     it.key.session_id == other.key.session_id
                         && it.key.channel == other.key.channel
@@ -127,7 +127,7 @@ impl CommandFlow {
         self.wait(&mut order.instructions, order.order_type, order.side, waits_in);
     }
 
-    /// A trigger near the market, on either side of it.
+    /// Gives an order a trigger near the market, on either side of it.
     fn wait(
         &mut self,
         instructions: &mut Instructions,
@@ -156,7 +156,7 @@ impl CommandFlow {
         }
     }
 
-    /// A price to follow, near it.
+    /// Pegs an order near a market price.
     fn peg(&mut self, instructions: &mut Instructions, display: &mut Display) {
         let pricings = [Pricing::PrimaryPeg, Pricing::MarketPeg, Pricing::MidpointPeg];
         instructions.pricing = *self.rng.pick(&pricings);
@@ -180,7 +180,7 @@ impl CommandFlow {
         }
     }
 
-    /// Type, price and life of a pegged order: mostly ones that it may have, a third of them without
+    /// Sets type, price and life of a pegged order: mostly valid ones, a third of them without
     /// a bound.
     fn bound(
         &mut self,
@@ -199,7 +199,7 @@ impl CommandFlow {
         if is_unbounded {
             (*order_type, *price) = (OrderType::Market, Price::ZERO);
         } else if *order_type == OrderType::Limit {
-            // Mostly beyond where the market is, so that it binds now and then.
+            // Mostly beyond the market, so that the bound takes effect now and then.
             let increment = self.profile.price_increment.0;
             let (number, highest) = (price.0 / increment, PRICE_MAX / increment);
             let away = self.rng.below(2 * self.profile.spread);
@@ -211,7 +211,7 @@ impl CommandFlow {
         }
     }
 
-    /// All of it or so much of it at once, or a slide.
+    /// Makes an order all-or-none, gives it a minimum quantity, or lets it slide.
     fn take_minimum(
         &mut self,
         instructions: &mut Instructions,
@@ -233,7 +233,7 @@ impl CommandFlow {
         }
     }
 
-    /// A type and a life of an order that may rest: mostly a limit for the day.
+    /// Type and life of an order that may rest: mostly a limit for the day.
     fn resting_kind(&mut self) -> (OrderType, TimeInForce) {
         use {OrderType::*, TimeInForce::*};
         if self.profile.venue_per_mille > 0 && self.rng.chance(1, 8) {
@@ -293,7 +293,7 @@ impl CommandFlow {
         if self.rng.chance(self.profile.good_till_time_percent, 100) {
             let mut instructions = terms.instructions.unwrap_or_default();
             self.limit_life(&mut terms.time_in_force, &mut instructions);
-            // Half of them keep the moment that there was.
+            // Half of them keep the previous expiry.
             terms.instructions = self.rng.chance(1, 2).then_some(instructions);
         }
         if self.rng.chance(self.profile.waits_percent, 200) {
@@ -308,7 +308,7 @@ impl CommandFlow {
                 self.peg(terms.instructions.get_or_insert_default(), &mut terms.display);
                 self.bound(&mut terms.order_type, &mut terms.price, &mut terms.time_in_force);
             } else if self.rng.chance(1, 2) {
-                // What followed the market may go on to.
+                // The replacement of a pegged order may stay pegged.
                 terms.display = Display::Hidden;
             }
         }
@@ -321,7 +321,7 @@ impl CommandFlow {
         terms
     }
 
-    /// None for a market order.
+    /// The price for an order of this type; none for a market order.
     fn price_of_type(&mut self, order_type: OrderType, instrument: usize, side: Side) -> Price {
         match order_type {
             OrderType::Limit => self.price(instrument, side),
@@ -329,7 +329,7 @@ impl CommandFlow {
         }
     }
 
-    /// A price near the middle, a little through it, or anywhere; the middle wanders meanwhile.
+    /// A price near the middle, a little through it, or anywhere. Each call may move the middle.
     pub(super) fn price(&mut self, instrument: usize, side: Side) -> Price {
         let highest = PRICE_MAX / self.profile.price_increment.0;
         let spread = self.profile.spread;
@@ -347,7 +347,7 @@ impl CommandFlow {
         if self.rng.chance(self.profile.far_per_mille, 1_000) {
             return Price(self.rng.range(1, highest) * self.profile.price_increment.0);
         }
-        // Most are near: the smaller of two distances.
+        // Most prices are near: the smaller of two distances.
         let distance = self.rng.below(spread).min(self.rng.below(spread));
         let through = self.rng.chance(1, 8);
         let below = side.is_buy() != through;
@@ -389,7 +389,7 @@ impl CommandFlow {
         }
     }
 
-    /// Mostly none; of the others most are reserve orders.
+    /// Instructions: mostly none; most of the rest make reserve orders.
     fn instructions(&mut self) -> Instructions {
         if !self.rng.chance(self.profile.conditions_percent, 100) || self.rng.chance(1, 2) {
             return Instructions::NONE;
@@ -436,7 +436,7 @@ impl CommandFlow {
         }
     }
 
-    /// Mostly one that the order may have.
+    /// A minimum quantity, mostly a valid one for the order.
     fn minimum_quantity(&mut self, at_once: bool, quantity: u64) -> Lots {
         let quantity = quantity.min(self.profile.quantity_max());
         match self.rng.below(20) {
@@ -451,7 +451,7 @@ impl CommandFlow {
         *self.rng.pick(SelfMatchPrevention::ALL)
     }
 
-    /// Mostly none, so that orders meet others of their group.
+    /// A self-match group: mostly none, so that orders meet orders of their group.
     fn self_match_group(&mut self) -> SelfMatchGroup {
         self.rng.weighted(&[(1, text("G1")), (3, SelfMatchGroup::BLANK)])
     }
@@ -467,7 +467,7 @@ impl CommandFlow {
         self.rng.below(4) as u16
     }
 
-    /// Mostly the session's own.
+    /// A firm, mostly the session's own.
     pub(super) fn firm(&mut self) -> Firm {
         let own = self.profile.firm;
         self.rng.weighted(&[(1, text("ACME")), (1, text("BETA")), (2, own), (6, Firm::BLANK)])

@@ -1,4 +1,4 @@
-//! What the venue itself asks: phases, bands and limits, cancels, blocks, and trades undone.
+//! The venue's own commands: phases, bands and limits, cancels, blocks, and trades undone.
 
 use market::{
     AccountId, AddInstrument, Allocation, BlockEntry, BustReason, BustTrade, Command,
@@ -9,7 +9,7 @@ use market::{
 
 use super::{CommandFlow, PRICE_MAX, symbol, text};
 
-/// Of a hundred commands that set a phase, how many set which.
+/// The weight of each phase among a hundred commands that set a phase.
 const PHASES: &[(u64, Phase)] = &[
     (45, Phase::Continuous),
     (15, Phase::PreOpen),
@@ -76,7 +76,7 @@ impl CommandFlow {
         VenueCommand::BustTrade(BustTrade { trade_id, reason })
     }
 
-    /// Mostly near the market; now and then at a price that costs all that somebody has.
+    /// A correction, mostly near the market; now and then at a price that costs all that an account has.
     fn correct(&mut self) -> VenueCommand {
         let instrument = self.any_instrument();
         let increment = self.profile.price_increment.0;
@@ -92,7 +92,7 @@ impl CommandFlow {
         })
     }
 
-    /// Mostly one that leads back to continuous trading.
+    /// A change of phase, mostly one that leads back to continuous trading.
     fn set_phase(&mut self) -> SetPhase {
         let symbol = match self.rng.below(20) {
             0 => Symbol::BLANK,
@@ -105,8 +105,8 @@ impl CommandFlow {
         SetPhase { symbol, phase, reason, release_s }
     }
 
-    /// One of three operators asks it, mostly under the next number; now and then the last command is
-    /// given again, or a number that is used.
+    /// The command of one of three operators, mostly under the next number; now and then the last command
+    /// again, or a used number.
     pub(super) fn operate(&mut self, action: OperatorAction) -> Command {
         let index = self.rng.below(3) as usize;
         let operator = text(["ALICE", "BOB", "CAROL"][index]);
@@ -168,7 +168,7 @@ impl CommandFlow {
         ConfigureInstrument { symbol, change }
     }
 
-    /// What is removed is added again at once, so that its symbol goes on trading.
+    /// Removes an instrument and adds it again at once, so that its symbol continues to trade.
     fn remove(&mut self) -> Command {
         let symbol = symbol(self.any_instrument());
         self.scheduled.push_back(Command::AddInstrument(AddInstrument {
@@ -179,7 +179,7 @@ impl CommandFlow {
         Command::Venue(VenueCommand::RemoveInstrument(RemoveInstrument { symbol }))
     }
 
-    /// Mostly narrow, so that some orders stay.
+    /// A scope, mostly narrow, so that some orders stay.
     fn scope(&mut self) -> Scope {
         let session_id = match self.rng.below(20) {
             0 => SessionId(40_000),
@@ -201,7 +201,7 @@ impl CommandFlow {
         }
     }
 
-    /// Mostly any; now and then one that there is not.
+    /// The account of a scope: mostly any; now and then one that does not exist.
     fn account_of_scope(&mut self) -> AccountId {
         let accounts = u64::from(self.profile.accounts);
         if accounts == 0 || self.rng.chance(2, 3) {
@@ -210,7 +210,7 @@ impl CommandFlow {
         AccountId(self.rng.range(1, accounts + 1) as u32)
     }
 
-    /// One that may have been traded, of any age. How many were is not known here.
+    /// A trade id of any age that may exist. The generator does not know the number of trades.
     fn trade_id(&mut self) -> TradeId {
         let commands_each = *self.rng.pick(&[5, 10, 20, 40]);
         TradeId(self.rng.below(self.issued / commands_each + 2))

@@ -1,5 +1,5 @@
-//! Which orders and replacements are accepted: sections 5 and 9 of the rules, and what sections 15,
-//! 20 to 23 and 35 to 37 say of an order's terms.
+//! Which orders and replacements are accepted: sections 5 and 9 of the rules, and the conditions of
+//! sections 15, 20 to 23 and 35 to 37 on an order's terms.
 
 use market::Event;
 use market::{
@@ -11,7 +11,7 @@ use market::{
 use super::{Model, ModelOrder, PRICE_MAX, Place, is_price, same_side_of_book};
 
 impl ModelOrder {
-    /// An order as it was asked for, before anything happened to it.
+    /// An order as requested, before any event.
     fn asked(asked: &EnterOrder, instrument: &Instrument) -> Self {
         Self {
             order_id: OrderId(0),
@@ -38,7 +38,7 @@ impl ModelOrder {
         }
     }
 
-    /// 15.1, 37.8
+    /// Is it all-or-none, or has it a minimum quantity? (15.1, 37.8)
     pub(super) fn asks_for_quantity(&self) -> bool {
         self.instructions.handling.is_all_or_none() || !self.conditions.minimum_quantity.is_zero()
     }
@@ -54,7 +54,7 @@ impl ModelOrder {
             || self.asks_for_quantity() && !self.may_rest()
     }
 
-    /// 5.7
+    /// Is this combination of terms offered? (5.7)
     fn is_offered(&self) -> bool {
         let handling = self.instructions.handling;
         let (all_or_none, slide) = (handling.is_all_or_none(), handling.slides());
@@ -100,7 +100,7 @@ impl ModelOrder {
                 && distance.is_multiple_of(instrument.price_increment.0)
     }
 
-    /// May it follow the market, if it does? (36.4)
+    /// If it is pegged, may its type and life be pegged? (36.4)
     fn peg_fits(&self) -> bool {
         !self.is_pegged()
             || self.order_type != OrderType::MarketToLimit && self.time_in_force.may_rest()
@@ -170,7 +170,7 @@ impl Model {
         self.begin(order);
     }
 
-    /// The order that was asked for, or the first check that it fails. (5.1)
+    /// The requested order, or the reason of the first check that it fails. (5.1)
     fn accepted(&self, asked: &EnterOrder) -> Result<ModelOrder, RejectReason> {
         let session_id = asked.key.session_id;
         self.may_enter(session_id, asked.attributes.firm)?;
@@ -203,7 +203,7 @@ impl Model {
         }
     }
 
-    /// What the terms of an order must be, whatever the market does. (5.1)
+    /// Checks the conditions on an order's terms that do not depend on the market. (5.1)
     fn terms_fit(&self, order: &ModelOrder) -> Result<(), RejectReason> {
         let instrument = self.instrument(order.instrument_id);
         let quantity_fits = (1..=self.quantity_max(order.instrument_id)).contains(&order.quantity);
@@ -308,7 +308,7 @@ impl Model {
         }
     }
 
-    /// The order that these terms make of another, if it is acceptable. (9.3 to 9.7)
+    /// The order that results from replacing another with these terms, if acceptable. (9.3 to 9.7)
     fn replacement(
         &self,
         original: &ModelOrder,
@@ -357,7 +357,7 @@ impl Model {
     }
 }
 
-/// The reason of the first check that is not passed.
+/// The reason of the first failed check.
 pub(super) fn first_failed(checks: &[(bool, RejectReason)]) -> Result<(), RejectReason> {
     match checks.iter().find(|(passed, _)| !passed) {
         Some((_, reason)) => Err(*reason),

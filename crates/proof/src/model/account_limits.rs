@@ -1,4 +1,4 @@
-//! What an account allows its orders: sections 43 and 44 of the rules.
+//! The limits of an account on its orders: sections 43 and 44 of the rules.
 
 use market::{
     AccountId, AccountSetting, AssetId, MoneyClass, OrderType, RejectReason, SessionId, Side,
@@ -13,7 +13,7 @@ impl Model {
         terms.map_or(QUANTITY_MAX, |terms| terms.quantity_max.0)
     }
 
-    /// An account asks for an order now. (44.5)
+    /// Counts an order request of an account at the present time. (44.5)
     pub(super) fn count_asked(&mut self, session_id: SessionId) {
         let account_id = self.money.owner(session_id);
         let limit = self.money.setting(account_id, AccountSetting::OrdersPerSecondMax, AssetId(0));
@@ -45,7 +45,7 @@ impl Model {
         let own: Vec<_> =
             others.filter(|it| self.money.owner(it.key.session_id) == account_id).collect();
 
-        // What the terms say; without terms all of that is in order.
+        // The checks against the terms; without terms all of them pass.
         let (mut short_fits, mut cost_fits, mut position_fits, mut balance_fits) =
             (true, true, true, true);
         if let Some(terms) = terms {
@@ -53,7 +53,7 @@ impl Model {
                 i128::try_from(self.money.setting(account_id, ShortMax, terms.base)).unwrap();
             let is_position = terms.class == MoneyClass::Position;
             short_fits = !is_short || (is_position && short_max > 0);
-            // 6.12: without a limit it is only known when it comes in.
+            // 6.12: without a limit the cost is known only when the order comes in.
             let waits =
                 order.order_type != OrderType::Limit && self.comes_in_later(order.instrument_id);
             let cost = if waits { 0 } else { self.cost_of(order, &terms) };
@@ -62,7 +62,7 @@ impl Model {
             let has = |asset_id| self.balance(account_id, asset_id);
             let base_amount = leaves * i128::from(terms.base_units);
             if order.side == Side::Buy {
-                // 43.4: of all orders in that asset, whatever the instrument.
+                // 43.4: over all orders in the asset, in any instrument.
                 let buying: i128 = own
                     .iter()
                     .filter(|it| it.side == Side::Buy)

@@ -1,5 +1,5 @@
-//! Auctions, as one would explain them: sections 27 and 28 of the rules. The price is found by trying
-//! every price that somebody named, each time by going through all orders.
+//! Auctions, as one would explain them: sections 27 and 28 of the rules. The model finds the price by
+//! trying the price of every order, each time over all orders.
 
 use std::collections::BTreeMap;
 
@@ -29,22 +29,22 @@ pub enum AuctionStep {
     Lowest,
 }
 
-/// How many trades auctions make at once. (27.14)
+/// The most trades of auctions in a step. (27.14)
 const AUCTION_TRADES_MAX: usize = 16;
 
-/// How many orders are counted in a step. (27.19)
+/// The most orders counted in a step. (27.19)
 const COUNTED_MAX: usize = 256;
 
-/// How many orders each price costs as much as. (27.19)
+/// The number of orders that a price counts as. (27.19)
 const FOR_A_PRICE: usize = 8;
 
-/// Of how many auctions a command, or what is due before an input, finds the price. (28.3)
+/// The most auctions whose price a command, or the work due before an input, finds. (28.3)
 const AUCTIONS_MAX: usize = 4;
 
-/// A place among the orders of a side, from the first to trade on: by price, class and age. (27.19)
+/// A place among the orders of a side, in the sequence of trading: by price, class and age. (27.19)
 pub(super) type Reached = (u64, u8, u64);
 
-/// What may still be looked at in auctions that collect orders. (28.3)
+/// The orders and auctions that may still be examined in auctions that collect orders. (28.3)
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Looks {
     orders: usize,
@@ -59,7 +59,7 @@ impl Looks {
     }
 }
 
-/// The place of an order among those that take part.
+/// The place of an order among the orders that take part.
 fn reached(order: &ModelOrder) -> Reached {
     let class = match order.time_in_force {
         _ if !order.is_beside() => u8::from(order.is_hidden()),
@@ -71,7 +71,7 @@ fn reached(order: &ModelOrder) -> Reached {
     (if is_unpriced { 0 } else { how_far(order.side, order.price) }, class, order.order_id.0)
 }
 
-/// The better the price the lower; 0 is for those without.
+/// A rank by price: the better the price, the lower; 0 for orders without a price.
 fn how_far(side: Side, price: Price) -> u64 {
     if side == Side::Buy { u64::MAX - price.0 } else { price.0 }
 }
@@ -83,9 +83,9 @@ pub(super) struct Auction {
     /// The phase that follows.
     pub(super) asked: SetPhase,
     pub(super) cause: PhaseCause,
-    /// A phase that the venue asked for meanwhile. (27.17)
+    /// A phase that the venue requested meanwhile. (27.17)
     pub(super) next: Option<SetPhase>,
-    /// The price, all lots, and those still to trade; none until its turn.
+    /// The price, all lots, and the lots still to trade; `None` until its turn.
     found: Option<(Price, u128, u128)>,
 }
 
@@ -105,12 +105,12 @@ fn takes_part(order: &ModelOrder, phase: Phase) -> bool {
 }
 
 impl Model {
-    /// The orders of an instrument that are for an auction only, by number.
+    /// The auction-only orders of an instrument, by age.
     pub fn auction_orders(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         self.by_age(instrument_id, ModelOrder::is_beside)
     }
 
-    /// How often each rule decided the price of an auction.
+    /// The number of times each rule decided the price of an auction.
     pub fn auction_steps(&self) -> &BTreeMap<AuctionStep, u64> {
         &self.auction_steps
     }
@@ -143,7 +143,7 @@ impl Model {
             let willing = orders.iter().filter(|it| it.accepts(Price(price)));
             willing.map(|it| u128::from(it.leaves().0)).sum()
         };
-        // Price, what would buy, what would sell.
+        // Price, lots that would buy, lots that would sell.
         let mut offers: Vec<(u64, u128, u128)> = prices
             .into_iter()
             .map(|price| (price, lots(&buys, price), lots(&sells, price)))
@@ -192,7 +192,7 @@ impl Model {
         (indication, most, step)
     }
 
-    /// Of those that take part on a side, where the first to trade is. (27.7)
+    /// The index of the order that trades first among those taking part on a side. (27.7)
     fn first_in_auction(&self, id: InstrumentId, side: Side, phase: Phase) -> usize {
         let rank = |order: &ModelOrder| {
             let unpriced = order.order_type == OrderType::Market;
@@ -205,18 +205,18 @@ impl Model {
         self.place_of(first.key).expect("it is live")
     }
 
-    /// Does the auction of an instrument, or an order there, trade in steps? (6.11, 27.14)
+    /// Does the auction of an instrument, or an order in it, trade in steps? (6.11, 27.14)
     pub(super) fn is_trading_in_steps(&self, id: InstrumentId) -> bool {
         self.auctions.iter().any(|it| it.id == id) || self.halves.iter().any(|it| it.id == id)
     }
 
-    /// May nothing happen to an order but what trades there in steps? (6.11, 27.16)
+    /// Is an order closed to every change but the trades in steps of its instrument? (6.11, 27.16)
     pub(super) fn is_stuck(&self, order: &ModelOrder) -> bool {
         [Place::Book, Place::Turn].contains(&order.place)
             && self.is_trading_in_steps(order.instrument_id)
     }
 
-    /// The next trades of the auctions that began; one that begins counts as a trade. (27.14)
+    /// Makes the next trades of the auctions that began; the start of an auction counts as a trade. (27.14)
     pub(super) fn go_on_with_auctions(&mut self) {
         let (mut left, mut orders) = (AUCTION_TRADES_MAX, COUNTED_MAX);
         while left > 0 && !self.auctions.is_empty() {
@@ -251,7 +251,7 @@ impl Model {
         }
     }
 
-    /// Counts so many more of the orders that could trade; true if all are counted. (27.19)
+    /// Counts at most `orders` more of the orders that could trade; true if all are counted. (27.19)
     fn count(&mut self, id: InstrumentId, orders: &mut usize) -> bool {
         let phase = self.market(id).phase;
         for (index, side) in [Side::Buy, Side::Sell].into_iter().enumerate() {
@@ -284,7 +284,7 @@ impl Model {
         true
     }
 
-    /// The first of the buyers trades with the first of the sellers; returns the lots.
+    /// Trades the first buy order with the first sell order; returns the lots.
     fn trade_in_auction(
         &mut self,
         id: InstrumentId,
@@ -318,7 +318,7 @@ impl Model {
         self.report(VenueEvent::Uncrossed(uncrossed));
     }
 
-    /// 28.1, 28.3
+    /// Publishes an auction's indication if it is the first or has changed. (28.1, 28.3)
     pub(super) fn look_at_auction(&mut self, id: InstrumentId, first: bool) {
         let mut looks = self.looks;
         let is_counted = looks.are_left() && self.count(id, &mut looks.orders);
@@ -346,7 +346,7 @@ impl Model {
         }
     }
 
-    /// Are the orders counted that decide whether an auction may end? (28.3)
+    /// Are all orders counted that decide whether an auction may end? (28.3)
     pub(super) fn is_counted_for_end(&mut self, id: InstrumentId, has_collar: bool) -> bool {
         let mut looks = self.looks;
         let is_counted = !has_collar || self.count(id, &mut looks.orders);
@@ -356,7 +356,7 @@ impl Model {
     }
 }
 
-/// 27.20: what an event says of more lots than 64 bits can say.
+/// The lots that an event reports: at most the largest 64-bit number. (27.20)
 fn in_64_bits(lots: u128) -> Quantity {
     Quantity(u64::try_from(lots).unwrap_or(u64::MAX))
 }

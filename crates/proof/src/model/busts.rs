@@ -1,5 +1,5 @@
-//! Busts and corrections, as one would explain them: section 33 of the rules, and 42.7 to 42.11. With
-//! each trade is kept by which terms it was settled, so that its movements can be found again.
+//! Busts and corrections, as one would explain them: section 33 of the rules, and 42.7 to 42.11. The
+//! model keeps each trade with the terms of its settlement, so that its movements can be found again.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,10 +11,10 @@ use market::{
 
 use super::{Model, is_price};
 
-/// How many of the latest trades can be undone (33.2).
+/// The number of latest trades that can be undone (33.2).
 const TRADES_KEPT: usize = 65_536;
 
-/// A trade, and whether it is still one.
+/// A trade, and whether it still stands.
 #[derive(Clone, Debug)]
 pub(super) struct KeptTrade {
     trade: PastTrade,
@@ -22,10 +22,10 @@ pub(super) struct KeptTrade {
     pub(super) settlement: Option<Settlement>,
 }
 
-/// What each account gained of each asset; below 0 it gave that.
+/// The units of each asset that each account gained; negative if it gave them.
 type Gains = BTreeMap<(AssetId, AccountId), i128>;
 
-/// By which terms a trade that is paid for is settled. (42.11)
+/// The terms that settle a trade that is paid for. (42.11)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settlement {
     terms: MoneyTerms,
@@ -110,7 +110,7 @@ impl Model {
         Arc::make_mut(&mut self.past).push(kept);
     }
 
-    /// By which terms a trade would be settled now.
+    /// The terms that would settle a trade now.
     fn settlement(&self, trade: &PastTrade) -> Option<Settlement> {
         let terms = self.money.paid(trade.instrument_id)?;
         let [maker, taker] =
@@ -120,7 +120,7 @@ impl Model {
         let (maker_ppm, _) = self.money.fees_of(maker);
         let (_, taker_ppm) = self.money.fees_of(taker);
         Some(Settlement {
-            // The largest quantity moves nothing.
+            // The largest quantity has no effect on movements.
             terms: MoneyTerms { quantity_max: Quantity(0), ..terms },
             maker,
             taker,
@@ -129,7 +129,7 @@ impl Model {
         })
     }
 
-    /// A trade that is kept, and was not undone. (33.1)
+    /// A kept trade that was not undone. (33.1)
     fn can_be_undone(&self, trade_id: TradeId) -> Result<KeptTrade, VenueDeclineReason> {
         let oldest = self.past.len().saturating_sub(TRADES_KEPT);
         let kept = self.past[oldest..].iter().find(|it| it.trade.trade_id == trade_id);
@@ -180,8 +180,8 @@ impl Model {
         past.find(|it| it.trade.trade_id == trade_id).expect("it was found").is_undone = true;
     }
 
-    /// What everyone gains if another trade, or none, takes the place of this one, if all have what
-    /// they give. (42.9)
+    /// The gains of all accounts if another trade, or none, takes the place of this one. An error if an
+    /// account has less than it would give. (42.9)
     fn changes(
         &self,
         kept: &KeptTrade,

@@ -1,7 +1,7 @@
 //! Contingent orders, linked orders, and expiry: sections 20 to 23 of the rules.
 //!
-//! Every order that waits for a trigger looks at every trade, and every linked order is found by going
-//! through all.
+//! Every order that waits for a trigger examines every trade, and a linked order is found by a search
+//! through all orders.
 
 use market::{
     CancelReason, Event, Instructions, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing,
@@ -12,16 +12,16 @@ use super::{
     Model, ModelOrder, PRICE_MAX, SECOND_NS, is_price, pending_cancels::Meant, same_side_of_book,
 };
 
-/// How many pegged orders are moved after a command (36.12).
+/// The most pegged orders moved after a command (36.12).
 const MOVES_MAX: usize = 4;
 
-/// How many triggered orders act at once (20.12).
+/// The most triggered orders that act at once (20.12).
 const TRIGGERED_MAX: usize = 4;
 
-/// How many orders that wait for quantity are looked at (37.11).
+/// The most orders waiting for quantity that are examined after a command (37.11).
 const CHECKS_MAX: usize = 4;
 
-/// How many children an order has (22.5).
+/// The most children of an order (22.5).
 const CHILDREN_MAX: usize = 16;
 
 /// Where a live order is.
@@ -41,7 +41,7 @@ pub enum Place {
     Auction,
     /// It trades in steps, and waits for its turn. (6.11)
     Turn,
-    /// It is triggered, and comes in when the orders triggered before it have. (20.4)
+    /// It is triggered, and comes in after the orders triggered before it. (20.4)
     Line,
 }
 
@@ -79,18 +79,18 @@ impl ModelOrder {
         })
     }
 
-    /// When it expires; 0 is never. (23.1)
+    /// The time at which it expires, in nanoseconds; 0 for never. (23.1)
     pub(super) fn expires_ns(&self) -> u64 {
         u64::from(self.instructions.expires_s) * SECOND_NS
     }
 
-    /// Its owner's name for an order of the same channel.
+    /// The key of an order on the same channel.
     fn sibling(&self, number: u32) -> OrderKey {
         OrderKey { user_ref_num: number, ..self.key }
     }
 }
 
-/// An order that is to be one of two: how it is priced, and whether it is in the book. (21.3)
+/// An order to be linked as one of two: its pricing, and whether it is in the book. (21.3)
 struct Candidate {
     side: Side,
     order_type: OrderType,
@@ -99,7 +99,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// An order that is asked for: its price is its limit, also where it follows the market.
+    /// A requested order: its price is its limit, also if it is pegged.
     fn asked(order: &ModelOrder) -> Self {
         let ModelOrder { side, order_type, price, .. } = *order;
         Self { side, order_type, price, pricing: order.instructions.pricing }
@@ -130,26 +130,26 @@ impl Candidate {
 }
 
 impl Model {
-    /// The orders that wait for a trigger: those for a fall, then those for a rise, in each the
-    /// nearest first and then by age. One without a trigger yet is the furthest.
+    /// The orders that wait for a trigger: those for a fall, then those for a rise, in each group the
+    /// nearest first and then by age. An order without a trigger yet is the furthest.
     pub fn stop_book(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         let mut waiting = self.by_age(instrument_id, |it| it.place == Place::Trigger);
         waiting.sort_by_key(|it| turn(it, it.trigger()));
         waiting
     }
 
-    /// The orders of an instrument that wait for another, by age.
+    /// The orders of an instrument that wait for their parent, by age.
     pub fn held(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         self.by_age(instrument_id, |it| it.place == Place::Parent)
     }
 
-    /// The earliest moment at which an order expires.
+    /// The earliest time at which an order expires.
     pub(super) fn next_expiry_ns(&self) -> Option<u64> {
         let moments = self.orders.iter().map(ModelOrder::expires_ns);
         moments.filter(|it| *it > self.expired_ns).min()
     }
 
-    /// Orders expire at the earliest moment of all, with what follows. (23.2)
+    /// Expires the orders of the earliest expiry time, with all consequences. (23.2)
     pub(super) fn expire_next(&mut self) {
         let was_empty = !self.has_cancels_left();
         self.expired_ns = self.next_expiry_ns().expect("an order expires");
@@ -159,7 +159,7 @@ impl Model {
         self.follow();
     }
 
-    /// Is its time over, and it is not yet canceled? One that is stuck is canceled as such. (23.1, 27.16)
+    /// Is its time over, and its cancel still to come? A stuck order is canceled as such. (23.1, 27.16)
     fn has_expired(&self, order: &ModelOrder) -> bool {
         (1..=self.expired_ns).contains(&order.expires_ns())
             && !order.is_done()
@@ -172,7 +172,7 @@ impl Model {
         expired.map(|it| (it.expires_ns(), it.key)).min().map(|(_, key)| key)
     }
 
-    /// Does it wait to be canceled? (24.3)
+    /// Does an order wait to be canceled? (24.3)
     pub(super) fn is_leaving(&self, order: &ModelOrder) -> bool {
         order.leaving || self.has_expired(order)
     }
@@ -242,7 +242,7 @@ impl Model {
         Some(next)
     }
 
-    /// Orders linked to one that was replaced are linked to its replacement. (21.6)
+    /// Links the orders that were linked to a replaced order to its replacement. (21.6)
     pub(super) fn rename(&mut self, original: OrderKey, number: u32) {
         for order in &mut self.orders {
             let names = |it| {
@@ -261,7 +261,7 @@ impl Model {
         }
     }
 
-    /// The order that was entered as one of two is one of two for the other, too. (21.4)
+    /// Links the partner of an order entered as one of two back to that order. (21.4)
     pub(super) fn link(&mut self, order: &ModelOrder) {
         if order.instructions.partner != 0 {
             let place = self.place_of(order.sibling(order.instructions.partner));
@@ -270,7 +270,7 @@ impl Model {
         }
     }
 
-    /// An accepted order waits, or comes in.
+    /// Lets an accepted order wait or come in.
     pub(super) fn begin(&mut self, mut order: ModelOrder) {
         order.place = Place::Book;
         order.best = self.last_trades.get(&order.instrument_id).copied();
@@ -329,7 +329,8 @@ impl Model {
         self.come_in(order);
     }
 
-    /// It trades and rests, and what that means for others is to follow.
+    /// Lets an order come in, or wait for trading in steps to end. The consequences for linked orders
+    /// follow later.
     pub(super) fn come_in(&mut self, mut order: ModelOrder) {
         // 6.12, 27.18
         let id = order.instrument_id;
@@ -340,7 +341,7 @@ impl Model {
         self.come_in_now(order);
     }
 
-    /// An order that waited for others comes in, under a new order id. (6.12)
+    /// Lets an order that waited for other orders come in, under a new order id. (6.12)
     fn come_in_at_last(&mut self, mut order: ModelOrder) {
         let order_id_before = order.order_id;
         order.order_id = self.new_order_id();
@@ -368,19 +369,19 @@ impl Model {
         self.note_after(order, after, has_executed);
     }
 
-    /// What became of an order that came in, for those that it is linked to.
+    /// Notes, for its linked orders, the outcome of an order that came in.
     pub(super) fn note_after(&mut self, order: ModelOrder, after: ModelOrder, has_executed: bool) {
         if after.is_pegged() {
             return self.note_after_peg(order, after, has_executed);
         }
         if self.place_of(order.key).is_none() {
-            // It is done; what it leaves behind stays until the end of the command.
+            // It is done; its entry stays in the list until the end of the command.
             self.bury(after);
         }
         self.note(&after, has_executed);
     }
 
-    /// An order has executed, or something else happened to it. (22.4)
+    /// Notes that an order executed, or that another event concerned it. (22.4)
     pub(super) fn note(&mut self, order: &ModelOrder, has_executed: bool) {
         let has_executed = has_executed && order.instructions.partner != 0;
         let is_done = order.is_done();
@@ -393,7 +394,7 @@ impl Model {
         }
     }
 
-    /// The continuous market traded. (20.4, 20.5)
+    /// Notes a trade of the continuous market. (20.4, 20.5)
     pub(super) fn note_trade(&mut self, instrument_id: InstrumentId, price: Price) {
         self.last_trades.insert(instrument_id, price.0);
         let mut triggered = Vec::new();
@@ -415,7 +416,7 @@ impl Model {
         self.line.extend(triggered.into_iter().map(|(_, _, key)| key));
     }
 
-    /// All that follows from what happened. (22.4)
+    /// Carries out all consequences of the noted events. (22.4)
     pub(super) fn follow(&mut self) {
         // 36.12
         // 20.12
@@ -453,7 +454,7 @@ impl Model {
             } else if checks_left > 0 && self.look_at_minimums() {
                 checks_left -= 1;
             } else {
-                // A done order is no order any more. (6.9)
+                // Done orders leave the list. (6.9)
                 self.orders.retain(|order| !order.is_done());
                 self.is_behind = self.next_to_move().is_some();
                 let orders = &self.orders;
@@ -475,8 +476,7 @@ impl Model {
         }
     }
 
-    /// Of the orders that waited for what traded in steps in their instrument, the one whose turn it
-    /// is. (6.12, 27.18)
+    /// The oldest order whose wait for trading in steps in its instrument is over. (6.12, 27.18)
     fn first_after_auctions(&self) -> Option<usize> {
         let places = 0..self.orders.len();
         let waits = |it: &ModelOrder| {
@@ -530,7 +530,7 @@ impl Model {
         for (_, child) in children {
             let place = self.place_of(child).expect("it was found above");
             if self.orders[place].is_done() {
-                // One that came in before it was its partner.
+                // A partner that came in before it.
                 continue;
             }
             self.orders[place].instructions.parent = 0;
@@ -563,7 +563,7 @@ impl Model {
         }
     }
 
-    /// 21.1, 21.2; what it means that the partner has executed, too, is still to follow.
+    /// Cancels the partner of an order. If the partner has executed too, the consequences follow later. (21.1, 21.2)
     fn cancel_partner_of(&mut self, order: &mut ModelOrder) {
         let partner = order.sibling(order.instructions.partner);
         order.instructions.partner = 0;
@@ -581,7 +581,7 @@ impl Model {
     }
 }
 
-/// When it is the turn of an order with such a trigger: a fall before a rise, the nearest first.
+/// The turn of an order with this trigger: a fall before a rise, the nearest first.
 fn turn(order: &ModelOrder, trigger: Option<u64>) -> (bool, u64) {
     match order.waits_for_fall() {
         true => (false, u64::MAX - trigger.unwrap_or(0)),

@@ -14,14 +14,14 @@ use super::{Model, ModelOrder, Place, in_steps::Half, same_side_of_book, sharing
 /// How many orders of the other side count for a minimum (15.6) and for a cost (42.4).
 pub(super) const COUNTED_MAX: usize = 256;
 
-/// What an iceberg trades in so many rounds, beside what it shows. (35.9)
+/// The hidden lots that an iceberg trades in `rounds` rounds. (35.9)
 fn in_rounds(it: &ModelOrder, rounds: u64) -> u64 {
     let part = it.instructions.shown_quantity.get();
     (it.leaves().0 - it.offered()).min(rounds * part)
 }
 
 impl Model {
-    /// Trades an order, and lets it rest or cancels it; as it is afterwards, but for that.
+    /// Trades an order, and lets the remainder rest or cancels it. Returns the order as it is after its trades.
     pub(super) fn trade_then_rest(&mut self, order: ModelOrder) -> ModelOrder {
         if self.is_collected(&order) {
             self.rest(order);
@@ -155,8 +155,8 @@ impl Model {
         order
     }
 
-    /// How many whole rounds an order takes of the reserves of all icebergs at the price of the first,
-    /// and their order. (35.9)
+    /// The number of whole rounds that an order takes from the reserves of all icebergs at the price of
+    /// `first`, and the sequence of these icebergs. (35.9)
     fn rounds(&self, order: &ModelOrder, first: usize) -> (u64, VecDeque<OrderKey>) {
         let first = self.orders[first];
         let is_meant = |it: &ModelOrder| {
@@ -182,7 +182,7 @@ impl Model {
         if quantity == 0 {
             return false;
         }
-        // 35.9: it is published as that of a hidden order.
+        // 35.9: the trade is published as that of a hidden order.
         self.orders[place].display = Display::Hidden;
         self.execute(place, order, quantity, it.price, None);
         self.orders[place].display = it.display;
@@ -262,7 +262,7 @@ impl Model {
         }
     }
 
-    /// Shows the next part of an iceberg, behind all others at its price. (35.3)
+    /// Shows the next part of an iceberg, behind all other orders at its price. (35.3)
     fn refresh(&mut self, place: usize) {
         let mut order = self.orders.remove(place);
         let order_id_before = order.order_id;
@@ -274,7 +274,7 @@ impl Model {
         self.orders.push(order);
     }
 
-    /// What is meant for this order, as the incoming one. (13.2)
+    /// The self-match prevention that applies to this order as the incoming one. (13.2)
     fn prevention(&self, order: &ModelOrder) -> SelfMatchPrevention {
         match order.conditions.self_match_prevention {
             SelfMatchPrevention::SessionDefault => {
@@ -285,7 +285,7 @@ impl Model {
         }
     }
 
-    /// May an incoming order not trade with this other one? (13.3, 13.4)
+    /// Does self-match prevention keep an incoming order from trading with `other`? (13.3, 13.4)
     pub(super) fn are_own(&self, order: &ModelOrder, other: &ModelOrder) -> bool {
         let prevention = self.prevention(order);
         let is_off =
@@ -304,8 +304,8 @@ impl Model {
             && (any_firm || for_one_firm)
     }
 
-    /// Takes lots from the order at a place, and from the incoming one, instead of a trade of so
-    /// many. (13.5 to 13.8)
+    /// Takes lots from the order at a place, and from the incoming one, instead of a trade of
+    /// `quantity` lots. (13.5 to 13.8)
     fn prevent(&mut self, place: usize, order: &mut ModelOrder, quantity: Quantity) {
         let prevention = self.prevention(order);
         let mut maker = self.orders[place];
@@ -344,8 +344,8 @@ impl Model {
         self.note(&maker, false);
     }
 
-    /// Of the orders that this one would trade with, the one of the best price; of those of one
-    /// price, the first in the list that is not hidden, or else the first. (6.2, 16.2)
+    /// The order with the best price among those that this one would trade with; at equal prices the
+    /// first in the list that is not hidden, or else the first. (6.2, 16.2)
     pub(super) fn first_to_trade_with(&self, order: &ModelOrder) -> Option<usize> {
         let mut best: Option<usize> = None;
         for (place, other) in self.orders.iter().enumerate() {

@@ -6,29 +6,29 @@ use market::{InstrumentId, OrderKey, Phase, PhaseCause, Price, SetPhase};
 
 use super::{Model, ModelOrder, Place, venue::Market};
 
-/// How many orders one meets in a step, and as how many of them an iceberg counts. (6.10)
+/// The most orders that an order meets in a step, and the number of them that an iceberg counts as. (6.10)
 const MEETINGS_MAX: u64 = 32;
 const ICEBERG_COST: u64 = 2;
 
-/// An order that is half matched, and what it goes on with. (6.11)
+/// A half-matched order, and the state with which it continues. (6.11)
 #[derive(Clone, Debug)]
 pub(super) struct Half {
     pub(super) key: OrderKey,
     pub(super) id: InstrumentId,
-    /// How the instrument was traded when it came in.
+    /// The state of the instrument's market when the order came in.
     pub(super) market: Market,
     pub(super) price_last: Option<Price>,
-    /// The last price at which it took rounds, how many there, and who is left. (35.9)
+    /// The last price at which it took rounds, their number, and the icebergs still to trade. (35.9)
     pub(super) rounds_at: Option<Price>,
     pub(super) rounds: u64,
     pub(super) in_rounds: VecDeque<OrderKey>,
-    /// Who is left of those that share a price. (38.1)
+    /// The orders sharing a price that are still to trade, with their lots. (38.1)
     pub(super) shares: VecDeque<(OrderKey, u64)>,
     /// A phase that the venue asked for meanwhile. (6.13)
     pub(super) next: Option<SetPhase>,
 }
 
-/// What is left of a step.
+/// The meetings left in a step.
 pub(super) struct Step(u64);
 
 impl Step {
@@ -36,7 +36,7 @@ impl Step {
         self.0 == 0
     }
 
-    /// The order met this one.
+    /// Counts a meeting with `other`.
     pub(super) fn met(&mut self, other: &ModelOrder) {
         let cost = if other.part.is_some() { ICEBERG_COST } else { 1 };
         self.0 = self.0.saturating_sub(cost);
@@ -44,7 +44,7 @@ impl Step {
 }
 
 impl Model {
-    /// An order begins to trade.
+    /// The initial state of an order that begins to trade.
     pub(super) fn half(&self, order: &ModelOrder) -> Half {
         Half {
             key: order.key,
@@ -59,12 +59,12 @@ impl Model {
         }
     }
 
-    /// A rehearsal is one step.
+    /// A full step; a rehearsal is a single step without a bound.
     pub(super) fn new_step(&self) -> Step {
         Step(if self.is_rehearsal { u64::MAX } else { MEETINGS_MAX })
     }
 
-    /// An order trades on in later steps. (6.10)
+    /// Ends the step of an order that continues to trade in later steps. (6.10)
     pub(super) fn cut(&mut self, mut order: ModelOrder, half: Half) -> ModelOrder {
         order.place = Place::Turn;
         self.orders.push(order);
@@ -72,7 +72,7 @@ impl Model {
         order
     }
 
-    /// The half-matched order whose turn it is trades on. (6.10)
+    /// Continues the half-matched order whose turn it is. (6.10)
     pub(super) fn trade_on(&mut self) {
         let Some(half) = self.halves.pop_front() else { return };
         let place = self.place_of(half.key).expect("it is live");
@@ -93,7 +93,7 @@ impl Model {
         }
     }
 
-    /// Does a new order of an instrument wait for a half-matched one, or behind others that do?
+    /// Does a new order of an instrument wait for a half-matched one, or behind other waiting orders?
     /// (6.12)
     pub(super) fn comes_in_later(&self, id: InstrumentId) -> bool {
         let waits =

@@ -1,6 +1,6 @@
 //! Minimum-quantity and sliding orders, as one would explain them: section 37 of the rules, and 14.5.
 //!
-//! Whether enough can trade one would see by trying, on a copy of everything.
+//! The model tests on a copy of its whole state whether enough lots can trade.
 
 use market::{
     CancelReason, InstrumentId, Lots, OrderKey, Phase, Price, RestateReason, Side, TradeId,
@@ -8,14 +8,14 @@ use market::{
 
 use super::{Model, ModelOrder, Place, is_price};
 
-/// How many wait in an instrument (37.6).
+/// The most waiting orders of an instrument (37.6).
 const WAITING_MAX: usize = 64;
 
-/// How many orders of the other side count (37.4).
+/// The most orders of the other side that count (37.4).
 const COUNTED_MAX: usize = 64;
 
 impl ModelOrder {
-    /// 37.1
+    /// Can it wait until enough lots trade? (37.1)
     pub(super) fn has_minimum(&self) -> bool {
         self.may_rest() && self.asks_for_quantity()
     }
@@ -36,7 +36,7 @@ impl Model {
         self.by_age(instrument_id, |it| it.place == Place::Quantity && !it.is_done())
     }
 
-    /// Something happened in an instrument that its minimum-quantity orders wait for. (37.3)
+    /// Notes a change in an instrument that its minimum-quantity orders wait for. (37.3)
     pub(super) fn stir(&mut self, instrument_id: InstrumentId) {
         let is_waited_for = !self.waiting_for_quantity(instrument_id).is_empty();
         if is_waited_for && !self.stirred.contains(&instrument_id) {
@@ -44,7 +44,7 @@ impl Model {
         }
     }
 
-    /// Looks at the next minimum-quantity order; false if there is none to look at. (37.3)
+    /// Examines the next minimum-quantity order; false if there is none to examine. (37.3)
     pub(super) fn look_at_minimums(&mut self) -> bool {
         if self.minimum_line.is_empty() {
             if self.stirred.is_empty() {
@@ -76,8 +76,8 @@ impl Model {
         true
     }
 
-    /// An order trades and rests, beside the other side if it slides; as it is afterwards. `None` if
-    /// it waits until it can trade enough. (14.5, 37.1)
+    /// Trades an order and lets it rest, next to the other side if it slides; returns the order as it is
+    /// afterwards. `None` if it waits until it can trade enough. (14.5, 37.1)
     pub(super) fn come_in_with_minimum(&mut self, mut order: ModelOrder) -> Option<ModelOrder> {
         if order.has_minimum() {
             if !self.has_enough(&order) {
@@ -96,7 +96,7 @@ impl Model {
         Some(self.trade_then_rest(order))
     }
 
-    /// 14.5, 14.6
+    /// Moves an order that would trade, and may slide, to the price next to the other side. (14.5, 14.6)
     fn slide(&mut self, order: &mut ModelOrder) {
         let asks =
             order.instructions.handling.slides() && order.conditions.post_only && order.may_rest();

@@ -1,4 +1,4 @@
-//! Money, as one would explain it: the holding of every account is in one list. Sections 40, 41, 45
+//! Money, as one would explain it: one list has the holdings of every account. Sections 40, 41, 45
 //! and 46 of the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +15,13 @@ use super::{COUNT_MAX, Model, pending_cancels::Meant, venue::QUANTITY_LIMIT};
 /// The most units of an asset (41.3).
 const ISSUED_MAX: i128 = 1 << 120;
 
-/// The highest limit of an asset.
+/// The highest limit of an asset, in units.
 const LIMIT_MAX: u128 = 1 << 96;
 
-/// How many balances there may be (40.1).
+/// The most balances (40.1).
 const BALANCES_MAX: usize = 16_777_216;
 
-/// The whole of what is known of money.
+/// The whole state of money.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ModelMoney {
     assets: Vec<Text<8>>,
@@ -30,19 +30,19 @@ pub(super) struct ModelMoney {
     pub(super) terms: BTreeMap<InstrumentId, MoneyTerms>,
     /// Maker and taker fees by tier.
     fees: BTreeMap<u8, (i32, u32)>,
-    /// What was set; never set is 0.
+    /// Values of the account settings; a setting never set is 0.
     settings: BTreeMap<(AccountId, AccountSetting, AssetId), u128>,
     pub(super) stopped: BTreeSet<AccountId>,
-    /// When an account asked for orders, in seconds, since its limit was set.
+    /// The times of an account's order requests since its limit was set, in seconds.
     pub(super) asked: BTreeMap<AccountId, Vec<u64>>,
-    /// Amounts by place; outside they are below 0.
+    /// Amounts by place; the amounts outside are negative.
     amounts: BTreeMap<(AssetId, AccountId, Bucket), i128>,
-    /// How many movements touched a balance, or what is outside.
+    /// The number of movements that touched a balance, or the amount outside.
     versions: BTreeMap<(AssetId, AccountId, bool), u64>,
 }
 
 impl Model {
-    /// What an account has: available, and reserved.
+    /// An account's available and reserved amounts of an asset.
     pub fn balance(&self, account_id: AccountId, asset_id: AssetId) -> (i128, i128) {
         let amount = |bucket| self.money.amount(asset_id, account_id, bucket);
         (amount(Bucket::Available), amount(Bucket::Reserved))
@@ -215,7 +215,7 @@ impl Model {
         Ok(())
     }
 
-    /// Moves an amount for no order. (41.1, 41.3)
+    /// Moves an amount that belongs to no order. (41.1, 41.3)
     fn give(
         &mut self,
         kind: LedgerKind,
@@ -246,7 +246,7 @@ impl Model {
         Ok(())
     }
 
-    /// Moves an amount, if there is any, and says so. (41.2)
+    /// Moves an amount, if it is not 0, and reports it. (41.2)
     pub(super) fn post(
         &mut self,
         kind: LedgerKind,
@@ -280,12 +280,12 @@ impl Model {
 }
 
 impl ModelMoney {
-    /// The account that owns a session's orders; 0 is none.
+    /// The account that owns a session's orders; 0 if none.
     pub(super) fn owner(&self, session_id: SessionId) -> AccountId {
         self.owners.get(&session_id).copied().unwrap_or(AccountId(0))
     }
 
-    /// The terms of an instrument that is paid for.
+    /// The terms of an instrument whose trades are paid for.
     pub(super) fn paid(&self, instrument_id: InstrumentId) -> Option<MoneyTerms> {
         self.terms.get(&instrument_id).copied().filter(|terms| terms.class != MoneyClass::None)
     }
@@ -308,7 +308,7 @@ impl ModelMoney {
         self.fees.get(&tier).copied().unwrap_or((0, 0))
     }
 
-    /// Is there such an account? The venue is one.
+    /// Does the account exist? The venue counts as one.
     pub(super) fn known(&self, account_id: AccountId) -> Result<(), DeclineReason> {
         if account_id.0 as usize > self.accounts.len() {
             return Err(DeclineReason::UnknownAccount);
@@ -316,7 +316,7 @@ impl ModelMoney {
         Ok(())
     }
 
-    /// Is there such an account, but the venue's own?
+    /// Does the account exist, other than the venue's own?
     fn known_owner(&self, account_id: AccountId) -> Result<(), DeclineReason> {
         match account_id {
             AccountId(0) => Err(DeclineReason::UnknownAccount),
@@ -332,7 +332,7 @@ impl ModelMoney {
     }
 }
 
-/// May a name be added to those there are, with so many balances afterwards? (40.1)
+/// May a name be added to `names` if there are then `balances` balances? (40.1)
 fn may_add(name: Text<8>, names: &[Text<8>], balances: usize) -> Result<(), DeclineReason> {
     if name.is_blank() || names.contains(&name) {
         return Err(DeclineReason::InvalidName);

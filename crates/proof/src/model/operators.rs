@@ -1,5 +1,5 @@
-//! The commands of operators as one would explain them: each operator's last command is remembered
-//! with its result, and given again for a repetition.
+//! The commands of operators as one would explain them: the model remembers each operator's last
+//! command with its result, and returns that result for a repetition.
 
 use market::{
     Event, MoneyCommand, MoneyEvent, OperatorAction, OperatorCommand, OperatorDecline,
@@ -8,7 +8,7 @@ use market::{
 
 use super::{Model, pending_cancels::Pending};
 
-/// How many operators there may be (51.3).
+/// The most operators (51.3).
 const OPERATORS_MAX: usize = 256;
 
 impl Model {
@@ -42,7 +42,7 @@ impl Model {
         self.events.push(Event::Venue(VenueEvent::Operated(result)));
     }
 
-    /// 51.1
+    /// Carries out an operator's action. (51.1)
     fn carry_out(&mut self, action: &OperatorAction) -> OperatorOutcome {
         let first = self.events.len();
         // 24.5

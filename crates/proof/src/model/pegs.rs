@@ -1,6 +1,6 @@
 //! Pegged orders, whose price follows the market: section 36 of the rules.
 //!
-//! Whenever a command is done, all of them are asked what price they should have now.
+//! After each command the model computes the price that each of them should have.
 
 use market::{
     CancelReason, InstrumentId, OrderKey, OrderType, Phase, Price, Pricing, RestateReason, Side,
@@ -13,7 +13,7 @@ impl ModelOrder {
         self.instructions.pricing.is_pegged()
     }
 
-    /// A pegged order has a bound and no price at first. (36.2, 36.5)
+    /// Turns the limit of a pegged order into its bound; the order has no price at first. (36.2, 36.5)
     pub(super) fn forget_price(&mut self) {
         if self.is_pegged() {
             self.bound = (self.order_type == OrderType::Limit).then_some(self.price);
@@ -24,14 +24,14 @@ impl ModelOrder {
 }
 
 impl Model {
-    /// The pegged orders of an instrument that wait for no other, by age.
+    /// The pegged orders of an instrument that wait for no other order, by age.
     pub fn pegged(&self, instrument_id: InstrumentId) -> Vec<ModelOrder> {
         self.by_age(instrument_id, |it| {
             it.is_pegged() && ![Place::Parent, Place::Turn].contains(&it.place)
         })
     }
 
-    /// The price that an order should have now; 0 is none. (36.1, 36.2, 36.6)
+    /// The price that an order should have now; 0 if none. (36.1, 36.2, 36.6)
     fn price_to_have(&self, order: &ModelOrder) -> Price {
         let id = order.instrument_id;
         if self.market(id).phase != Phase::Continuous || !self.is_open() {
@@ -104,7 +104,7 @@ impl Model {
         self.bury(order);
     }
 
-    /// It has another price; it comes in with that, or waits without one.
+    /// Gives an order another price; it comes in at that price, or waits without one.
     fn take_price(&mut self, mut order: ModelOrder, price: Price) {
         let order_id_before = order.order_id;
         order.order_id = self.new_order_id();
@@ -120,7 +120,7 @@ impl Model {
         self.note_after_peg(order, after, after.executed > order.executed);
     }
 
-    /// What became of a pegged order that came in, for those that it is linked to.
+    /// Notes, for its linked orders, the outcome of a pegged order that came in.
     pub(super) fn note_after_peg(
         &mut self,
         order: ModelOrder,
@@ -137,7 +137,7 @@ impl Model {
         self.note(&now, has_executed);
     }
 
-    /// An order is done; it stays in the list until the command is.
+    /// Ends an order that is done; it stays in the list until the command is done.
     pub(super) fn bury(&mut self, mut order: ModelOrder) {
         order.place = Place::Book;
         order.canceled += order.leaves().0;
@@ -145,7 +145,7 @@ impl Model {
         self.note(&order, false);
     }
 
-    /// An instrument trades continuously no more. (36.8)
+    /// Takes the prices of pegged orders away when continuous trading of their instrument stops. (36.8)
     pub(super) fn suspend(&mut self, id: InstrumentId) {
         for order in self.pegged(id) {
             if order.place == Place::Book && !order.is_done() {

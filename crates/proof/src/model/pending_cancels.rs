@@ -1,4 +1,4 @@
-//! Orders that wait to be canceled, and those that are found only at their turn.
+//! Orders that wait to be canceled, and orders that are found only at their turn.
 
 use std::collections::BTreeSet;
 
@@ -9,29 +9,29 @@ use market::{
 
 use super::{Model, ModelOrder};
 
-/// How many orders are canceled at once. (24.1)
+/// The most orders canceled at once. (24.1)
 const CANCELS_MAX: usize = 32;
 
-/// How many of those one counts as that expires. (24.1)
+/// The number of cancels that an expiring order counts as. (24.1)
 const EXPIRY_COST: usize = 2;
 
-/// How many orders of a session are looked at for that. (24.7)
+/// The most orders of a session examined at once. (24.7)
 const LOOKS_MAX: usize = 96;
 
-/// How many parts of turns end for that. (24.7)
+/// The most parts of turns finished at once. (24.7)
 const PARTS_MAX: usize = 4;
 
-/// On how many channels orders may be to be found at once. (24.6)
+/// The most channels whose orders a command finds at once. (24.6)
 const CHANNELS_FEW: usize = 4;
 
 /// The size classes of sessions: live orders of the first, and the last. (24.6)
 const CLASS_LIVE: usize = 256;
 const CLASS_MAX: u32 = 7;
 
-/// How many consecutive numbers have their turn together. (24.6)
+/// The number of consecutive order numbers whose turns are together. (24.6)
 const BLOCK: u32 = 128;
 
-/// What a step has done. (24.7)
+/// The work done so far in a step. (24.7)
 #[derive(Default)]
 struct Spent {
     cancels: usize,
@@ -45,7 +45,7 @@ impl Spent {
     }
 }
 
-/// What is still to be canceled.
+/// Orders that are still to be canceled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pending {
     Order(OrderKey, CancelReason),
@@ -65,7 +65,7 @@ pub(super) struct AuctionEnd {
     phase: Phase,
     /// The last order id before.
     last: OrderId,
-    /// The first place that it was not beyond.
+    /// The first place that is not yet passed.
     from: AuctionPlace,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Sweep {
     number_last: u32,
     meant: Meant,
     reason: CancelReason,
-    /// The first turn that was not looked at.
+    /// The first turn that is not yet examined.
     from: u64,
 }
 
@@ -87,11 +87,11 @@ pub(super) struct Sweep {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meant {
     pub(super) scope: Scope,
-    /// That of the scope's symbol when the command acts, if it names one. (31.4)
+    /// The instrument of the scope's symbol when the command acts, if the scope names one. (31.4)
     pub(super) instrument_id: Option<InstrumentId>,
-    /// That of a mass cancel, also if it is blank. (10.1)
+    /// The firm of a mass cancel, also if it is blank. (10.1)
     pub(super) firm: Option<Firm>,
-    /// Only those that end with the day. (2.4)
+    /// True if only orders that end with the day are meant. (2.4)
     pub(super) of_the_day: bool,
     /// Did the session give the command itself, or is it gone? (24.8)
     pub(super) is_own: bool,
@@ -103,9 +103,9 @@ impl Meant {
     }
 }
 
-/// When it is the turn of a number. (24.6)
+/// The turn of an order number. (24.6)
 fn turn(number: u32) -> u64 {
-    // The block has 25 binary digits, the number in it 7.
+    // The block has 25 bits, the number within it 7.
     u64::from((number / BLOCK).reverse_bits()) + u64::from(number % BLOCK)
 }
 
@@ -124,11 +124,11 @@ fn auction_place(order: &ModelOrder) -> AuctionPlace {
     (!is_buy, queue, rank)
 }
 
-/// All turns.
+/// The number of all turns.
 const TURNS: u64 = 1 << 32;
 
 impl Model {
-    /// Cancels orders, at most so many at once. (24.1, 24.2)
+    /// Cancels orders, at most [`CANCELS_MAX`] at once. (24.1, 24.2)
     pub(super) fn cancel_in_steps(&mut self, keys: Vec<OrderKey>, reason: CancelReason) {
         let was_empty = !self.has_cancels_left();
         for key in keys {
@@ -172,12 +172,12 @@ impl Model {
         self.orders.iter().filter(move |it| it.key.session_id == session_id && !it.is_done())
     }
 
-    /// How many live orders a scope has.
+    /// The number of live orders in a scope.
     pub(super) fn live_in(&self, scope: &Scope) -> usize {
         self.orders.iter().filter(|it| self.is_in(scope, it) && !it.is_done()).count()
     }
 
-    /// An order of a session was accepted. (24.6)
+    /// Updates the size class of a session after it had an order accepted. (24.6)
     pub(super) fn note_size(&mut self, session_id: SessionId) {
         let live = self.live_of(session_id).count();
         let session = &mut self.sessions[usize::from(session_id.0) - 1];
@@ -235,7 +235,7 @@ impl Model {
         }
     }
 
-    /// An instrument enters a phase: the orders for an auction only that are over wait. (26.4)
+    /// An instrument enters a phase: the auction-only orders that are over wait to be canceled. (26.4)
     pub(super) fn end_auction_orders(&mut self, id: InstrumentId, phase: Phase) {
         let (last, from) = (OrderId(self.order_count), (false, 0, 0));
         let end = AuctionEnd { id, phase, last, from };
@@ -248,7 +248,7 @@ impl Model {
         }
     }
 
-    /// The first order of an end from its place on, and where that is. (26.4)
+    /// The first order of an end, from its place on, and that order's place. (26.4)
     fn first_ended(&self, end: &AuctionEnd) -> Option<(AuctionPlace, ModelOrder)> {
         let is_meant = |it: &&ModelOrder| {
             it.instrument_id == end.id
@@ -261,8 +261,8 @@ impl Model {
         later.min_by_key(|(place, it)| (*place, it.order_id))
     }
 
-    /// Goes on with the end of an auction. What is left of it is the first of its round again, or of what was held. (24.7,
-    /// 26.4)
+    /// Continues the end of an auction. The remaining end goes back to the front of its round, or of the cancels held
+    /// back. (24.7, 26.4)
     fn go_on_ending(&mut self, round: Option<u64>, end: AuctionEnd, spent: &mut Spent) {
         let Some((from, order)) = self.first_ended(&end) else {
             spent.parts += 1;
@@ -284,7 +284,7 @@ impl Model {
         }
     }
 
-    /// The orders whose turn it is; one may be done by now. (24.1, 24.4, 24.7)
+    /// Cancels the orders whose turn it is; an order may be done by then. (24.1, 24.4, 24.7)
     pub(super) fn cancel_portion(&mut self) {
         let mut spent = Spent::default();
         while !spent.is_all() {

@@ -1,7 +1,7 @@
-//! What orders hold of their accounts' money, and how trades are paid: section 42 of the rules.
+//! The money that orders hold, and the payment of trades: section 42 of the rules.
 //!
-//! Whatever happens to an order, it is asked what it needs now, and what it holds beyond that is
-//! given back. What an order without a limit will cost is found by trying, on a copy of everything.
+//! After each change of an order the model computes the amount that the order needs, and gives the
+//! excess back. It finds the cost of an order without a limit by trying it, on a copy of its whole state.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use market::{
 use super::{Model, ModelOrder, Place, continuous::COUNTED_MAX};
 
 impl ModelOrder {
-    /// What it needs to hold for what is open of it; one without a limit keeps what it has.
+    /// The amount that it needs to hold for its open lots; a buy order without a limit keeps its amount.
     fn needs(&self, terms: &MoneyTerms) -> i128 {
         match (self.side, self.order_type) {
             _ if self.is_done() => 0,
@@ -39,8 +39,8 @@ impl Model {
         self.money.paid(instrument_id).is_some()
     }
 
-    /// What an order costs, or brings, at its limit; without one, what it would trade for now, with
-    /// what would then rest of it. (42.4)
+    /// The cost of an order, or its proceeds, at its limit. Without a limit: the cost of its trades if it
+    /// came in now, and of the remainder that would then rest. (42.4)
     pub(super) fn cost_of(&self, order: &ModelOrder, terms: &MoneyTerms) -> i128 {
         if order.order_type == OrderType::Limit {
             return cost(terms, order.price, order.leaves());
@@ -84,15 +84,15 @@ impl Model {
         costs.sum::<i128>() + rests
     }
 
-    /// An accepted order holds what it needs. (42.1)
+    /// Reserves the amount that an accepted order needs. (42.1)
     pub(super) fn hold(&mut self, order: &mut ModelOrder) {
         let Some(terms) = self.money.paid(order.instrument_id) else { return };
-        // Without a limit it holds what it will pay when it comes in. (42.4, 20.11)
+        // A buy order without a limit holds its cost only once it comes in. (42.4, 20.11)
         order.held = if order.buys_without_limit() { 0 } else { order.needs(&terms) };
         self.post_held(order, &terms, order.held);
     }
 
-    /// An order to buy that has no limit comes in and holds what it will pay; false if less is
+    /// Reserves the cost of a buy order without a limit as it comes in; false if less is
     /// available. (42.4, 20.11)
     pub(super) fn hold_without_limit(&mut self, order: &mut ModelOrder) -> bool {
         let Some(terms) = self.money.paid(order.instrument_id) else { return true };
@@ -109,7 +109,7 @@ impl Model {
         true
     }
 
-    /// Has its owner what an order needs at another price? (36.10)
+    /// Has its owner the amount that an order needs at another price? (36.10)
     pub(super) fn can_hold_at(&self, order: &ModelOrder, price: Price) -> bool {
         let Some(terms) = self.money.paid(order.instrument_id) else { return true };
         let more = ModelOrder { price, ..*order }.needs(&terms) - order.held;
@@ -117,7 +117,7 @@ impl Model {
         more <= 0 || more <= self.balance(account_id, order.gives(&terms)).0
     }
 
-    /// An order holds what it needs at its price, not more and not less. (36.10)
+    /// Makes an order hold exactly the amount that it needs at its price. (36.10)
     pub(super) fn hold_at(&mut self, order: &mut ModelOrder) {
         let Some(terms) = self.money.paid(order.instrument_id) else { return };
         let more = order.needs(&terms) - order.held;
@@ -135,7 +135,7 @@ impl Model {
         self.post(kind, asset_id, ends, amount, order.order_id, TradeId(0));
     }
 
-    /// An order gives back what it holds and does not need any more. (42.2)
+    /// Gives back the amount that an order holds and no longer needs. (42.2)
     pub(super) fn give_back(&mut self, order: &mut ModelOrder, trade_id: TradeId) {
         let Some(terms) = self.money.paid(order.instrument_id) else { return };
         let too_much = order.held - order.needs(&terms);
@@ -146,14 +146,14 @@ impl Model {
         self.post(kind, asset_id, ends, too_much, order.order_id, trade_id);
     }
 
-    /// An order is no more, or never rests: it gives back all that it holds.
+    /// Gives back the whole amount of an order that has ended or never rests.
     pub(super) fn let_go(&mut self, order: &ModelOrder) {
         let mut gone = *order;
         gone.canceled += gone.leaves().0;
         self.give_back(&mut gone, TradeId(0));
     }
 
-    /// The last trade is paid for and delivered. (42.3, 46)
+    /// Settles the last trade: payment and delivery. (42.3, 46)
     pub(super) fn settle(&mut self, place: usize, taker: &mut ModelOrder, traded: &Traded) {
         let Some(settlement) = self.past.last().expect("it was kept").settlement else { return };
         let is_bought = taker.side == Side::Buy;

@@ -4,27 +4,27 @@ use market::{Allocation, OrderKey, Price};
 
 use super::{Model, ModelOrder, same_side_of_book};
 
-/// Among how many orders a price is shared. (38.7)
+/// The most orders among which a price is shared. (38.7)
 const SHARED_MAX: usize = 256;
 
-/// The orders of a price that an order takes by time in a step. (38.3, 38.7)
+/// The orders at a price that an incoming order takes by time in a step. (38.3, 38.7)
 pub(super) type ByTime = Option<(Price, Vec<OrderKey>)>;
 
-/// What becomes of an incoming order at a price that is shared out.
+/// The outcome for an incoming order at a price that is shared out.
 pub(super) enum Shared {
-    /// It meets one of its own first, at this place. (38.4)
+    /// It first meets an order of its own participant, at this place. (38.4)
     Own(usize),
-    /// Each of these gets so many lots, the oldest first.
+    /// Each of these orders gets these lots, the oldest first.
     Out(Vec<(OrderKey, u64)>),
 }
 
 impl Model {
-    /// How often a price was shared out.
+    /// The number of times a price was shared out.
     pub fn shared_out(&self) -> u64 {
         self.shared_out
     }
 
-    /// How the price of the first order to trade with is shared; `None` if it goes by time.
+    /// The sharing at the price of the first order to trade with; `None` if that price goes by time.
     pub(super) fn share(
         &mut self,
         order: &ModelOrder,
@@ -51,7 +51,7 @@ impl Model {
                     && !other.is_done()
             })
             .collect();
-        // 38.7: what they offered was enough when the step reached the price.
+        // 38.7: their lots were enough when the step reached the price.
         if let Some((price, keys)) = taken
             && *price == maker.price
         {
@@ -78,7 +78,7 @@ impl Model {
 }
 
 /// Shares lots out among orders that offer more: the time share to the oldest first, the rest in
-/// proportion to what they then still offer, and what rounding leaves to the oldest first.
+/// proportion to the lots that they then still offer, and the lots left by rounding to the oldest first.
 fn shares(lots: u64, time_share: u64, offers: &[u64]) -> Vec<u64> {
     let to_the_oldest = |mut lots: u64, room: &[u64]| -> Vec<u64> {
         let mut given = Vec::new();

@@ -14,10 +14,10 @@ use super::{
     pending_cancels::Meant,
 };
 
-/// How many blocks there may be (32.5).
+/// The most blocks (32.5).
 const BLOCKS_MAX: usize = 256;
 
-/// The most lots that an instrument may let an order have, and terms (40.4).
+/// The highest limit on an order's lots that an instrument, or terms, may set (40.4).
 pub(super) const QUANTITY_LIMIT: u64 = (1 << 48) - 1;
 
 /// How an instrument is traded now.
@@ -38,9 +38,9 @@ pub(super) struct Market {
     pub(super) allocation: Allocation,
     /// In millionths. (38.2)
     pub(super) time_share: u64,
-    /// 0 is none.
+    /// The reference price, in ticks; 0 if none.
     pub(super) reference: u64,
-    /// 0 is none yet, since there is a dynamic band.
+    /// The last price since the dynamic band was set, in ticks; 0 if none yet.
     last: u64,
     /// When the auction ends without a command.
     ends: Option<u64>,
@@ -50,9 +50,9 @@ pub(super) struct Market {
     pub(super) looks: Option<u64>,
     widened: u64,
     pub(super) indicated: Indication,
-    /// Of buyers and sellers, the place up to which the orders of the auction are counted. (27.19)
+    /// For buyers and for sellers, the place up to which the orders of the auction are counted. (27.19)
     pub(super) counted: [Reached; 2],
-    /// Does the first indication wait for that? (28.3)
+    /// Does the first indication wait for the count? (28.3)
     pub(super) owes_first: bool,
 }
 
@@ -120,12 +120,12 @@ impl Market {
     }
 }
 
-/// Without a price or a bound everything is near.
+/// Is a price within so many millionths of another? True without a price or a bound.
 fn is_near(price: Price, other: u64, millionths: u64) -> bool {
     other == 0 || millionths == 0 || price.0.abs_diff(other) <= other * millionths / 1_000_000
 }
 
-/// The first moment that an auction waits for.
+/// The earliest moment that an auction waits for.
 fn moments_of(market: &Market) -> Option<u64> {
     [market.ends, market.looks].into_iter().flatten().min()
 }
@@ -154,7 +154,7 @@ fn is_auction(phase: Phase) -> bool {
 }
 
 impl Model {
-    /// What the market of an instrument does; `None` if it was removed.
+    /// The phase of an instrument; `None` if the instrument was removed.
     pub fn phase(&self, instrument_id: InstrumentId) -> Option<Phase> {
         let market = self.market(instrument_id);
         (!market.removed).then_some(market.phase)
@@ -348,7 +348,7 @@ impl Model {
         self.report(VenueEvent::CollarSet(collar));
     }
 
-    /// What is due by time, moment by moment, and at one moment by instrument.
+    /// Does the work that is due by time, moment by moment, and at one moment by instrument.
     pub(super) fn pass_time(&mut self) {
         // 24.2, 36.12
         if self.left_since_ns.is_some_and(|since| since < self.now_ns) {
@@ -466,7 +466,7 @@ impl Model {
         Ok(())
     }
 
-    /// Is it of a scope? (32.1)
+    /// Is an order in a scope? (32.1)
     pub(super) fn is_in(&self, scope: &Scope, order: &ModelOrder) -> bool {
         let session_id = order.key.session_id;
         let firm = self.firm_meant(session_id, order.attributes.firm);
@@ -515,7 +515,7 @@ impl Model {
         match self.market(order.instrument_id).phase {
             Phase::Halted => Err(RejectReason::Halted),
             Phase::Closed => Err(RejectReason::InstrumentClosed),
-            // 6.12: in continuous trading it waits.
+            // 6.12: in continuous trading the order waits.
             Phase::Continuous => Ok(()),
             // 27.15
             _ if self.is_trading_in_steps(order.instrument_id) => Err(RejectReason::NotInPhase),
@@ -598,7 +598,7 @@ impl Model {
         order.time_in_force.is_for_auction() || collects(self.market(order.instrument_id).phase)
     }
 
-    /// A dynamic band refers to the last price.
+    /// Notes the last price, to which a dynamic band refers.
     pub(super) fn note_last(&mut self, id: InstrumentId, price: Option<Price>) {
         let market = self.market_mut(id);
         if market.dynamic_band > 0

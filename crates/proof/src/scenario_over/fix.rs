@@ -1,4 +1,4 @@
-//! A FIX client that says a scenario's requests by the standard tags, and keeps what the venue reports.
+//! A FIX client that sends a scenario's requests with the standard tags, and keeps the venue's reports.
 //!
 //! Invariant: a request with a term for which FIX has no tag is not sent.
 
@@ -21,7 +21,7 @@ pub struct FixClient {
     /// The orders that it entered, as they are now.
     orders: BTreeMap<u32, EnterOrder>,
     requests: u32,
-    /// ExecID, LastQty and LastPx of trades.
+    /// ExecID, LastQty and LastPx of each trade.
     trades: Vec<[String; 3]>,
 }
 
@@ -116,7 +116,7 @@ impl FixClient {
         Ok(())
     }
 
-    /// Takes bytes of the venue.
+    /// Takes bytes from the venue.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), String> {
         let version = self.writer.version();
         self.frames.receive(bytes);
@@ -144,7 +144,7 @@ impl FixClient {
         Ok(())
     }
 
-    /// Its part of each trade, as the venue reported it.
+    /// The session's part of each trade, as the venue reported it.
     pub fn fills(&self, session: SessionId) -> Result<Vec<TradePart>, String> {
         let fill = |[id, quantity, price]: &[String; 3]| {
             let digits = id.trim_matches(|it: char| !it.is_ascii_digit());
@@ -160,12 +160,12 @@ impl FixClient {
     }
 }
 
-/// ClOrdID of an order.
+/// The ClOrdID of an order.
 fn name(number: u32) -> String {
     format!("ORDER-{number}")
 }
 
-/// A name that is short.
+/// A scenario's name as a FIX CompID.
 fn comp_id(name: &str) -> Text<16> {
     Text::new(name).expect("names of scenarios are short")
 }

@@ -1,7 +1,7 @@
 //! Both ends of the network of a scenario: in memory, or sockets on the loopback interface.
 //!
-//! Invariant: [`UnderWay`] is zero exactly when everything that one end handed over has arrived at the other, so a
-//! scenario over sockets waits for arrivals and never for time.
+//! Invariant: [`UnderWay`] is zero exactly when all bytes, datagrams, connections and ends that one side handed over
+//! have arrived at the other, so a scenario over sockets waits for arrivals and never for time.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -89,7 +89,7 @@ impl StreamNetwork for VenueStreams {
             Self::Memory(streams) => streams.read(connection, buffer),
             Self::Loopback(tcp, under_way) => {
                 let count = tcp.read(connection, buffer)?;
-                // The end of a stream counts as one, and is read once.
+                // The end of a stream counts as one byte, and is read once.
                 under_way.arrive(count.max(1));
                 Ok(count)
             }
@@ -169,7 +169,7 @@ impl StreamLink {
         Ok(())
     }
 
-    /// What has arrived.
+    /// The bytes that have arrived.
     pub fn read(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::Memory { streams, connection, .. } => {
@@ -220,7 +220,7 @@ impl VenueDatagrams {
         })
     }
 
-    /// A participant's end; in memory it is at this address.
+    /// A participant's end; in memory its address is `address`.
     pub fn link(&self, address: SocketAddr) -> io::Result<DatagramLink> {
         Ok(match self {
             Self::Memory(datagrams) => DatagramLink::Memory(datagrams.clone(), address),

@@ -1,6 +1,6 @@
 //! A participant's end of each protocol, for one session of a scenario.
 //!
-//! Invariant: its trades come from the bytes of the venue only.
+//! Invariant: the trades of a session come from the venue's bytes only.
 
 use std::io;
 
@@ -115,7 +115,7 @@ impl ScenarioSession {
         Ok(())
     }
 
-    /// Asks for something.
+    /// Sends a command as a request.
     pub fn send(&mut self, command: &Command, now_ns: u64) -> Result<(), String> {
         if matches!(command, Command::CancelOnDisconnect(_)) && self.stream.is_connected() {
             self.is_logged_on = false;
@@ -146,7 +146,7 @@ impl ScenarioSession {
         Ok(())
     }
 
-    /// Exchanges bytes; returns how much there was to do.
+    /// Exchanges bytes; returns the amount of work done.
     pub fn turn(&mut self, now_ns: u64) -> Result<usize, String> {
         match self.protocol {
             Protocol::Udp => return self.turn_over_datagrams(now_ns),
@@ -191,7 +191,7 @@ impl ScenarioSession {
                 .map_err(|error| format!("MoldUDP64: {error}"))?;
             work += 1;
         }
-        // Replies before the first packet are asked for again.
+        // Replies before the first packet are requested again.
         if let Some(request) = receiver.next_request(now_ns) {
             datagrams.send(&request.encode()).map_err(network)?;
             work += 1;
@@ -227,7 +227,7 @@ impl ScenarioSession {
         self.requests.iter().map(crossed(false)).chain(self.replies.iter().map(crossed(true)))
     }
 
-    /// Its part of each trade, as the venue reported it.
+    /// The session's part of each trade, as the venue reported it.
     pub fn fills(&self, session: SessionId) -> Result<Vec<TradePart>, String> {
         if self.protocol.fix_version().is_some() {
             return self.fix.fills(session);
@@ -260,7 +260,7 @@ impl ScenarioSession {
     }
 }
 
-/// The token of an order of OUCH 4.2.
+/// The token of an order in OUCH 4.2.
 fn token(number: u32) -> Token {
     Token::new(&format!("ORDER{number}")).expect("a number has ten digits at most")
 }
@@ -269,7 +269,7 @@ fn network(error: io::Error) -> String {
     format!("the network: {error}")
 }
 
-/// An order that has a fault for which a gateway gives this reason.
+/// An order with a fault that a gateway rejects with this reason.
 fn spoiled(order: &RejectOrder) -> Result<Vec<u8>, String> {
     let mut message = EnterOrder {
         message_type: EnterOrder::TYPE,

@@ -29,11 +29,11 @@ use super::{
 use crate::{restored, scenario::World};
 
 const JOURNAL_ID: u64 = 13;
-/// Longer than any scenario.
+/// A time longer than any scenario.
 const PATIENCE: Span = Span(Duration::from_secs(1 << 32));
-/// Turns after which a venue that does not rest never will.
+/// The number of turns after which a venue with work left counts as one that never rests.
 const TURNS_MAX: usize = 100_000;
-/// Turns without work that show that it rests.
+/// The number of consecutive turns without work that show that the venue rests.
 const IDLE_TURNS: usize = 4;
 
 pub struct ScenarioVenue {
@@ -140,7 +140,7 @@ impl ScenarioVenue {
                 let session = self.sessions.get_mut(&session_id).expect("it has logged on");
                 session.send(command, self.now_ns)?;
             }
-            // The sequencer notices itself that time has passed.
+            // The sequencer notices the passage of time without a command.
             None if matches!(command, Command::Time) => {}
             None => {
                 let submission = Submission { received: Timestamp(self.now_ns), command: *command };
@@ -179,7 +179,7 @@ impl ScenarioVenue {
         }
     }
 
-    /// Lets venue and sessions have turns until nothing is under way.
+    /// Gives venue and sessions turns until nothing is under way.
     fn settle(&mut self) -> Result<(), String> {
         let mut idle = 0;
         for _ in 0..TURNS_MAX {
@@ -193,7 +193,7 @@ impl ScenarioVenue {
             let is_idle = work == 0 && self.under_way.is_none();
             idle = if is_idle { idle + 1 } else { 0 };
             if work == 0 && !is_idle {
-                // The kernel has it.
+                // The bytes under way are in the kernel.
                 std::thread::yield_now();
             }
             if idle == IDLE_TURNS {
@@ -203,7 +203,7 @@ impl ScenarioVenue {
         Err(format!("the venue has work left in {TURNS_MAX} turns"))
     }
 
-    /// The events of the inputs since this was last asked.
+    /// The events of the inputs since the last call.
     fn events(&mut self) -> Result<Vec<Event>, String> {
         let mut events = Vec::new();
         let each = &mut |line: &market::OutputLine| line.each(|output| events.push(output.event));
@@ -266,7 +266,7 @@ fn networks(
     })
 }
 
-/// A participant's ends; in memory it is at this address.
+/// A participant's ends; in memory their address is `address`.
 fn link(
     networks: &ScenarioNetworks,
     protocol: Protocol,
@@ -310,7 +310,7 @@ fn prevention(prevention: SelfMatchPrevention) -> Result<PreventionName, String>
         .ok_or_else(|| format!("no configuration says {prevention:?}"))
 }
 
-/// Where the session of this number is.
+/// The address of the session with this number.
 fn address(number: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, number as u8], 7_000))
 }

@@ -1,8 +1,8 @@
 //! The attacker: strangers at each socket, and two participants, one over TCP and one over UDP, that
 //! misuse their sessions.
 //!
-//! Invariant: it sends what a client may send over a socket, and knows no more than a participant.
-//! Nothing delays what it sends: it sits next to the venue.
+//! Invariant: the attacker sends only bytes that a client may send over a socket, and knows no more than
+//! a participant. Nothing delays its bytes: it sits next to the venue.
 
 use std::{
     collections::VecDeque,
@@ -25,10 +25,10 @@ use wire::{
 
 use super::faults::{FaultKind, Faults};
 
-/// Messages of a flood: more than the throttle of a simulated venue passes at once.
+/// The number of messages of a flood: more than the throttle of a simulated venue passes at once.
 const FLOOD: u32 = 600;
 
-/// The place of each message in its flood is its number at most; none is that high.
+/// A number above all used ones: a message's place in its flood bounds its number.
 const NEVER_USED: u32 = 4_000_000_000;
 
 /// The book of the attacker's own orders.
@@ -46,7 +46,7 @@ pub struct Attacker {
     pub login: (String, String),
     /// The participant over UDP.
     pub udp: SocketAddr,
-    /// Names of those whose passwords it guesses.
+    /// Names of the participants whose passwords it guesses.
     pub others: Vec<String>,
     /// The name of the venue's streams.
     pub stream: [u8; 10],
@@ -57,15 +57,15 @@ pub struct Attacker {
     numbers: [u32; 2],
 }
 
-/// A connection and what is to be sent on it.
+/// A connection and the bytes still to be sent on it.
 struct Line {
     id: ConnectionId,
     bytes: VecDeque<u8>,
     /// Bytes sent in a tick.
     pace: usize,
-    /// False: what the venue sends stays there.
+    /// False if the attacker never reads the venue's bytes.
     reads: bool,
-    /// Ends its sending after the last byte.
+    /// True if the attacker ends its sending after the last byte.
     finishes: bool,
     until_tick: u64,
 }
@@ -85,13 +85,13 @@ impl Attacker {
         matches!(address.ip(), IpAddr::V4(ip) if ip.octets()[0] == 10)
     }
 
-    /// All connections are gone with the venue.
+    /// Drops all connections: they ended with the venue.
     pub fn venue_died(&mut self) {
         self.lines.clear();
         self.session = None;
     }
 
-    /// One turn: attacks may begin, and those under way go on; none once faults have ended.
+    /// One turn: attacks may begin, and those under way continue; none once faults have ended.
     pub fn turn(&mut self, doors: &Doors<'_>, faults: &mut Faults, tick: u64) {
         if !faults.on {
             self.lines.drain(..).chain(self.session.take()).for_each(|line| line.end(doors));
@@ -271,7 +271,7 @@ impl Attacker {
         }
     }
 
-    /// Pegs that follow the best bid, and a better bid in and out.
+    /// Enters pegs that follow the best bid, then enters and cancels better bids.
     fn peg_bomb(&mut self, doors: &Doors<'_>) {
         let bid = self.order(0, Side::Buy, 1, 100);
         self.say(doors, &message(&Command::Enter(bid)));
@@ -290,7 +290,7 @@ impl Attacker {
         self.say(doors, &mass);
     }
 
-    /// Lots in one piece each, and orders whose minimum is above their sum.
+    /// Enters orders of one lot each, and orders whose minimum is above the sum of these lots.
     fn minimum_walk(&mut self, doors: &Doors<'_>) {
         for _ in 0..100 {
             let order = self.order(0, Side::Sell, 9, 1);
@@ -312,7 +312,7 @@ impl Attacker {
         OrderKey { user_ref_num: self.numbers[protocol], ..OrderKey::default() }
     }
 
-    /// An order under the next number, at a price in whole currency units.
+    /// An order with the next number, at a price in whole currency units.
     fn order(&mut self, protocol: usize, side: Side, price: u64, lots: u64) -> EnterOrder {
         let symbol = Symbol::new(OWN_BOOK).expect("a symbol");
         EnterOrder::limit(self.key(protocol), side, symbol, Quantity(lots), Price(price * 10_000))
@@ -324,7 +324,7 @@ impl Attacker {
         client::participant::mass_cancel(number, firm, Symbol::new(book))
     }
 
-    /// Sends a message in the session over TCP, which begins if there is none.
+    /// Sends a message in the session over TCP, and begins the session if there is none.
     fn say(&mut self, doors: &Doors<'_>, message: &[u8]) {
         let is_open = |line: &Line| doors.order_entry.is_open(line.id);
         if !self.session.as_ref().is_some_and(is_open) {
@@ -341,7 +341,7 @@ impl Attacker {
         }
     }
 
-    /// A connection of a stranger, from one of three addresses.
+    /// Opens a connection of a stranger, from one of three addresses.
     fn connect(
         &mut self,
         doors: &Doors<'_>,
@@ -414,7 +414,7 @@ fn random(kind: FaultKind, faults: &mut Faults, len_max: u64) -> Vec<u8> {
     (0..faults.below(kind, len_max)).map(|_| faults.below(kind, 256) as u8).collect()
 }
 
-/// An address anywhere, half of them in a private network.
+/// Any address; half of the addresses are in a private network.
 fn address(kind: FaultKind, faults: &mut Faults) -> SocketAddr {
     let host = faults.below(kind, 1 << 16) as u32;
     let network = if faults.below(kind, 2) == 0 { 0x0A02_0000 } else { 0x0808_0000 };

@@ -17,13 +17,13 @@ use super::faults::{FaultKind, Faults};
 /// How long a client waits before it connects again, in nanoseconds.
 const RECONNECT_NS: u64 = 50_000_000;
 
-/// The longest time a byte or a datagram is under way, in nanoseconds.
+/// The longest usual delay of a byte or a datagram, in nanoseconds.
 const DELAY_NS_MAX: u64 = 2_000_000;
 
-/// How long what is late is under way at most, in nanoseconds.
+/// The longest additional delay of late bytes and datagrams, in nanoseconds.
 const LATE_NS_MAX: u64 = 400_000_000;
 
-/// When nothing comes through.
+/// The times until which nothing passes in each direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Partition {
     to_venue_until_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// May begin now, for up to 5 s; up to 20 s now and then, which is more than anybody waits.
+    /// A partition may begin now, for up to 0.3 s; one in eight lasts up to 20 s, longer than any timeout.
     pub(super) fn may_begin(&mut self, faults: &mut Faults, now_ns: u64) {
         if faults.strikes(FaultKind::Partition) {
             let until_ns = now_ns + Self::length(faults, FaultKind::Partition);
@@ -60,13 +60,13 @@ impl Partition {
     }
 }
 
-/// How long something is under way.
+/// The delay of bytes or of a datagram, in nanoseconds.
 fn delay_ns(faults: &mut Faults, rng: &mut Rng) -> u64 {
     let late = faults.strikes(FaultKind::Delay);
     rng.below(DELAY_NS_MAX) + if late { faults.below(FaultKind::Delay, LATE_NS_MAX) } else { 0 }
 }
 
-/// A participant who speaks SoupBinTCP over a network that delays, splits and cuts.
+/// A participant that speaks SoupBinTCP over a network that delays, splits and cuts.
 pub struct SimulatedTcpClient {
     pub username: String,
     password: String,
@@ -77,7 +77,7 @@ pub struct SimulatedTcpClient {
     connect_due_ns: u64,
     pub connections: u64,
     partition: Partition,
-    /// Until then it takes at most so many bytes a turn.
+    /// Until this time the client takes at most `slow_bytes` bytes a turn.
     slow_until_ns: u64,
     slow_bytes: usize,
 }
@@ -88,14 +88,14 @@ struct Connection {
     to_venue: Direction,
     to_client: Direction,
     logged_in: bool,
-    /// The client ends its sending after so many more bytes.
+    /// The number of further bytes after which the client ends its sending.
     finishes_after: Option<usize>,
 }
 
 /// Bytes on their way; they arrive in the order in which they were sent.
 struct Direction {
     transit: Transit<Vec<u8>>,
-    /// None arrives before this moment.
+    /// No byte sent later arrives before this time.
     last_ns: u64,
 }
 
@@ -115,7 +115,7 @@ impl Direction {
 }
 
 impl Connection {
-    /// Sends some of what the session has to say, and delivers what arrived at the venue.
+    /// Sends some of the session's outgoing bytes, and delivers those that have arrived at the venue.
     fn send_requests(
         &mut self,
         network: &FakeStream,
@@ -149,7 +149,7 @@ impl Connection {
 }
 
 impl SimulatedTcpClient {
-    /// Not connected, nothing received.
+    /// A client that is not connected and has received nothing.
     pub fn new(username: &str, password: &str, from: SocketAddr) -> Self {
         Self {
             username: username.into(),
@@ -169,7 +169,7 @@ impl SimulatedTcpClient {
         self.connection.as_ref().is_some_and(|connection| connection.logged_in)
     }
 
-    /// Sends a message, if logged in; says whether it did.
+    /// Sends a message; false if not logged in.
     pub fn send(&mut self, message: &[u8], now_ns: u64) -> bool {
         match &mut self.connection {
             Some(connection) if connection.logged_in => {
@@ -180,7 +180,7 @@ impl SimulatedTcpClient {
         }
     }
 
-    /// What may go wrong with this client, or its connection, now.
+    /// Applies the faults of this client, or of its connection, that strike now.
     fn suffer(&mut self, network: &FakeStream, faults: &mut Faults, now_ns: u64) {
         self.partition.may_begin(faults, now_ns);
         if faults.strikes(FaultKind::SlowClient) {
@@ -213,13 +213,13 @@ impl SimulatedTcpClient {
         }
     }
 
-    /// The venue is gone, and all connections with it.
+    /// Drops the connection: it ended with the venue.
     pub fn venue_died(&mut self, now_ns: u64) {
         self.connection = None;
         self.connect_due_ns = now_ns + RECONNECT_NS;
     }
 
-    /// One turn: sends and receives bytes, reads what arrived, and connects if there is no connection.
+    /// One turn: sends and receives bytes, reads those that arrived, and connects if there is no connection.
     ///
     /// # Errors
     /// The venue broke the protocol.
@@ -275,7 +275,7 @@ impl SimulatedTcpClient {
         Ok(())
     }
 
-    /// Reads bytes of the venue; true if they end the session.
+    /// Reads bytes from the venue; true if they end the session.
     fn read(&mut self, bytes: &[u8], now_ns: u64) -> Result<bool, String> {
         let connection = self.connection.as_mut().expect("bytes arrive on a connection");
         let broke = |violation| format!("the venue broke the protocol: {violation}");
@@ -322,9 +322,9 @@ impl SimulatedTcpClient {
 }
 
 /// A reader of MoldUDP64 over a network that loses, repeats and reorders: the feed's subscriber,
-/// and a participant who speaks OUCH over UDP.
+/// or a participant that speaks OUCH over UDP.
 pub struct DatagramClient {
-    /// Of a participant; blank for the feed's subscriber.
+    /// The participant's name; blank for the feed's subscriber.
     pub username: String,
     address: SocketAddr,
     receiver: Receiver,
@@ -335,7 +335,7 @@ pub struct DatagramClient {
 }
 
 impl DatagramClient {
-    /// Nothing received; expects message 1.
+    /// A client that has received nothing and expects message 1.
     pub fn new(username: &str, address: SocketAddr) -> Self {
         Self {
             username: username.into(),
@@ -359,14 +359,14 @@ impl DatagramClient {
         }
     }
 
-    /// A datagram of the venue is on its way.
+    /// Puts a datagram from the venue on its way.
     pub fn incoming(&mut self, datagram: Vec<u8>, faults: &mut Faults, rng: &mut Rng, now_ns: u64) {
         if self.partition.reaches_client(faults, now_ns) {
             transmit(&mut self.to_client, datagram, faults, rng, now_ns);
         }
     }
 
-    /// One turn: datagrams arrive both ways, and what is missing is asked for at `requests`.
+    /// One turn: datagrams arrive both ways, and the client requests missing messages at `requests`.
     ///
     /// # Errors
     /// The venue broke the protocol.
@@ -409,6 +409,6 @@ pub(super) fn transmit(
     if faults.strikes(FaultKind::Duplication) {
         transit.send(now_ns + delay_ns(faults, rng), datagram.clone());
     }
-    // Each takes its own time, so datagrams overtake each other.
+    // Each datagram has its own delay, so datagrams overtake each other.
     transit.send(now_ns + delay_ns(faults, rng), datagram);
 }

@@ -17,12 +17,12 @@ use venue::{
     snapshot::VenueState,
 };
 
-/// The venue's disk, what goes wrong with it, and what the venue must make of that.
+/// The venue's disk, its faults, and the checks of the venue's start after them.
 pub struct Disk {
     storage: CrashStorage,
-    /// A fault that was prepared and waits for its operation, with how many struck before.
+    /// A prepared fault that waits for its operation, with the number of faults that struck before.
     prepared: Option<(FaultKind, u64)>,
-    /// Something failed that a venue stops for.
+    /// True after a failure for which a venue stops.
     has_failed: bool,
     full_until: Option<u64>,
     power_cut: Option<FaultKind>,
@@ -46,12 +46,12 @@ impl Disk {
         &self.storage
     }
 
-    /// May a venue stop because of it?
+    /// May a venue stop because of this disk?
     pub fn may_fail(&self) -> bool {
         self.has_failed || self.full_until.is_some() || self.storage.damage_count() > 0
     }
 
-    /// What may go wrong with it now.
+    /// Applies the faults that strike now.
     pub fn suffer(&mut self, faults: &mut Faults, tick: u64) {
         self.count_prepared(faults);
         if self.full_until.is_some_and(|until| until <= tick) {
@@ -106,7 +106,7 @@ impl Disk {
                     FaultKind::LyingSync => (DiskOperation::Sync, Fault::Lose),
                     FaultKind::LostWrite => (write, Fault::Lose),
                     FaultKind::MisdirectedWrite => {
-                        // Mediums misdirect whole sectors.
+                        // Storage media misdirect whole sectors.
                         let sectors = faults.below(kind, 40);
                         (write, Fault::Misdirect { offset: 512 * sectors })
                     }
@@ -132,29 +132,29 @@ impl Disk {
         }
     }
 
-    /// There is room again.
+    /// Ends the time in which the disk is full.
     pub fn recover_room(&mut self) {
         self.storage.set_capacity(None);
         // An operation that failed for lack of room may be reported later.
         self.has_failed |= self.full_until.take().is_some();
     }
 
-    /// Can the power go as this kind says? Only what was promised to survive must.
+    /// Can the power fail in this way? Only promised data must survive.
     pub fn may_lose_power(&self, kind: FaultKind, config: &Config) -> bool {
         let is_synced = config.journal.durability == DurabilityConfig::Synced;
         is_synced != (kind == FaultKind::UnpromisedPowerCut)
     }
 
-    /// The next crash is one of this kind.
+    /// Makes the next crash a power cut of this kind.
     pub fn lose_power_next(&mut self, kind: FaultKind) {
         self.power_cut = Some(kind);
     }
 
-    /// The process ends, and the disk keeps what it keeps; says whether the power went.
+    /// Ends the process, and keeps the data that survives; true if the power failed.
     pub fn crash(&mut self, faults: &mut Faults, is_synced: bool) -> bool {
         self.count_prepared(faults);
         self.prepared = None;
-        // What a medium lied about shows when the power goes.
+        // A medium's lies show when the power fails.
         let power_cut = self.power_cut.take().or_else(|| {
             let is_interesting =
                 self.storage.damage_count() > 0 || self.storage.stopped().is_some();
@@ -184,11 +184,11 @@ impl Disk {
         power_cut.is_some()
     }
 
-    /// What the venue makes of a damaged disk, tried on a copy: it refuses, saying where, or goes by a
-    /// whole beginning of what a faithful disk has. Then the disk is put right from such a copy.
+    /// Starts the venue on a copy of a damaged disk: the venue must refuse the disk, with the place of the
+    /// damage, or recover a whole beginning of the journal on a faithful disk. Then the disk is repaired.
     ///
     /// # Errors
-    /// It takes up something else, or refuses for another reason.
+    /// The venue recovers something else, or refuses the disk for another reason.
     pub fn judge(&mut self, config: &Config, faults: &mut Faults) -> Result<(), String> {
         if self.storage.damage_count() == 0 {
             return Ok(());
@@ -249,18 +249,18 @@ impl Disk {
     }
 }
 
-/// What tells a state and the way to it: the digest of its events, and its state hash.
+/// The identity of a state and its history: the digest of its events, and its state hash.
 fn passed(state: &VenueState) -> (EventDigest, u64) {
     (state.digest, state.engine.state_hash())
 }
 
-/// Why a journal is not read to its end.
+/// The reason why a journal is not read to its end.
 struct Refusal {
     is_corruption: bool,
     what: String,
 }
 
-/// The inputs of a journal, up to where it is refused, if it is.
+/// The inputs of a journal, up to the record that is refused, if any.
 fn entries(storage: &mut CrashStorage) -> (Vec<Entry>, Result<(), Refusal>) {
     let mut entries = Vec::new();
     let verified = journal::verify(storage, &mut |record| {

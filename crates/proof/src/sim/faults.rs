@@ -1,4 +1,4 @@
-//! Kinds of faults and attacks, how often each occurs in a run, and how often it did.
+//! Kinds of faults and attacks, their rates in a run, and the counts of those that struck.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -10,7 +10,7 @@ use crate::rng::Rng;
 
 macro_rules! faults {
     ($($(#[doc = $doc:literal])+ $name:ident $text:literal $rarity:literal,)+) => {
-        /// What can go wrong, and what an attacker does.
+        /// A kind of accident, or of attack.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum FaultKind {
             $($(#[doc = $doc])+ $name,)+
@@ -19,12 +19,12 @@ macro_rules! faults {
         impl FaultKind {
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// As the command line and figures name it.
+            /// The name on the command line and in figures.
                     pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
 
-            /// It comes once in so many chances, at first; each seed has its own measure.
+            /// The mean number of chances between two strikes, before each seed scales it.
             const fn rarity(self) -> u64 {
                 match self { $(Self::$name => $rarity,)+ }
             }
@@ -37,17 +37,17 @@ faults! {
     Loss "loss" 20,
     /// A datagram arrives twice.
     Duplication "duplication" 40,
-    /// A datagram, or some bytes of a stream, are under way for long, and others overtake it.
+    /// A datagram arrives late and others overtake it, or some bytes of a stream arrive late.
     Delay "delay" 40,
-    /// Nothing comes through between the venue and a client for a while.
+    /// Nothing passes between the venue and a client for a while.
     Partition "partition" 1_200,
-    /// Nothing comes through in one of the two directions for a while.
+    /// Nothing passes in one of the two directions for a while.
     HalfPartition "half-partition" 1_200,
     /// A connection breaks for both ends.
     Cut "cut" 700,
-    /// A connection breaks at a byte of what the venue says.
+    /// A connection breaks at a byte from the venue.
     CutInReply "cut-in-reply" 700,
-    /// A connection ends at a byte of what a client says.
+    /// A connection ends at a byte from a client.
     CutInRequest "cut-in-request" 700,
     /// A client takes a few bytes at a time for a while.
     SlowClient "slow-client" 1_000,
@@ -65,15 +65,15 @@ faults! {
     ClockSetBack "clock-set-back" 3,
     /// The venue is killed between the turns of two of its stages.
     Kill "kill" 10_000,
-    /// The venue is killed, and the power goes with it.
+    /// The venue is killed, and the power fails.
     PowerCut "power-cut" 3_000,
-    /// As a power cut, and the medium kept any sectors of what was not synced.
+    /// A power cut after which the medium keeps any sectors of the unsynced data.
     ScatteredPowerCut "scattered-power-cut" 3_000,
-    /// A power cut that the durability does not promise to survive.
+    /// A power cut that the configured durability does not promise to survive.
     UnpromisedPowerCut "unpromised-power-cut" 5_000,
-    /// All stops within a write, of which a part is done.
+    /// The venue stops within a write that is partly done.
     TornWrite "torn-write" 2_500,
-    /// All stops within any other thing that is done to storage.
+    /// The venue stops within any other operation on storage.
     StoppedOperation "stopped-operation" 2_500,
     /// A write fails.
     FailedWrite "failed-write" 4_000,
@@ -81,26 +81,26 @@ faults! {
     FailedSync "failed-sync" 4_000,
     /// The disk is full for a while.
     FullDisk "full-disk" 4_000,
-    /// A sync says that it is done and is not.
+    /// A sync reports success without an effect.
     LyingSync "lying-sync" 1_500,
-    /// A write says that it is done and is not.
+    /// A write reports success without an effect.
     LostWrite "lost-write" 4_000,
-    /// A write says that it is done, and is done somewhere else.
+    /// A write reports success, but goes to another place.
     MisdirectedWrite "misdirected-write" 4_000,
-    /// A write says that it is done, and a byte is another one.
+    /// A write reports success, but changes a byte.
     CorruptedWrite "corrupted-write" 4_000,
     /// A datagram of market data, or a request for one, arrives without its end.
     Truncation "truncation" 40,
 
-    /// Strangers connect and say nothing.
+    /// Strangers connect and send nothing.
     SilentConnections "silent-connections" 300,
     /// Strangers connect and leave at once.
     ConnectionChurn "connection-churn" 300,
     /// A stranger sends random bytes.
     Garbage "garbage" 200,
-    /// A packet says that it is longer than it may be, or has no length.
+    /// A packet claims a length above the limit, or the length 0.
     HugeLengths "huge-lengths" 300,
-    /// A login and an order come byte by byte.
+    /// A login and an order arrive byte by byte.
     ByteByByte "byte-by-byte" 400,
     /// Passwords of all participants are guessed.
     WrongPasswords "wrong-passwords" 300,
@@ -108,17 +108,17 @@ faults! {
     HalfClosed "half-closed" 400,
     /// A participant logs in while it is logged in.
     SecondLogin "second-login" 400,
-    /// A participant connects again and asks for all replies.
+    /// A participant connects again and requests all replies.
     RepliesAgain "replies-again" 500,
     /// A participant causes replies and reads none.
     NeverReads "never-reads" 1_000,
-    /// Orders for the firm of others.
+    /// Orders for another participant's firm.
     ForeignFirm "foreign-firm" 200,
-    /// Messages that cannot be read.
+    /// Unreadable messages.
     UnreadableMessages "unreadable-messages" 400,
-    /// An order whose number was used, again and again.
+    /// An order with a used number, again and again.
     DuplicateFlood "duplicate-flood" 700,
-    /// Cancels of orders that never were.
+    /// Cancels of orders that never existed.
     CancelsOfNothing "cancels-of-nothing" 1_500,
     /// Account queries.
     QueryFlood "query-flood" 1_000,
@@ -126,22 +126,22 @@ faults! {
     MassCancelsOfNothing "mass-cancels-of-nothing" 1_000,
     /// More orders than the throttle passes.
     OrderFlood "order-flood" 1_500,
-    /// Hidden pegs follow a best bid that goes in and out.
+    /// Hidden pegs follow a best bid that is entered and canceled again and again.
     PegBomb "peg-bomb" 1_500,
     /// Minimum quantities that no search can find.
     MinimumWalk "minimum-walk" 1_500,
     /// Datagrams longer than the buffer.
     LongDatagrams "long-datagrams" 300,
-    /// Datagrams of addresses that are no participant's.
+    /// Datagrams from addresses of no participant.
     UnknownDatagrams "unknown-datagrams" 300,
-    /// Cancels of nothing over UDP.
+    /// Cancels of orders that never existed, over UDP.
     DatagramFlood "datagram-flood" 1_500,
-    /// Requests for replies and for the feed, from all over the world.
+    /// Requests for replies and for the feed, from addresses anywhere.
     RequestFlood "request-flood" 700,
 }
 
 impl FaultKind {
-    /// True for what an attacker does; all else is an accident.
+    /// True for an attack; every other kind is an accident.
     pub const fn is_attack(self) -> bool {
         self as u64 >= Self::SilentConnections as u64
     }
@@ -163,7 +163,7 @@ impl FromStr for FaultKind {
     }
 }
 
-/// Some of the faults.
+/// A set of kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultSet(u64);
 
@@ -172,9 +172,9 @@ const _: () = assert!(FaultKind::ALL.len() <= 64);
 impl FaultSet {
     pub const NONE: Self = Self(0);
     pub const ALL: Self = Self((1 << FaultKind::ALL.len()) - 1);
-    /// Accidents without an attacker.
+    /// All accidents, and no attack.
     pub const ACCIDENTS: Self = Self((1 << FaultKind::SilentConnections as u64) - 1);
-    /// An attacker without accidents.
+    /// All attacks, and no accident.
     pub const ATTACKS: Self = Self(Self::ALL.0 & !Self::ACCIDENTS.0);
 
     pub const fn with(self, kind: FaultKind) -> Self {
@@ -189,7 +189,7 @@ impl FaultSet {
         self.0 & 1 << kind as u64 != 0
     }
 
-    /// Those that are in both.
+    /// The kinds in both sets.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -208,12 +208,12 @@ impl FromIterator<FaultKind> for FaultSet {
 /// The result of starting the venue on a damaged disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Judged {
-    /// It was refused, with file and offset.
+    /// The disk was refused, with file and offset.
     Refused,
-    /// A whole beginning of the journal was recovered: docs/journal.md allows it for the last batch,
+    /// A whole beginning of the journal was recovered: docs/journal.md allows the loss of the last batch,
     /// if the watermark does not cover it.
     Shortened,
-    /// The damage hit nothing that matters, such as one of two copies.
+    /// The damage hit no needed data, for example one of two copies.
     Unharmed,
 }
 
@@ -233,25 +233,25 @@ impl Judged {
 pub const FAULTS: &str = "faults";
 /// Kinds of attacks.
 pub const ATTACKS: &str = "attacks";
-/// What the gateways counted where they turned an attack away.
+/// Refusals of attacks, as the gateways counted them.
 pub const DEFENCES: &str = "defences";
 /// Replies to honest orders under attack, by the ticks until they came.
 pub const REPLY_TICKS: &str = "reply_ticks";
-/// Quantities of more lots than the 32 bits of OUCH and ITCH say, by what had them.
+/// Quantities above the 32 bits of OUCH and ITCH, by the kind of message or event.
 pub const LARGE_QUANTITIES: &str = "large_quantities";
-/// Stages that chose otherwise than usual.
+/// Stages that made an unusual choice.
 pub const PERTURBATIONS: &str = "perturbations";
 /// Kills, by the stage that had had the last turn.
 pub const KILLED_AFTER: &str = "killed_after";
 /// Starts on a damaged disk, by result.
 pub const DAMAGED_STARTS: &str = "damaged_starts";
 
-/// How often each thing struck, by group and name.
+/// Counts by group and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hits(pub BTreeMap<&'static str, BTreeMap<String, u64>>);
 
 impl Hits {
-    /// Nothing yet, all of it named.
+    /// All names, with a count of 0.
     pub fn none() -> Self {
         let mut hits = Self::default();
         FaultKind::ALL.iter().for_each(|it| hits.count(it.group(), it.as_str(), 0));
@@ -279,15 +279,15 @@ impl Hits {
         }
     }
 
-    /// What never struck.
+    /// The names whose count is 0.
     pub fn missing(&self) -> Vec<&str> {
         let counts = self.0.values().flatten();
         counts.filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str()).collect()
     }
 }
 
-/// What goes wrong in a run, and when. Each kind has chances of its own, so that leaving one out moves
-/// no other.
+/// The faults of a run, and when they strike. Each kind has random numbers of its own, so that leaving
+/// one out moves no other.
 #[derive(Debug)]
 pub struct Faults {
     /// False while everything settles.
@@ -299,13 +299,13 @@ pub struct Faults {
 #[derive(Debug)]
 struct Kind {
     rng: Rng,
-    /// It strikes once in so many chances; 0 is never.
+    /// The mean number of chances between two strikes; 0 for never.
     rarity: u64,
 }
 
 impl Faults {
-    /// Those of a seed. Each run leaves some out, since what happens all the time hides what happens
-    /// after long quiet.
+    /// The faults of a seed. Each run leaves some kinds out, because constant faults hide the effects of
+    /// faults after a long quiet time.
     pub fn new(seed: u64, set: FaultSet) -> Self {
         let kinds = FaultKind::ALL.iter().map(|kind| {
             let mut rng = Rng::new(seed ^ (*kind as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -316,7 +316,7 @@ impl Faults {
         Self { on: set != FaultSet::NONE, kinds: kinds.collect(), hits: Hits::none() }
     }
 
-    /// True if it strikes now; then it is counted.
+    /// True if the kind strikes now; the strike is counted.
     pub fn strikes(&mut self, kind: FaultKind) -> bool {
         let strikes = self.wants(kind);
         if strikes {
@@ -325,7 +325,7 @@ impl Faults {
         strikes
     }
 
-    /// True if it is to strike now, for one whose striking is found out later.
+    /// True if the kind should strike now, for a fault that turns out only later to have struck.
     pub fn wants(&mut self, kind: FaultKind) -> bool {
         let Kind { rng, rarity } = &mut self.kinds[kind as usize];
         *rarity > 0 && rng.below(*rarity) == 0 && self.on
@@ -335,7 +335,7 @@ impl Faults {
         self.hits.count(kind.group(), kind.as_str(), 1);
     }
 
-    /// Any number below `bound`, for one that strikes.
+    /// Any number below `bound`, for a fault that strikes.
     pub fn below(&mut self, kind: FaultKind, bound: u64) -> u64 {
         self.kinds[kind as usize].rng.below(bound)
     }

@@ -1,11 +1,11 @@
-//! What happened to quantities of more lots than the 32 bits of OUCH and ITCH say.
+//! Counts of quantities above the 32 bits of OUCH and ITCH.
 
 use market::{Command, Event, Quantity};
 use wire::{itch::LargeTrade, layout::Message as _};
 
 use super::faults::{Hits, LARGE_QUANTITIES};
 
-/// How often, by what had such a quantity.
+/// The counts, by the kind of message or event with such a quantity.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LargeQuantities {
     requests: u64,
@@ -15,7 +15,7 @@ pub struct LargeQuantities {
 }
 
 impl LargeQuantities {
-    /// A command that was sequenced.
+    /// Takes a sequenced command.
     pub fn input(&mut self, command: &Command) {
         let quantity = match command {
             Command::Enter(order) => order.quantity,
@@ -27,7 +27,7 @@ impl LargeQuantities {
         self.requests += u64::from(is_large(quantity));
     }
 
-    /// An event of the engine.
+    /// Takes an event of the engine.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Booked(booked) => self.booked += u64::from(is_large(booked.leaves)),
@@ -36,12 +36,12 @@ impl LargeQuantities {
         }
     }
 
-    /// A message of the feed, as its reader received it.
+    /// Takes a message of the feed, as its reader received it.
     pub fn message(&mut self, message: &[u8]) {
         self.prints += u64::from(message.first() == Some(&LargeTrade::TYPE));
     }
 
-    /// Adds them to what happened.
+    /// Adds the counts to `hits`.
     pub fn count(&self, hits: &mut Hits) {
         for (name, times) in [
             ("large-requests", self.requests),
@@ -54,7 +54,7 @@ impl LargeQuantities {
     }
 }
 
-/// True if 32 bits do not say it.
+/// True if 32 bits cannot hold the quantity.
 fn is_large(quantity: Quantity) -> bool {
     u32::try_from(quantity.0).is_err()
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{Options, Violation, run};
 
-/// Runs that are tried at most to find a smaller one.
+/// The most runs tried to find a smaller one.
 const TRIES_MAX: usize = 400;
 
-/// A run that shows a violation and does no more than it must.
+/// A run that shows a violation with as little as possible.
 #[derive(Clone, Debug)]
 pub struct Minimised {
     pub options: Options,
@@ -36,7 +36,7 @@ struct Search {
 }
 
 impl Search {
-    /// Tries a run; if it shows something, it is the best from now on.
+    /// Tries a run; if it shows the violation, it becomes the best run, and the result is true.
     fn accepts(&mut self, options: Options) -> bool {
         if self.best.tries >= TRIES_MAX {
             return false;
@@ -67,7 +67,7 @@ impl Search {
         }
     }
 
-    /// Half of the commands, then quarters, then less: whatever part can be left out is.
+    /// Leaves out each part of the commands that is not needed: first halves, then quarters, then less.
     fn leave_commands_out(&mut self) {
         let options = &self.best.options;
         let mut kept: Vec<u64> = match &options.commands {
@@ -92,7 +92,7 @@ impl Search {
     }
 }
 
-/// Is it the same that does not hold? Numbers in it may differ.
+/// Do both violations concern the same property? Their numbers may differ.
 fn is_alike(one: &Violation, other: &Violation) -> bool {
     let words = |violation: &Violation| -> String {
         violation.what.chars().filter(|it| !it.is_numeric()).take(30).collect()

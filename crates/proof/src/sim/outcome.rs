@@ -1,4 +1,4 @@
-//! What a run of the simulator leads to: counts of what happened, or what did not hold.
+//! The outcome of a run of the simulator: counts, or the property that did not hold.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::faults::Hits;
 
 macro_rules! counts {
     ($($(#[doc = $doc:literal])* $name:ident,)+) => {
-        /// What happened in a run, or in several.
+        /// Counts of a run, or of several.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[doc = $doc])* pub $name: u64,)+
@@ -34,11 +34,11 @@ counts! {
     replies,
     /// Messages that the feed's reader received.
     feed_messages,
-    /// Subscriptions to market data: a subscriber that cannot go on begins another.
+    /// Subscriptions to market data: a subscriber that cannot continue begins another.
     subscriptions,
     /// Snapshots that subscribers took.
     joins,
-    /// Joins because the session was another.
+    /// Joins because of a new session.
     session_changes,
     /// Joins because messages were lost for good.
     lost_gaps,
@@ -46,11 +46,11 @@ counts! {
     stream_drops,
     /// Connections that clients made.
     connections,
-    /// Times an operator logged a session out that speaks SoupBinTCP; its client connects again.
+    /// Times an operator logged out a session that speaks SoupBinTCP; its client connects again.
     log_outs,
     /// Times the venue was killed, or stopped because its disk failed.
     kills,
-    /// Kills with which the power failed.
+    /// Kills together with a power failure.
     power_cuts,
     /// Times the venue started from a snapshot.
     snapshot_starts,
@@ -63,11 +63,11 @@ pub struct Summary {
     pub counts: Counts,
     pub simulated_ns: u64,
     pub state_hash: u64,
-    /// What went wrong on purpose.
+    /// The faults that struck.
     pub hits: Hits,
 }
 
-/// Something that must hold did not.
+/// A property that did not hold.
 #[derive(Clone, Debug)]
 pub struct Violation {
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! What an attacker must not do: delay the replies of others, or make the journal grow without effect.
+//! Checks of an attacker's effects: it must not delay other clients' replies, or make the journal grow without effect.
 //!
 //! Invariant: a probe waits for one reply at a time, and knows its order's number.
 
@@ -13,19 +13,19 @@ use super::faults::{DEFENCES, Hits, REPLY_TICKS};
 /// Ticks between two orders of a probe.
 const INTERVAL: u64 = 8;
 
-/// An honest client that sends an order at a time.
+/// An honest client that sends one order at a time.
 #[derive(Default)]
 pub struct Probe {
     number: u32,
-    /// The tick in which the last order was sent, while its reply is not there.
+    /// The tick in which the last order was sent, until its reply arrives.
     sent: Option<u64>,
-    /// Messages that were looked at.
+    /// The number of messages examined.
     seen: usize,
     pub answered: u64,
 }
 
 impl Probe {
-    /// Looks for the reply, and says after how many ticks it came.
+    /// Looks for the reply, and returns the ticks until it came.
     pub fn take(&mut self, received: &[Vec<u8>], tick: u64) -> Option<u64> {
         let number = self.number;
         let is_reply = |message: &Vec<u8>| match ouch::decode_outbound(message) {
@@ -42,17 +42,17 @@ impl Probe {
         self.sent.take().map(|sent| tick - sent)
     }
 
-    /// Ticks since its order was sent.
+    /// Ticks since the unanswered order was sent.
     pub fn waited(&self, tick: u64) -> Option<u64> {
         self.sent.map(|sent| tick - sent)
     }
 
-    /// Waits for this reply no more.
+    /// Stops waiting for the reply.
     pub fn give_up(&mut self) {
         self.sent = None;
     }
 
-    /// The next order, if it is time for one: immediate or cancel, for a price nobody sells at.
+    /// The next order, if it is time for one: immediate or cancel, at a price without sellers.
     pub fn next(&mut self, tick: u64) -> Option<ouch::MessageBuffer> {
         if self.sent.is_some() || !tick.is_multiple_of(INTERVAL) {
             return None;
@@ -72,7 +72,7 @@ pub fn count(hits: &mut Hits, ticks: u64) {
     hits.count(REPLY_TICKS, &format!("up to {:03}", ticks.max(1).div_ceil(20) * 20), 1);
 }
 
-/// Counts what the gateways turned away.
+/// Counts the refusals of the gateways.
 pub fn count_defences(
     hits: &mut Hits,
     entry: &OrderEntryCount,
@@ -97,7 +97,7 @@ pub fn count_defences(
     }
 }
 
-/// What a session has in the journal.
+/// The numbers of a session's inputs in the journal.
 #[derive(Clone, Copy, Default)]
 pub struct Growth {
     orders: u64,
@@ -116,7 +116,7 @@ impl Growth {
     /// each effect. Each life of the venue begins with both allowances full.
     ///
     /// # Errors
-    /// There is more.
+    /// The journal has more inputs than allowed.
     pub fn check(
         &self,
         throttle: &Throttle,
@@ -139,7 +139,7 @@ impl Growth {
     }
 }
 
-/// Whose message had an effect, if it is an event of that kind.
+/// The session whose message had the effect, if the event shows one.
 pub fn with_effect(event: &Event) -> Option<SessionId> {
     match event {
         Event::Accepted(it) => Some(it.key.session_id),

@@ -1,4 +1,4 @@
-//! What a seed simulates: the venue's configuration and participants, and the flow of commands.
+//! The setup of a seed: the venue's configuration and participants, and the flow of commands.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ pub(super) const TCP_SESSIONS: usize = 3;
 /// Sessions that speak OUCH over UDP.
 pub(super) const UDP_SESSIONS: usize = 1;
 
-/// Participants of a run with an attacker, after the others: two honest ones whose replies are timed,
-/// over TCP and over UDP, and the attacker's two.
+/// Additional participants of a run with an attacker: two honest ones whose replies are timed, over TCP
+/// and over UDP, and the attacker's two.
 pub(super) const PROBES: [usize; 2] = [4, 5];
 pub(super) const ATTACKERS: [usize; 2] = [6, 7];
 
-/// How many times as large quantities are in a run with large ones: OUCH can say some, and most not.
+/// The factor of quantities in a run with large ones: OUCH can express some of them, and most not.
 pub(super) const LARGE_SCALE: u64 = 1 << 26;
 
 /// 2026-01-02 09:30 UTC, when every simulated day begins.
@@ -29,8 +29,8 @@ pub(super) const START_NS: u64 = 1_767_346_200_000_000_000;
 /// The subscribers of market data log in with this name and password.
 pub(super) const SUBSCRIBER: (&str, &str) = ("feed01", "PASSWORD");
 
-/// Adds a delta stream of all instruments, with a ring that is smaller than a configuration may say and drops, and the
-/// subscribers.
+/// Adds the subscribers, and a delta stream of all instruments. Its ring is smaller than a configuration may set, so it
+/// drops messages.
 fn admit_subscribers(config: &mut Config) {
     config.market_data.streams.push(StreamConfig {
         name: "all".to_owned(),
@@ -49,8 +49,8 @@ fn admit_subscribers(config: &mut Config) {
         .push(SubscriberConfig { username: username.to_owned(), password: password.to_owned() });
 }
 
-/// Adds the attacker's participants and those whose replies are timed, and makes the bounds so small that a
-/// run of some hundred ticks reaches them.
+/// Adds the attacker's participants and the timed ones, and makes the bounds so small that a run of some
+/// hundred ticks reaches them.
 pub(super) fn admit_attacker(config: &mut Config) {
     let [mut over_tcp, mut over_udp] = [TCP_SESSIONS - 1, TCP_SESSIONS + UDP_SESSIONS - 1]
         .map(|index| config.participants[index].clone());
@@ -77,7 +77,7 @@ pub(super) fn admit_attacker(config: &mut Config) {
     config.market_data.re_requests_total_per_second = 1_000;
 }
 
-/// A market in which all that can be asked is asked now and then; in half of them accounts pay.
+/// A market in which every command occurs now and then; in half of the markets accounts pay.
 pub(super) fn profile(rng: &mut Rng, instruments: u16) -> Profile {
     Profile {
         sessions: (TCP_SESSIONS + UDP_SESSIONS) as u16,

@@ -1,7 +1,7 @@
-//! Simulated subscribers of market data: each joins by snapshots, by its own way, over a network that loses, repeats,
-//! reorders, cuts short and breaks off.
+//! Simulated subscribers of market data: each joins by snapshots, in its own way, over a network that loses, repeats,
+//! reorders, truncates and disconnects.
 //!
-//! Invariant: what happens to them is drawn from chances of their own, so that the participants of a seed suffer the same
+//! Invariant: their faults come from random numbers of their own, so the participants of a seed suffer the same faults
 //! without them.
 
 use std::{
@@ -36,14 +36,14 @@ use super::{
 };
 use crate::rng::Rng;
 
-/// How long a subscriber that could not go on waits before it begins anew.
+/// How long a subscriber that could not continue waits before it begins anew, in nanoseconds.
 const RETRY_NS: u64 = 50_000_000;
-/// Bytes taken from a connection in a read at most, while things go wrong.
+/// The most bytes that a read takes from a connection, while faults strike.
 const READ_MAX: u64 = 4_096;
-/// Bytes of a connection that wait for a subscriber at most.
+/// The most bytes of a connection that wait for a subscriber.
 const ROOM: usize = 64 << 10;
 
-/// By which way a subscriber takes market data.
+/// The way in which a subscriber takes market data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The feed, in datagrams.
@@ -57,7 +57,7 @@ pub enum Way {
 impl Way {
     pub const ALL: [Self; 3] = [Self::Feed, Self::Stream, Self::Tcp];
 
-    /// Where its datagrams go, and its connections come from.
+    /// The address that its datagrams go to, and its connections come from.
     pub fn address(self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], 51_000 + self as u16))
     }
@@ -78,7 +78,7 @@ pub struct Subscribers {
 }
 
 impl Subscribers {
-    /// One of each way, that log in with this name and password.
+    /// Creates a subscriber of each way; all log in with this name and password.
     pub fn new(seed: u64, faults: FaultSet, (name, password): (&str, &str)) -> Self {
         let mut rng = Rng::new(seed);
         let login = LoginRequest::new(name, password).expect("the configuration was checked");
@@ -95,7 +95,7 @@ impl Subscribers {
         self.all.iter_mut().for_each(|subscriber| subscriber.link().doors = Some(doors.clone()));
     }
 
-    /// A datagram of the feed goes to all that take it.
+    /// Sends a datagram of the feed to all its subscribers.
     pub fn feed(&mut self, datagram: &[u8], now_ns: u64) {
         let Self { all, faults, rng } = self;
         for subscriber in all.iter_mut().filter(|subscriber| subscriber.way == Way::Feed) {
@@ -103,7 +103,7 @@ impl Subscribers {
         }
     }
 
-    /// A datagram of the stream, or an answer to a request. False if nobody is there.
+    /// Sends a datagram of the stream, or an answer to a request. False if no subscriber has the address.
     pub fn datagram(
         &mut self,
         to: SocketAddr,
@@ -128,17 +128,17 @@ impl Subscribers {
         Ok(())
     }
 
-    /// True if each has books with all messages before these numbers, of the feed and of the stream.
+    /// True if the books of each have all messages of the feed and of the stream before these numbers.
     pub fn are_caught_up(&self, next_of_feed: u64, next_of_stream: u64) -> bool {
         self.all.iter().all(|it| it.is_caught_up(next_of_feed, next_of_stream))
     }
 
-    /// The books of each.
+    /// The books of each subscriber.
     pub fn books(&self) -> impl Iterator<Item = (Way, Option<&FeedBook>)> {
         self.all.iter().map(|it| (it.way, it.subscriber.as_ref().and_then(FeedSubscriber::book)))
     }
 
-    /// Adds what they did.
+    /// Adds the counts of all subscribers.
     pub fn count(&self, counts: &mut Counts) {
         for subscriber in &self.all {
             let mut report = subscriber.ended;
@@ -151,7 +151,7 @@ impl Subscribers {
     }
 }
 
-/// What subscriptions did.
+/// Counts of subscriptions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Report {
     joins: u64,
@@ -174,16 +174,16 @@ struct SimulatedSubscriber {
     link: Arc<Mutex<Link>>,
     feed: Mailbox,
     answers: Mailbox,
-    /// On the way to it: whether it is an answer, and the datagram.
+    /// Datagrams on the way to it: those of the feed or stream, then answers.
     to_client: [Transit<Vec<u8>>; 2],
     to_venue: Transit<Vec<u8>>,
     partition: Partition,
     stuck_until_ns: u64,
     subscriber: Option<FeedSubscriber<Mailbox, Pipe>>,
     retry_ns: u64,
-    /// Number of the next message, once it has books.
+    /// Number of the next message, once the subscriber has books.
     next: Option<u64>,
-    /// What subscriptions before this one did.
+    /// Counts of the subscriptions before this one.
     ended: Report,
     subscriptions: u64,
 }
@@ -227,7 +227,7 @@ impl SimulatedSubscriber {
         }
     }
 
-    /// What may go wrong with its connections.
+    /// Applies the faults of its connections that strike now.
     fn suffer(&mut self, faults: &mut Faults, now_ns: u64) {
         self.partition.may_begin(faults, now_ns);
         if faults.strikes(FaultKind::StuckClient) {
@@ -291,7 +291,7 @@ impl SimulatedSubscriber {
                 self.subscriptions += 1;
                 self.subscriber = Some(subscriber);
             }
-            // The venue is not up.
+            // The venue is down.
             Err(_) => self.retry_ns = now_ns + RETRY_NS,
         }
     }
@@ -326,7 +326,7 @@ impl SimulatedSubscriber {
             FeedSubscriberError::Service { source, .. } => {
                 matches!(source, ClientError::Violation(_))
             }
-            // What is no longer there, or a place that others have, is said; it begins anew.
+            // The venue reports that data is gone, or that other clients have the place. The subscriber begins anew.
             FeedSubscriberError::Rejected { .. } | FeedSubscriberError::Ended(_) => false,
         };
         if is_venues_fault {
@@ -346,7 +346,7 @@ impl SimulatedSubscriber {
         self.subscriber.as_ref().is_some_and(FeedSubscriber::is_live) && self.next == Some(next)
     }
 
-    /// Connects to a service of the venue as it is then.
+    /// A function that connects to a service of the venue running at that time.
     fn connect(&self, door: fn(&FeedDoors) -> &FakeStream) -> Connect<Pipe> {
         let (link, login, from) = (Arc::clone(&self.link), self.login, self.way.address());
         Box::new(move |begin: Begin, now_ns| {
@@ -358,7 +358,7 @@ impl SimulatedSubscriber {
             let connection = network.connect(from);
             open.open = Some((network.clone(), connection));
             let life = open.life;
-            // The client may write at once.
+            // The client may write to the pipe at once.
             drop(open);
             let pipe = Pipe { network, connection, life, link: Arc::clone(&link) };
             Ok(TcpClient::over(pipe, begin.login(login), Timers::default(), now_ns))
@@ -376,15 +376,15 @@ fn cut_short(datagram: &[u8], faults: &mut Faults) -> Vec<u8> {
     datagram[..len].to_vec()
 }
 
-/// What a subscriber's connections have in common.
+/// The state that a subscriber's connections share.
 struct Link {
     /// `None` while the venue is down.
     doors: Option<FeedDoors>,
-    /// Counts the venue's ends: a connection of before is broken.
+    /// The number of times the venue ended: an earlier connection is broken.
     life: u64,
-    /// Nothing goes wrong.
+    /// True if no fault strikes.
     is_calm: bool,
-    /// Nothing is read.
+    /// True if the subscriber reads nothing.
     is_stuck: bool,
     /// The newest connection.
     open: Option<(FakeStream, ConnectionId)>,

@@ -53,24 +53,24 @@ const QUIET_NS: u64 = 4_000_000_000;
 const MEND_NS: u64 = 16_000_000_000;
 const MEND_NS_MAX: u64 = 60_000_000_000;
 
-/// Time between two ticks while all mends, at most.
+/// The longest time between two ticks while the run recovers.
 const MEND_TICK_NS_MAX: u64 = 100_000_000;
 
-/// Time between two ticks while all settles, at most.
+/// The longest time between two ticks while the run settles.
 const SETTLE_TICK_NS_MAX: u64 = 20_000_000;
 
-/// An honest client has the reply to its order after so many ticks, 0.1 ms on average, of which the
-/// network takes 40: whatever an attacker does, if nothing else goes wrong.
+/// The most ticks until an honest client has the reply to its order, whatever an attacker does, if
+/// nothing else goes wrong. A tick is 0.1 ms on average; the network takes 40 of them.
 pub const REPLY_TICKS_MAX: u64 = 200;
 
-/// What to simulate.
+/// The run to simulate.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub seed: u64,
     /// Turns of the venue with clients sending.
     pub ticks: u64,
     pub faults: FaultSet,
-    /// The commands that are given, by their numbers from 1, one each tick; all of them for `None`.
+    /// The numbers of the commands to give, from 1, one each tick; `None` for all.
     pub commands: Option<BTreeSet<u64>>,
 }
 
@@ -83,7 +83,7 @@ impl Options {
 /// Runs one seed from the first order to the last audit.
 ///
 /// # Errors
-/// Something that must hold did not.
+/// A property that must hold did not hold.
 pub fn run(options: &Options) -> Result<Summary, Violation> {
     let mut world = World::new(options);
     // Where a panic ends the process, this never returns.
@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> Result<Summary, Violation> {
     outcome.map_err(|what| Violation { seed: options.seed, tick: world.tick, what })
 }
 
-/// What a run would ask for, by number: all, or those of the options.
+/// The commands of a run, by number: all, or those of the options.
 #[must_use]
 pub fn commands(options: &Options) -> Vec<(u64, Command)> {
     let mut flow = World::new(options).flow;
@@ -109,7 +109,7 @@ pub fn commands(options: &Options) -> Vec<(u64, Command)> {
 /// The venue as it runs between two kills.
 struct VenueLife {
     agents: Vec<Box<dyn Agent>>,
-    /// The ticks until which each has no turn.
+    /// The tick until which each agent has no turn.
     stuck_until: Vec<u64>,
     gauges: Gauges,
     commands: Producer<Submission>,
@@ -120,14 +120,14 @@ struct VenueLife {
     stream: FakeDatagram,
 }
 
-/// What a run is at.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Clients ask, and things go wrong.
+    /// Clients send requests, and faults strike.
     Trading,
-    /// Nothing goes wrong any more.
+    /// No fault strikes any more.
     Mending,
-    /// And nothing is sequenced any more.
+    /// Nor is anything sequenced any more.
     Ending,
 }
 
@@ -135,7 +135,7 @@ enum Phase {
 enum Stopped {
     /// It was killed after the turn of this stage.
     Killed(String),
-    /// Its storage stopped in the middle of something.
+    /// Its storage stopped in the middle of an operation.
     Torn(String),
     /// A stage could not go on.
     Failed(String),
@@ -162,7 +162,7 @@ struct World {
     probes: Vec<Probe>,
     /// Accidents happen beside attacks, so a reply may be late.
     with_accidents: bool,
-    /// Answers to requests for the feed.
+    /// The number of answers to requests for the feed.
     answers: u64,
     counts: Counts,
 }
@@ -302,7 +302,7 @@ impl World {
         Ok(())
     }
 
-    /// Some client may ask for something, or the venue's own people.
+    /// A client, or an operator of the venue, may give a command.
     fn trade(&mut self) {
         let now_ns = self.now_ns();
         let command = self.flow.next_command();
@@ -315,10 +315,11 @@ impl World {
                 let bytes: &[u8] = &message;
                 self.send(session, bytes, now_ns);
             }
-            // What OUCH cannot say comes in beside it, as from another gateway: also more lots than 32 bits say.
+            // Commands without an OUCH message arrive as if from another gateway, among them those for more lots
+            // than 32 bits can hold.
             _ => self.submit(command),
         }
-        // And sometimes there is noise on the wire.
+        // Sometimes there is noise on the wire.
         if self.faults.strikes(FaultKind::Noise) {
             let length = self.faults.below(FaultKind::Noise, 60);
             let mut byte = || self.faults.below(FaultKind::Noise, 256) as u8;
@@ -344,19 +345,19 @@ impl World {
         }
     }
 
-    /// What the venue's own people ask goes in beside what participants ask. Days do not end, and
-    /// sessions are those of the configuration.
+    /// Submits a command without a participant's gateway. Days do not end, and sessions are those of the
+    /// configuration.
     fn submit(&mut self, command: Command) {
         if matches!(command, Command::System(_) | Command::AddSession(_)) {
             return;
         }
         let received = Timestamp(self.now_ns());
         let venue = self.venue.as_mut().expect("the venue runs between kills");
-        // A full ring is a command that was not given.
+        // If the ring is full, the command is not given.
         let _ = venue.commands.try_publish(Submission { received, command });
     }
 
-    /// Time goes on, the venue takes a turn, and what is under way arrives.
+    /// Lets time pass, gives the venue a turn, and delivers the bytes and datagrams that arrive.
     fn turn(&mut self) -> Result<(), String> {
         self.tick += 1;
         let step = if self.phase == Phase::Mending {
@@ -425,7 +426,7 @@ impl World {
         self.feed.turn(&venue.re_request, &mut self.faults, &mut self.rng, now_ns)
     }
 
-    /// One turn of each stage, but of those that are slow or stuck.
+    /// One turn of each stage, except slow or stuck ones.
     fn turn_venue(&mut self) -> Result<(), Stopped> {
         let now_ns = self.now_ns();
         let faults = &mut self.faults;
@@ -462,7 +463,7 @@ impl World {
         Ok(())
     }
 
-    /// The tables and buffers of the gateways stay within their bounds.
+    /// Checks that the tables and buffers of the gateways stay within their bounds.
     fn check_bounds(&self) -> Result<(), String> {
         let venue = self.venue.as_ref().expect("the venue runs between kills");
         let entry = venue.gauges.order_entry.read();
@@ -486,7 +487,7 @@ impl World {
         Ok(())
     }
 
-    /// Honest clients send an order now and then and wait for its reply, which the attacker must not
+    /// Lets honest clients send an order now and then and wait for its reply, which the attacker must not
     /// delay.
     fn probe(&mut self) -> Result<(), String> {
         let (tick, now_ns) = (self.tick, self.now_ns());
@@ -524,7 +525,7 @@ impl World {
         Ok(())
     }
 
-    /// Counts what the gateways of this life turned away; they forget it with the venue.
+    /// Adds the refusals that the gateways counted in this life; the counts end with the venue.
     fn count_defences(&mut self) {
         if let (Some(_), Some(venue)) = (&self.attacker, &self.venue) {
             let Gauges { order_entry, order_entry_udp, feed_server, .. } = &venue.gauges;
@@ -533,7 +534,7 @@ impl World {
         }
     }
 
-    /// Counts what the delta stream of this life dropped.
+    /// Adds the messages that the delta stream dropped in this life.
     fn count_drops(&mut self) {
         if let Some(venue) = &self.venue {
             let streams = venue.gauges.streams.iter();
@@ -577,7 +578,7 @@ impl World {
         self.start_venue()
     }
 
-    /// Faults end, everybody comes back, and everything under way arrives.
+    /// Ends the faults, and runs until all clients are back and everything under way has arrived.
     fn settle(&mut self) -> Result<(), String> {
         self.faults.on = false;
         self.subscribers.faults.on = false;
@@ -590,7 +591,7 @@ impl World {
                 return Err("a client cannot log in, though nothing is broken".into());
             }
         }
-        // Orders that expire and auctions that are announced would go on for long.
+        // Expiring orders and announced auctions would continue for long.
         self.phase = Phase::Ending;
         let begun_ns = self.now_ns();
         let (mut received, mut quiet_since_ns) = (0, begun_ns);
@@ -618,7 +619,7 @@ impl World {
         self.tcp.iter().all(SimulatedTcpClient::is_logged_in)
     }
 
-    /// True if every subscriber has books with all that was published.
+    /// True if the books of every subscriber have all published messages.
     fn have_subscribers_all(&self) -> bool {
         let venue = self.venue.as_ref().expect("the venue runs between kills");
         let stream = venue.gauges.streams[0].counters.read();
@@ -626,14 +627,14 @@ impl World {
         self.subscribers.are_caught_up(next_of_feed, stream.messages + stream.dropped + 1)
     }
 
-    /// The honest participants, and what they received.
+    /// The honest participants, with the messages that they received.
     fn received(&self) -> impl Iterator<Item = (&str, &Vec<Vec<u8>>)> {
         let tcp = self.tcp.iter().map(|client| (client.username.as_str(), &client.received));
         tcp.chain(self.udp.iter().map(|client| (client.username.as_str(), &client.received)))
     }
 }
 
-/// The participant that asks for this, as an index; `None` for a command of the venue or its gateways.
+/// The index of the participant that gives a command; `None` for a command of the venue or its gateways.
 fn session_of(command: &Command) -> Option<usize> {
     let session_id = match command {
         Command::CancelOnDisconnect(_) => None,

@@ -6,9 +6,9 @@ use engine::{Emit, Engine};
 use market::{Event, EventDigest, Input, Outcome, Sequence, Timestamp};
 use proof::{agreement, generator::CommandFlow};
 
-/// Commands of each seed of each profile, and how many seeds there are: as many as here, or as the
-/// environment says in `DAMRAK_MODEL_COMMANDS` and `DAMRAK_MODEL_SEEDS`. To look at a failure,
-/// `DAMRAK_MODEL_PROFILE` names a profile, of which only the last of the seeds is played.
+/// Commands of each seed of each profile, and the number of seeds, unless the environment sets
+/// `DAMRAK_MODEL_COMMANDS` and `DAMRAK_MODEL_SEEDS`. To examine a failure, `DAMRAK_MODEL_PROFILE` names
+/// a profile, of which only the last seed is played.
 const COMMANDS: u64 = 100_000;
 const SEEDS: u64 = 4;
 
@@ -19,8 +19,8 @@ fn setting(name: &str, usual: u64) -> u64 {
     }
 }
 
-/// Over a million random commands the engine does what the model does, event by event, and they
-/// meet everything that the engine can say.
+/// Over a million random commands the engine agrees with the model, event by event, and the commands
+/// meet every kind of answer of the engine.
 #[test]
 fn engine_agrees_with_the_model() {
     let commands = setting("DAMRAK_MODEL_COMMANDS", COMMANDS);
@@ -96,7 +96,7 @@ fn two_engines_agree(
                 if has_equal_lines {
                     assert_eq!(said.digest, others.digest, "{}", place());
                 }
-                // A hash walks over the whole state: each is compared while that is small, and 200 of all.
+                // A hash walks over the whole state: each is compared while the state is small, then 200 over the run.
                 if number <= 1_000 || number.is_multiple_of(commands / 200) {
                     assert_eq!(first.state_hash(), second.state_hash(), "{}", place());
                 }
@@ -105,7 +105,7 @@ fn two_engines_agree(
     }
 }
 
-/// Inputs that are looked up together have the lines that they have one by one, whatever comes: in batches of 1 to 17
+/// Inputs that are looked up together emit the same lines as one by one, for any commands: in batches of 1 to 17
 /// inputs, in which settings change too.
 #[test]
 fn lookups_of_a_batch_have_no_effect() {
@@ -136,7 +136,7 @@ fn lookups_of_a_batch_have_no_effect() {
     }
 }
 
-/// The mark of plain orders changes neither events nor the state, whatever comes.
+/// The mark of plain orders changes neither events nor the state, for any commands.
 #[test]
 fn the_mark_of_plain_orders_has_no_effect() {
     two_engines_agree(50_000, false, |_, unmarked, input, said| {
@@ -144,8 +144,8 @@ fn the_mark_of_plain_orders_has_no_effect() {
     });
 }
 
-/// An engine that was restored from a snapshot goes on as the one that the snapshot is of, whatever
-/// comes, line by line: nothing that matters later is missing in it, and the event digest goes on.
+/// An engine restored from a snapshot continues as the engine of the snapshot, for any commands, line by
+/// line: the snapshot lacks nothing that matters later, and the event digest continues.
 #[test]
 fn restored_engine_goes_on_as_its_origin() {
     two_engines_agree(4_000, true, |origin, restored, input, said| {

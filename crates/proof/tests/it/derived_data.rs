@@ -1,4 +1,4 @@
-//! What is derived from the feed equals what the engine and its events say, by a slow and obvious model.
+//! Data derived from the feed equals the engine's books and the statistics of its events, by a slow and obvious model.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use ring::{AtomicGauge, Builder};
 
 use crate::lossy_feed::Scene;
 
-/// A trade, as an event says it.
+/// A trade, as an event reports it.
 #[derive(Clone, Copy, Debug)]
 struct Trade {
     number: u64,
@@ -21,7 +21,7 @@ struct Trade {
     day: u64,
     price: u32,
     lots: u64,
-    /// Of the trades of an auction, which the auction as a whole counts; and whether the feed shows it.
+    /// For a trade of an auction, which counts only as part of the whole auction: whether the feed shows it.
     part: Option<bool>,
 }
 
@@ -30,7 +30,7 @@ struct Trade {
 struct Model {
     trades: Vec<Trade>,
     undone: BTreeSet<u64>,
-    /// Undone trades of a day before, or that the feed never showed, by the day of the statistics.
+    /// The number of undone trades of an earlier day, or never shown by the feed, by the day of the statistics.
     unknown: BTreeMap<(u16, u64), u64>,
 }
 
@@ -73,7 +73,7 @@ impl Model {
         own.filter(|it| it.part.is_none() && it.number != but).map(|it| it.day).max()
     }
 
-    /// The correction comes after the trade in whose place it is was undone.
+    /// Undoes a trade. Its correction counts only afterwards.
     fn undo(&mut self, number: u64, instrument_id: InstrumentId, correction: u64) {
         let day = self.day(instrument_id, correction).unwrap_or(0);
         let trade = self.trades.iter().find(|it| it.number == number).expect("it was a trade");
@@ -159,11 +159,11 @@ fn derived_data_is_what_the_engine_says() {
         let mut model = Model::default();
         let mut comparisons = 0;
         for round in 1..=200 {
-            // Now and then it falls behind.
+            // Now and then the mirror falls behind.
             let is_late = round % 25 == 0;
             for _ in 0..if is_late { 6_000 } else { 100 } {
                 scene.trade_seen(&mut |output| model.take(output));
-                // Some days in all.
+                // The test covers several days.
                 scene.now_ns += 10_000_000_000;
                 scene.turn();
                 while scene.feed.take().is_some() {}
@@ -196,6 +196,6 @@ fn derived_data_is_what_the_engine_says() {
         assert!(comparisons > 200, "seed {seed}");
         repetitions += mirror.request();
     }
-    // Otherwise this shows nothing.
+    // Otherwise the test shows nothing.
     assert!(repetitions > 12 && undone > 0 && days.len() > 2, "{repetitions} {undone} {days:?}");
 }

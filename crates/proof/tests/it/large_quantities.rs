@@ -67,7 +67,7 @@ impl Market {
         EnterOrder::limit(key, side, self.symbol, QUANTITY_LIMIT, Price(100))
     }
 
-    /// Lots that traded by the last command.
+    /// Lots that traded in the last command.
     fn traded(&self) -> u128 {
         let traded = self.events.iter().filter_map(|event| match event {
             Event::Traded(traded) => Some(u128::from(traded.quantity.0)),
@@ -97,8 +97,8 @@ impl Market {
     }
 }
 
-/// Rule 27.20: all of the orders of an auction trade, also if they have more lots than 64 bits say; the
-/// levels of the book and the result of the auction say as many as 64 bits can.
+/// Rule 27.20: all orders of an auction trade, also if they have more lots than 64 bits can hold; the
+/// levels of the book and the result of the auction report as many lots as 64 bits can hold.
 #[test]
 fn an_auction_trades_more_lots_than_64_bits_say() {
     let mut market = Market::new();
@@ -136,7 +136,7 @@ fn the_oldest_of_the_largest_orders_share_a_price() {
     market.apply(Command::Enter(order));
     let (lots, _) = market.settle();
     assert_eq!(lots, u128::from(QUANTITY_LIMIT.0));
-    // Each offers as much: the oldest has a lot more for each that rounding leaves.
+    // All offers are equal: the oldest order also gets all lots that rounding leaves.
     let book = market.engine.book(market::InstrumentId(1)).unwrap();
     let executed: Vec<u64> = book.asks().map(|order| order.executed.0).collect();
     let share = QUANTITY_LIMIT.0 / 256;

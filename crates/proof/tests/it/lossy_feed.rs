@@ -39,7 +39,7 @@ const SESSION: [u8; 10] = *b"0000000042";
 const STORE_BYTES: usize = 64 << 20;
 const START_NS: u64 = 1_767_346_200_000_000_000;
 
-/// The subscriber's socket: what it sends goes out as it is, what it receives is put in from outside.
+/// The subscriber's socket: its sent datagrams go out unchanged, and the test puts in those that it receives.
 #[derive(Clone, Default)]
 struct Socket {
     incoming: Rc<RefCell<VecDeque<Vec<u8>>>>,
@@ -87,14 +87,14 @@ impl Write for Pipe {
     }
 }
 
-/// Sends a datagram by a link, and puts what has arrived into the queue. False if it is lost.
+/// Sends a datagram by a link, and puts the datagrams that have arrived into the queue. False if it is lost.
 fn transmit(datagram: &[u8], queue: &mut VecDeque<Vec<u8>>, link: &mut LossyLink) -> bool {
     let arrives = link.send(datagram);
     queue.extend(std::iter::from_fn(|| link.take()));
     arrives
 }
 
-/// What no later datagram overtakes: the end of a turn.
+/// Takes the remaining datagrams of the link at the end of a turn: no later datagram overtakes them.
 fn settle(queue: &mut VecDeque<Vec<u8>>, link: &mut LossyLink) {
     queue.extend(std::iter::from_fn(|| link.take_all()));
 }
@@ -166,12 +166,12 @@ impl Scene {
         }
     }
 
-    /// The venue takes a command, and its events go out.
+    /// Gives the venue a command, and publishes its events.
     fn trade(&mut self) {
         self.trade_seen(&mut |_| {});
     }
 
-    /// The same; `each` sees the outputs.
+    /// As [`Self::trade`]; `each` receives the outputs.
     pub(crate) fn trade_seen(&mut self, each: &mut impl FnMut(&Output)) {
         self.now_ns += 50_000;
         let command = self.flow.next_command();
@@ -222,8 +222,8 @@ fn expected(subscriber: &FeedSubscriber<Socket, Pipe>) -> u64 {
     receiver.expected()
 }
 
-/// Joins after a fifth of the feed, follows it through the network, and now and then, when all messages have
-/// come, compares the books with the engine's.
+/// Joins after a fifth of the feed, and follows it through the network. Now and then, when all messages have
+/// arrived, it compares the books with the engine's.
 ///
 /// With `Requests::Lost` no request gets an answer.
 fn follow(seed: u64, messages: u64, answers: Requests) -> JoinReport {
@@ -317,8 +317,8 @@ fn numbers(datagram: &[u8]) -> std::ops::Range<u64> {
     packet.sequence_number..packet.sequence_number + count
 }
 
-/// Two lines that lose independently: the subscriber asks again for what both lost, and for nothing that one of
-/// them has. So it asks for a small part of what a line loses, and its books are the engine's.
+/// Two lines that lose independently: the subscriber requests only messages that both lost, and none that one of
+/// them has. So it requests a small part of the messages that a line loses, and its books are the engine's.
 #[test]
 fn a_message_that_one_line_has_is_not_requested() {
     for seed in 11..=13 {
@@ -416,8 +416,8 @@ fn another_session_is_joined_anew() {
     assert_eq!(subscriber.report().session_changes, 1, "{:?}", subscriber.report());
 }
 
-/// A subscriber joins a venue that has published more than ten times what its store holds. The end of the snapshot
-/// names the next message of the feed; the books are the engine's before that one, and after every command from
+/// A subscriber joins a venue that has published more than ten times the bytes in its store. The end of the snapshot
+/// names the next message of the feed; the books are the engine's before that message, and after every command from
 /// there on, whether the venue trades during the snapshot or not.
 #[test]
 fn a_late_joiner_is_equal_from_its_first_message_on() {
@@ -425,7 +425,7 @@ fn a_late_joiner_is_equal_from_its_first_message_on() {
     for (seed, trades_meanwhile) in [(31, false), (32, true)] {
         let mut scene = Scene::of_session(seed, SESSION, FakeStream::new(), SMALL);
         let mut bytes = 0;
-        // Whole pages are kept, so what the store holds is measured.
+        // Whole pages are kept, so the size of the store is measured.
         while bytes as u64 <= 10 * scene.server.counters().read().store_bytes.max(SMALL as u64) {
             scene.trade();
             scene.turn();
@@ -452,7 +452,7 @@ fn a_late_joiner_is_equal_from_its_first_message_on() {
                 continue;
             }
             if expected(&subscriber) <= published {
-                // What came during the snapshot is taken with the next turn.
+                // The next turn takes the messages that came during the snapshot.
                 assert_eq!((trades_meanwhile, compared), (true, 0), "seed {seed}");
                 continue;
             }

@@ -20,7 +20,7 @@ struct Pair {
     engine: Engine,
     model: Model,
     events: Vec<Event>,
-    /// By session and channel: the last number used.
+    /// The last number used, by session and channel.
     numbers: [[u32; 3]; 2],
     /// Seconds that have passed.
     second: u64,
@@ -69,7 +69,7 @@ impl Pair {
         same.unwrap_or_else(|why| panic!("{input:?}: {why}"));
     }
 
-    /// Goes on from a snapshot.
+    /// Continues from a snapshot.
     fn restore(&mut self) {
         self.engine = proof::restored(&self.engine).unwrap();
     }
@@ -96,7 +96,7 @@ impl Pair {
         OrderKey { session_id, channel, user_ref_num: *number }
     }
 
-    /// A random order for an auction only; one of so many can trade with those of the other side.
+    /// A random auction-only order; one in `crossing` can trade with orders of the other side.
     fn for_auction(&mut self, random: &mut SplitMix64, prices: u64, crossing: u64) -> EnterOrder {
         let key = self.key(0, 0);
         let is_buy = random.below(2) == 0;
@@ -246,7 +246,7 @@ fn some<T>(random: &mut SplitMix64, it: T) -> Option<T> {
     (random.below(2) == 0).then_some(it)
 }
 
-/// A command that cancels many orders, of some criteria.
+/// A command that cancels many orders, by random criteria.
 fn many(pair: &mut Pair, random: &mut SplitMix64) -> Command {
     let firm = [Firm::BLANK, Firm::new("OTHR").unwrap()][random.below(2) as usize];
     let symbols = [Symbol::new(SYMBOL).unwrap(), Symbol::new("NONE").unwrap()];
@@ -269,8 +269,8 @@ fn many(pair: &mut Pair, random: &mut SplitMix64) -> Command {
 }
 
 /// Rules 24.6, 24.7: commands that cancel many orders, of two sessions with hundreds on three channels of
-/// two firms and two instruments, with gaps between numbers, while they go on to enter, replace and
-/// cancel; at last the day ends.
+/// two firms and two instruments, with gaps between numbers, while the sessions continue to enter, replace
+/// and cancel; at last the day ends.
 #[test]
 fn engine_and_model_sweep_alike() {
     let (mut steps, mut restored, mut live_max) = (0, 0, 0);
@@ -361,7 +361,7 @@ fn engine_and_model_share_alike() {
     assert!(3_000 < trades && 30 < restored, "{trades} trades, {restored} snapshots");
 }
 
-/// Rules 26.4, 26.8, 27.16: up to 400 orders for an auction only end, while others come and go, and
+/// Rules 26.4, 26.8, 27.16: up to 400 auction-only orders end, while other orders come and go, and
 /// the venue changes the phase, so that some trade in another auction meanwhile.
 #[test]
 fn engine_and_model_end_alike() {
@@ -399,7 +399,7 @@ fn engine_and_model_end_alike() {
                 3 => Command::Time,
                 _ => Command::Enter(pair.for_auction(&mut random, prices, 4)),
             };
-            // Often within a nanosecond, so that what waits goes on waiting.
+            // Often within a nanosecond, so that waiting orders continue to wait.
             pair.apply_at(random.below(4) == 0, command);
             let reasons = pair.events.iter().filter_map(|event| match event {
                 Event::Canceled(canceled) => Some(canceled.reason),

@@ -1,4 +1,4 @@
-//! An OUCH 4.2 session before an engine: its tokens, its replies, and what a snapshot keeps of them.
+//! An OUCH 4.2 session before an engine: its tokens, its replies, and their state in a snapshot.
 
 use market::{Command, Output, Sequence, SessionId, Timestamp};
 use proof::scenario::World;

@@ -8,7 +8,7 @@ use proof::{
 };
 use wire::ouch::{Outbound, decode_outbound};
 
-/// Plays a scenario over protocols that can say it; all lead to the same.
+/// Plays a scenario over protocols that can express it; all have the same outcome.
 fn check(scenario: &str, protocols: &[Protocol]) -> Played {
     let played = protocols.iter().map(|protocol| {
         run(scenario, *protocol, Transport::Memory)
@@ -20,7 +20,7 @@ fn check(scenario: &str, protocols: &[Protocol]) -> Played {
 }
 
 const FIX: [Protocol; 3] = [Protocol::Fix42, Protocol::Fix44, Protocol::Fix50Sp1];
-/// OUCH 5.0.
+/// The protocols that carry OUCH 5.0.
 const OUCH: [Protocol; 3] = [Protocol::SoupBinTcp, Protocol::Udp, Protocol::Sluice];
 
 /// The scenarios of the docs, over each protocol that has words for them.
@@ -38,7 +38,7 @@ fn the_scenarios_of_the_docs_lead_to_the_same() {
         let text = fs::read_to_string(folder.join(format!("{name}.scenario"))).unwrap();
         assert_eq!(check(&text, protocols).trades, trades, "{name}");
     }
-    // FIX refuses 2^48 lots itself, so that the engine has nothing to reject.
+    // FIX itself refuses 2^48 lots, so the engine has nothing to reject.
     let text = fs::read_to_string(folder.join("large_quantities.scenario")).unwrap();
     let said: Vec<_> = text.lines().filter(|line| !line.contains("rejected")).collect();
     assert_eq!(said.len() + 1, text.lines().count());
@@ -76,7 +76,7 @@ fn an_order_lives_the_same_life_over_every_protocol() {
     assert_ne!(cut_off.state_hash, played.state_hash);
 }
 
-/// What only one protocol can say is said over it, and is a fault of its line over the other.
+/// A request that only one protocol can express succeeds over it, and is a fault of its line over the other.
 #[test]
 fn a_line_without_words_names_itself() {
     let kill = "
@@ -113,7 +113,7 @@ fn a_line_without_words_names_itself() {
 }
 
 /// Every message and every reject reason of OUCH 5.0 crosses a socket. A Cancel Pending and a Cancel Reject answer
-/// a request in the midst of an auction, which no line of a scenario is.
+/// a request in the midst of an auction, which no line of a scenario can be.
 #[test]
 fn every_message_and_reason_of_ouch_crosses_a_socket() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios/ouch.scenario");

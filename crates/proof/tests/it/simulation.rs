@@ -9,8 +9,8 @@ fn check(seed: u64, ticks: u64, faults: FaultSet) -> sim::Summary {
     }
 }
 
-/// With everything breaking, nothing that was acknowledged is lost, and every stream, book, balance
-/// and hash follows from the journal.
+/// Under all faults no acknowledged message is lost, and every stream, book, balance and hash follows from
+/// the journal.
 #[test]
 fn seeds_with_faults_hold() {
     let mut total = Counts::default();
@@ -26,12 +26,12 @@ fn seeds_with_faults_hold() {
     assert!(session_changes > 40 && stream_drops > 20, "{total:?}");
 }
 
-/// Each kind of fault by itself strikes in some seed, and all holds.
+/// Each kind of fault, alone, strikes in some seed, and all checks hold.
 #[test]
 fn each_fault_by_itself_holds() {
     for kind in FaultKind::ALL {
         let faults = match kind {
-            // It shows only where something else breaks as well.
+            // These faults show only together with a second fault.
             FaultKind::ClockSetBack => FaultSet::NONE.with(*kind).with(FaultKind::Kill),
             FaultKind::LyingSync => FaultSet::NONE.with(*kind).with(FaultKind::PowerCut),
             kind => FaultSet::NONE.with(*kind),
@@ -59,8 +59,8 @@ fn an_attacker_harms_nobody() {
     assert!(hits.0[sim::REPLY_TICKS].values().sum::<u64>() > 1_000, "{hits:?}");
 }
 
-/// Requests for more lots than OUCH says come in beside it. They rest, trade and are printed in the feed, and nothing
-/// is lost of them, whatever breaks.
+/// Requests for more lots than OUCH can express arrive without it. They rest, trade and are printed in the feed, and
+/// none of them is lost under any fault.
 #[test]
 fn quantities_beyond_ouch_are_simulated() {
     let mut hits = Hits::none();
@@ -70,7 +70,7 @@ fn quantities_beyond_ouch_are_simulated() {
     let large = &hits.0[sim::LARGE_QUANTITIES];
     assert_eq!(large.len(), 4, "{large:?}");
     assert!(large.values().all(|times| *times > 20), "{large:?}");
-    // In other seeds nobody may ask for so much, and somebody does.
+    // In other seeds no participant may ask for so many lots, and some do.
     let calm = check(5, 3_000, FaultSet::NONE).hits;
     let large = &calm.0[sim::LARGE_QUANTITIES];
     assert!(large["large-requests"] > 0 && large["large-booked"] == 0, "{large:?}");
@@ -99,7 +99,7 @@ fn a_calm_day_needs_one_connection_each() {
     assert!(0 < total.log_outs, "{total:?}");
 }
 
-/// Seeds that showed something once; docs/simulator.md says what.
+/// Seeds that once found an error; docs/simulator.md describes the errors.
 #[test]
 fn seeds_that_found_something_hold() {
     for seed in

@@ -1,4 +1,4 @@
-//! What must hold of a simulated venue: after each kill every received reply is in the journal; at the end the
+//! The properties of a simulated venue: after each kill every received reply is in the journal; at the end the
 //! engine agrees with the model, and every stream with the journal.
 
 use client::subscriber::FeedBook;
@@ -75,7 +75,7 @@ impl World {
         let mut effects = ATTACKERS.map(|_| 0);
         let mut ledger = LedgerBalances::default();
         let mut large = LargeQuantities::default();
-        // What the medium has: a latent fault is not the venue's.
+        // The data on the medium: a latent fault is not the venue's.
         let mut disk = self.disk.storage().duplicate(true);
         let replay = recovery::replay(
             &mut disk,
@@ -105,7 +105,7 @@ impl World {
         agreement::same_events(&found, &modeled)?;
         if self.attacker.is_some() {
             let lives = 1 + self.counts.kills;
-            // A clock that was set back gives a second twice.
+            // A clock that was set back passes a second twice.
             let seconds = (self.now_ns() - START_NS).div_ceil(1_000_000_000) + 2 * lives;
             for (growth, effects) in growth.iter().zip(effects) {
                 growth.check(&self.config.throttle.throttle(), lives, seconds, effects)?;
