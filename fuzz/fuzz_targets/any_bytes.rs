@@ -1,4 +1,4 @@
-//! One program for all targets: the variable `FUZZ_TARGET` names the one.
+//! One program for all targets: the variable `FUZZ_TARGET` names the target to run.
 
 #![no_main]
 

@@ -1,8 +1,8 @@
-//! Everything that must hold before a change lands, one step after the other.
+//! The checks that a change must pass before it lands, one step after the other.
 //!
-//! Start at [`STEPS`]. A step passes, fails, or is skipped with a reason; the first that fails ends
-//! the run. Everything is built with the release profile and with the same features, so that tests,
-//! demo, ledger and benchmarks share what is built.
+//! Start at [`STEPS`]. A step passes, fails, or is skipped with a reason; the first failure ends the
+//! run. All builds use the release profile and the same features, so that tests, demo, ledger and
+//! benchmarks share them.
 
 use std::{
     env, fs, hint, io, iter,
@@ -124,7 +124,7 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Steps that take long and run only where they are named.
+/// Long steps that run only if named.
 const BY_NAME: &[Step] = &[
     Step {
         name: "kill-twin",
@@ -138,8 +138,8 @@ const BY_NAME: &[Step] = &[
     },
 ];
 
-/// Features beside the default ones, which clippy checks separately. Every build of the program uses
-/// these, so that it is built once.
+/// Features in addition to the default ones, which clippy checks separately. Every build of the program
+/// uses these features, so that it is built once.
 const FEATURES: [&str; 2] =
     ["--features", "damrak/sqlite,damrak/postgres,damrak/parquet,damrak/af-xdp"];
 
@@ -245,7 +245,8 @@ fn tidy_rules() -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// Not every package outside the workspace is built here; one whose lock file is old can be built by nobody.
+/// Checks the lock files. Not every package outside the workspace is built here, and a package with an outdated lock
+/// file cannot be built at all.
 fn locks() -> Result<Outcome, String> {
     for manifest in outside_the_workspace() {
         passes(Command::new(cargo()).args(["fetch", "--locked", "--manifest-path"]).arg(manifest))?;
@@ -256,7 +257,7 @@ fn locks() -> Result<Outcome, String> {
 fn clippy() -> Result<Outcome, String> {
     const STRICT: [&str; 3] = ["--", "-D", "warnings"];
     let clippy = |what: &[&str], features: &[&str]| {
-        // As they are built: SQLite is then compiled once for both.
+        // The same profile as for the builds, so that SQLite is compiled once for both.
         let mut command = release_cargo();
         command.args(["clippy", "--release", "--locked"]).args(what).args(features);
         passes(command.args(STRICT))
@@ -265,8 +266,8 @@ fn clippy() -> Result<Outcome, String> {
     clippy(&["--package", "damrak"], &[])
 }
 
-/// Tests ask for more features of some dependencies than the binary does. What is built here is what they use, so that
-/// those dependencies, and all that stands on them, are built once.
+/// Tests enable more features of some dependencies than the binary does. This step builds with the tests' features, so
+/// that those dependencies, and all packages that use them, are built once.
 fn build() -> Result<Outcome, String> {
     let mut command = release_cargo();
     command.args(["build", "--release", "--locked", "--workspace", "--all-targets"]);
@@ -283,7 +284,7 @@ fn test_command() -> Command {
     command
 }
 
-/// No outcome depends on speed or scheduling, and none on another run beside it.
+/// Shows that no test outcome depends on speed, on scheduling, or on another run at the same time.
 fn tests_loaded() -> Result<Outcome, String> {
     const RUNS: usize = 20;
     const SIDE_BY_SIDE: usize = 5;
@@ -357,8 +358,8 @@ fn benches() -> Result<Outcome, String> {
     )
 }
 
-/// libFuzzer is C++, which is not compiled for a check when its library is said to lie elsewhere. The tests
-/// of `lab` run the targets on their corpus.
+/// Checks the fuzz targets. libFuzzer is C++, which cargo does not compile if the environment names a library
+/// elsewhere. The tests of `lab` run the targets on their corpus.
 fn fuzz() -> Result<Outcome, String> {
     let manifest = root().join("fuzz/Cargo.toml");
     if !manifest.exists() {
@@ -374,7 +375,7 @@ fn fuzz() -> Result<Outcome, String> {
     )
 }
 
-/// The benchmark itself is C++ and not ours: docs/mebench.md says what it found when it was run.
+/// Checks the package for the benchmark. The benchmark itself is third-party C++: docs/mebench.md has its results.
 fn mebench() -> Result<Outcome, String> {
     let manifest = root().join("bench/mebench/Cargo.toml");
     if !manifest.exists() {
@@ -390,7 +391,7 @@ fn mebench() -> Result<Outcome, String> {
     passes(&mut cargo_on_it("test"))
 }
 
-/// Cargo for what is built in the profile `release`: all of it in one way, so that nothing is built twice.
+/// Cargo for all builds in the profile `release`, with the same settings, so that nothing is built twice.
 fn release_cargo() -> Command {
     let mut command = Command::new(cargo());
     command.arg("--config").arg(root().join("xtask/ci.toml"));
@@ -401,7 +402,7 @@ fn is_ci() -> bool {
     env::var("CI").is_ok_and(|value| value == "true")
 }
 
-/// Packages that are ours, but not members.
+/// Our packages that are not members of the workspace.
 fn outside_the_workspace() -> impl Iterator<Item = PathBuf> {
     ["fuzz", "interop/slouch", "bench/rivals", "bench/mebench"]
         .into_iter()
@@ -417,17 +418,17 @@ fn work_folder(name: &str) -> PathBuf {
     target_folder().join("ci").join(name)
 }
 
-/// Steps are timed for their reader; the exchange's own time is no part of it.
+/// The present time, to show the duration of a step; it is not the exchange's time.
 #[expect(clippy::disallowed_methods, reason = "a tool of the developers, not of the exchange")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// Processor time of all programs that were run and have ended, in user and kernel mode: what a step
-/// costs on whatever machine is busy with other things, too. Linux counts it in hundredths of a second.
+/// Processor time of all ended child programs, in user and kernel mode: the cost of a step even on a
+/// busy machine. Linux counts it in hundredths of a second.
 fn processor_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name in parentheses; the 16th and 17th are meant.
+    // The second field is the program's name in parentheses; the times are the 16th and 17th.
     let (_, after_name) = stat.rsplit_once(')').unwrap_or_default();
     let ticks = after_name.split_whitespace().skip(13).take(2);
     Duration::from_millis(10 * ticks.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>())
@@ -437,7 +438,7 @@ fn processor_time() -> Duration {
 mod tests {
     use super::*;
 
-    /// A step that does not exist is named, and those that do are offered.
+    /// An unknown step is named in the error, and the existing ones are offered.
     #[test]
     fn unknown_steps_are_refused() {
         let refusal = select(&["fmt", "tets"]).err().unwrap();
@@ -453,7 +454,7 @@ mod tests {
         assert_eq!(select(&["kill-twin", "fmt"]).unwrap().len(), 2);
     }
 
-    /// What comes before a step and what comes from it on are all there is to run.
+    /// The steps before one, and the steps from it on, together are all steps.
     #[test]
     fn a_range_has_its_first_and_last_step() {
         let names = |steps: &[&str]| {

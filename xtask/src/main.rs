@@ -1,7 +1,7 @@
-//! The developers' commands. `cargo x ci` is all there is to run; `cargo x tidy` is the part of it
-//! that reads the repository's own rules.
+//! The developers' commands. `cargo x ci` runs all checks; `cargo x tidy` runs the part that checks the
+//! repository's own rules.
 //!
-//! Start at [`ci::run`], whose steps are a table; then [`tidy::RULES`], a table too.
+//! Start at [`ci::run`], whose steps are a table; then [`tidy::RULES`], also a table.
 
 mod tidy;
 mod ci;
@@ -64,12 +64,12 @@ fn usage(message: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The folder of the workspace.
+/// The root folder of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").into()
 }
 
-/// Where cargo puts what it builds.
+/// The folder in which cargo builds.
 fn target_folder() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |folder| root().join(folder))

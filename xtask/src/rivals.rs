@@ -1,9 +1,9 @@
-//! `cargo x rivals`: engines and queues of others beside ours in one run, as two tables.
+//! `cargo x rivals`: third-party engines and queues next to ours in one run, as two tables.
 //!
 //! Start at [`run`]. Programs, engines and queues are tables; bench/rivals has the drivers.
 //!
-//! Invariant: what is not measured is named with its reason, and an engine with other trades, or a queue that loses a
-//! value, is a failure.
+//! Invariant: a program that is not measured is named with its reason, and an engine with other trades, or a queue that
+//! loses a value, is a failure.
 
 use std::{env, fmt::Write as _, fs, path::Path, process::Command};
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::{cargo, root, target_folder};
 
-/// A driver of engines, and the programs that building it takes.
+/// A driver of engines, and the programs needed to build it.
 struct Program {
     name: &'static str,
     tools: &'static [&'static str],
-    /// False for one that is built only if it is named.
+    /// False for a driver that is built only if named.
     is_default: bool,
-    /// Whether it has queues, too.
+    /// True if the driver has queues, too.
     has_queues: bool,
 }
 
@@ -25,11 +25,11 @@ const PROGRAMS: [Program; 4] = [
     Program { name: "rust", tools: &["cargo"], is_default: true, has_queues: true },
     Program { name: "java", tools: &["java", "mvn"], is_default: true, has_queues: true },
     Program { name: "go", tools: &["go"], is_default: true, has_queues: false },
-    // Its queues are those of `rust`.
+    // Its queues are measured with `rust`.
     Program { name: "melin", tools: &["cargo"], is_default: false, has_queues: false },
 ];
 
-/// Engines by the beginning of their names: what of the work for an order of a venue is not in what is measured.
+/// The parts of a venue's work for an order that the measurement of an engine lacks, by the beginning of its name.
 const LACKS: [(&str, &str); 10] = [
     ("matching", "sessions, order numbers, events, balances"),
     ("engine-balances", ""),
@@ -43,7 +43,7 @@ const LACKS: [(&str, &str); 10] = [
     ("null", "everything: the loop around an engine"),
 ];
 
-/// Queues by the beginning of their names: what the ring of the venue has and they have not. All of them keep order.
+/// The features of the venue's ring that a queue lacks, by the beginning of its name. All queues keep order.
 const QUEUES_LACK: [(&str, &str); 6] = [
     ("ring", ""),
     ("std::sync::mpsc", "several readers of every value, reading in place, batches, figures"),
@@ -53,7 +53,7 @@ const QUEUES_LACK: [(&str, &str); 6] = [
     ("LMAX Disruptor", "readers that may be lapped, values without a pointer to each, figures"),
 ];
 
-/// One of the tables: its benchmark, and where it stands in docs/performance.md.
+/// One of the tables: its benchmark, and its place in docs/performance.md.
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
@@ -77,13 +77,13 @@ const PARTS: [Part; 2] = [
     },
 ];
 
-/// What the command line asks for.
+/// The options on the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Options {
     names: Vec<String>,
-    /// The one table that is made, if not both.
+    /// The one table to make, if not both.
     only: Option<String>,
-    /// A part of each flow: one in so many operations.
+    /// Measures only one in this number of operations of each flow.
     divisor: Option<u32>,
     runs: Option<u32>,
     is_written: bool,
@@ -130,7 +130,7 @@ impl Options {
     }
 }
 
-/// Builds what has its tools, measures it beside ours, and prints the tables.
+/// Builds the drivers whose tools are installed, measures them next to ours, and prints the tables.
 ///
 /// # Errors
 /// The measurement failed, an engine made other trades, or the document cannot be written.
@@ -214,7 +214,7 @@ fn build(program: &Program) -> Result<String, String> {
     Ok(format!("bench/rivals/target/rivals-{}", program.name))
 }
 
-/// Nanoseconds an operation, as a multiple of `matching`, and what is not in it.
+/// A row for each engine: nanoseconds an operation, the multiple of `matching`, and the work that it lacks.
 fn table_of_engines(report: &Value) -> Result<String, String> {
     let flows = report["flows"].as_array().filter(|flows| !flows.is_empty());
     let flows = flows.ok_or("the report has no flows")?;
@@ -260,7 +260,7 @@ fn table_of_engines(report: &Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// Nanoseconds a value, as a multiple of `ring`, and what it does not do.
+/// A row for each queue: nanoseconds a value, the multiple of `ring`, and the features that it lacks.
 fn table_of_queues(report: &Value) -> Result<String, String> {
     let rows = report["rows"].as_array().filter(|rows| !rows.is_empty());
     let rows = rows.ok_or("the report has no rows")?;
@@ -357,7 +357,7 @@ mod tests {
         })
     }
 
-    /// A row for each engine with its version, its time, its ratio in the same turn, and what it lacks.
+    /// The table has a row for each engine: its version, its time, its ratio in the same turn, and the work it lacks.
     #[test]
     fn table_has_every_engine() {
         let table = table_of_engines(&report()).unwrap();
@@ -368,7 +368,7 @@ mod tests {
         assert!(table_of_engines(&json!({})).is_err());
     }
 
-    /// A row for each queue; a work that one cannot do is `-`.
+    /// The table has a row for each queue; work that a queue cannot do is `-`.
     #[test]
     fn table_has_every_queue() {
         let row = |work: &str, queue: &str, runs: Value| {
@@ -388,7 +388,7 @@ mod tests {
         assert!(table_of_queues(&json!({})).is_err());
     }
 
-    /// Names and options are read; anything else is an error that says what there is.
+    /// Names and options are read; any other word is an error that lists the valid ones.
     #[test]
     fn command_line_is_read() {
         let options = Options::parse(&["rust", "--divisor", "4", "--write"]).unwrap();
@@ -405,7 +405,7 @@ mod tests {
         assert!(Options::parse(&["--only", "rings"]).unwrap_err().contains("book or ring"));
     }
 
-    /// The table replaces what stood between the marks, and nothing else.
+    /// The table replaces the text between the marks, and nothing else.
     #[test]
     fn table_is_written_between_its_marks() {
         let Part { begin, end, .. } = PARTS[1];

@@ -1,7 +1,7 @@
-//! The repository's own rules: what the compiler and clippy cannot check.
+//! The repository's own rules, which the compiler and clippy cannot check.
 //!
-//! A rule is a function from the repository to what it finds wrong, and a row in [`RULES`]. To add
-//! one, write the function, its row, and a planted violation in `tests`.
+//! A rule is a function from the repository to its findings, and a row in [`RULES`]. To add one, write
+//! the function, its row, and a planted violation in `tests`.
 
 mod code;
 mod documents;
@@ -21,7 +21,7 @@ use code::{code_of, parts_of, words_of};
 pub use graph::members;
 use graph::{Member, Tree};
 
-/// A rule: its name, what it says, and the function that finds what breaks it.
+/// A rule: its name, its text, and the function that finds its violations.
 pub struct Rule {
     name: &'static str,
     says: &'static str,
@@ -98,7 +98,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// The crates in the order of the journey, each with those above it that its code may know.
+/// The crates in the order of the journey, each with the crates above it that its code may know.
 const LAYERS: &[(&str, Knows)] = &[
     ("market", Knows::Only(&[])),
     ("wire", Knows::Only(&["market"])),
@@ -139,7 +139,7 @@ fn known_to(row: usize) -> BTreeSet<String> {
     }
 }
 
-/// Where unsafe code may stand: the lanes between threads, the system calls, the C interface of a
+/// Places that may have unsafe code: the lanes between threads, the system calls, the C interface of a
 /// benchmark with its tests, and the allocators with which tests count allocations.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/ring/src/",
@@ -158,7 +158,7 @@ const ORDER_PATH: &[&str] = &[
     "crates/gateway/",
     "crates/venue/",
 ];
-/// Their files that may use channels and locks, and for what.
+/// The files on the order path that may use channels and locks, each with the purpose.
 const CHANNELS_AND_LOCKS: &[(&str, &str)] = &[
     ("crates/journal/src/segment_preparer.rs", "work that the writer does not wait for"),
     ("crates/journal/src/testing.rs", "a disk in memory, for tests and the simulator"),
@@ -181,12 +181,12 @@ const CLOCK: &str = "crates/venue/src/clock.rs";
 
 /// Packages whose arithmetic panics on overflow also in a release.
 const OVERFLOW_CHECKED: &[&str] = &["damrak-market", "damrak-engine"];
-/// Where a price meets a quantity.
+/// The file in which a price meets a quantity.
 const AMOUNT: &str = "crates/market/src/price.rs";
 const PRICE_NAMES: &[&str] = &["price", "limit", "best", "bid", "ask"];
 const QUANTITY_NAMES: &[&str] = &["quantity", "leaves", "lots", "executed", "volume"];
 
-/// Words which the glossary has a better one for.
+/// Words for which the glossary has a better one.
 const AVOIDED: &[(&str, &str)] = &[
     ("qty", "quantity"),
     ("remaining", "leaves"),
@@ -294,7 +294,7 @@ impl Repository {
     }
 }
 
-/// Reads what is part of the repository: not what builds, runs and editors leave behind.
+/// Reads the files of the repository, without those that builds, runs and editors leave behind.
 fn read_folder(root: &Path, inside: &str, files: &mut BTreeMap<String, String>) -> io::Result<()> {
     for entry in fs::read_dir(root.join(inside))? {
         let entry = entry?;
@@ -410,12 +410,12 @@ fn no_std(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// What stands before the tests of a file, which end it.
+/// The code before the tests of a file, which are at its end.
 fn before_tests(code: &str) -> &str {
     code.find("#[cfg(test)]\nmod ").map_or(code, |start| &code[..start])
 }
 
-/// Reads the release profile; in the other profiles cargo checks overflow by itself.
+/// Reads the release profile; in the other profiles cargo checks overflow by default.
 fn amount(repository: &Repository) -> Vec<Finding> {
     let manifest = repository.files.get("Cargo.toml").map_or("", String::as_str);
     let mut findings = Vec::new();
@@ -452,7 +452,7 @@ fn amount(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The names in a piece of a line whose bare number it takes, as `price` in `u128::from(price.0)`.
+/// The names in a piece of a line whose bare number the code takes, as `price` in `u128::from(price.0)`.
 fn bare_numbers(piece: &str) -> impl Iterator<Item = &str> {
     piece.match_indices(".0").filter_map(|(end, _)| {
         let before = piece[..end].trim_end_matches("()");
@@ -479,7 +479,7 @@ fn clock(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// Crates whose names say what we avoid.
+/// Third-party crates whose names contain avoided words.
 const FOREIGN_NAMES: [&str; 2] = ["futures_util", "hyper_util"];
 
 fn words(repository: &Repository) -> Vec<Finding> {
@@ -487,7 +487,7 @@ fn words(repository: &Repository) -> Vec<Finding> {
     // The structs of `wire` keep the words of their specifications.
     for (path, text) in repository.sources().filter(|(path, _)| !path.starts_with("crates/wire/")) {
         for (line, word) in words_of(&code_of(text)) {
-            // Crates of others have the names that they have.
+            // The names of third-party crates are not ours to choose.
             if FOREIGN_NAMES.contains(&word) {
                 continue;
             }

@@ -1,9 +1,9 @@
 //! The functions that the benchmark looks up by name and calls. All of the unsafe code of this
 //! package is here.
 //!
-//! The header's contract is what the blocks lean on: one caller at a time, from [`engine_init`] to
-//! [`engine_shutdown`], with pointers to whole structs; and a transport that does not call back. A
-//! panic does not leave: the language ends the process where one would cross `extern "C"`.
+//! The blocks rely on the header's contract: one caller at a time, from [`engine_init`] to
+//! [`engine_shutdown`], with pointers to whole structs; and a transport that does not call back. No
+//! panic leaves the library: the language ends the process where a panic would cross `extern "C"`.
 #![allow(unsafe_code)]
 
 use std::{
@@ -25,15 +25,15 @@ pub struct Transport {
     pub create: unsafe extern "C" fn(capacity: u32) -> *mut c_void,
     /// Puts a report in; 0 if the queue is full.
     pub push: unsafe extern "C" fn(handle: *mut c_void, report: *const Report) -> c_int,
-    /// Takes reports out; how many.
+    /// Takes reports out; returns their number.
     pub drain: unsafe extern "C" fn(handle: *mut c_void, out: *mut Report, max: u32) -> u32,
-    /// Publishes what was put in.
+    /// Publishes the reports put in.
     pub flush: unsafe extern "C" fn(handle: *mut c_void),
     /// Destroys a queue.
     pub destroy: unsafe extern "C" fn(handle: *mut c_void),
 }
 
-/// What exists between [`engine_init`] and [`engine_shutdown`].
+/// The state between [`engine_init`] and [`engine_shutdown`].
 struct Running {
     participant: Participant,
     outlet: Outlet,
@@ -50,7 +50,7 @@ struct Outlet {
 struct Place(UnsafeCell<Option<Running>>);
 
 // SAFETY: the place is only reached through the functions below, whose callers promise that no two
-// of their calls overlap; what one thread leaves there the caller hands to the next.
+// of their calls overlap; the caller hands the state that one thread leaves there to the next.
 unsafe impl Sync for Place {}
 
 static PLACE: Place = Place(UnsafeCell::new(None));
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn engine_init(
     unsafe { *PLACE.0.get() = Some(running) };
 }
 
-/// Closes the exchange and gives its memory back.
+/// Closes the exchange and frees its memory.
 ///
 /// # Safety
 /// No other function of this module is running.
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn engine_on_modify(modify: *const Modify) {
     running.participant.modify(modify, |report| outlet.push(report));
 }
 
-/// Returns once all is done and reported: at once, because it is when each call returns.
+/// Returns once all work is done and reported: at once, because each call does and reports all of its work.
 #[unsafe(no_mangle)]
 pub extern "C" fn engine_flush() {}
 
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn engine_query_best_ask() -> i64 {
     unsafe { running() }.participant.best_ask().unwrap_or(i64::MAX)
 }
 
-/// What is open in all at a price of a side, 0 if nothing.
+/// All open lots at a price of a side; 0 if none.
 ///
 /// # Safety
 /// After [`engine_init`]; no other function of this module is running.
@@ -155,13 +155,13 @@ pub unsafe extern "C" fn engine_query_depth_at(price_ticks: i64, side: u8) -> u6
     unsafe { running() }.participant.depth_at(price_ticks, side)
 }
 
-/// What [`engine_init`] made.
+/// The exchange that [`engine_init`] made.
 ///
 /// # Safety
 /// No other function of this module is running, and none starts before the borrow ends.
 ///
 /// # Panics
-/// It made nothing, or it is gone.
+/// There is no exchange: none was made, or it was shut down.
 unsafe fn running<'a>() -> &'a mut Running {
     // SAFETY: the caller promises that nothing else borrows the place while it does.
     let place = unsafe { &mut *PLACE.0.get() };
@@ -172,8 +172,8 @@ unsafe fn running<'a>() -> &'a mut Running {
 #[cfg(target_os = "linux")]
 const PAGE_LARGE: usize = 2 << 20;
 
-/// Asks the system to give a table that is still empty its memory in large pages, as far as whole
-/// ones fit. Where it refuses, or is not Linux, pages are as they are, and the table is the same.
+/// Asks the system for large pages for the memory of a table that is still empty, as far as whole pages
+/// fit. Where the system refuses, or is not Linux, the pages stay as they are, and the table is the same.
 #[cfg_attr(not(target_os = "linux"), allow(clippy::ptr_arg, unused_variables))]
 pub(crate) fn ask_for_large_pages(table: &mut Vec<u32>) {
     #[cfg(target_os = "linux")]
@@ -189,15 +189,15 @@ pub(crate) fn ask_for_large_pages(table: &mut Vec<u32>) {
         let end = start + table.capacity() * size_of::<u32>();
         let (from, to) = (start.next_multiple_of(PAGE_LARGE), end / PAGE_LARGE * PAGE_LARGE);
         if from < to {
-            // SAFETY: the range is within memory that the table owns; the advice changes which pages
-            // it comes in, and nothing that can be read there.
+            // SAFETY: the range is within memory that the table owns; the advice changes the size of
+            // its pages, and none of the readable contents.
             unsafe { madvise(from as *mut c_void, to - from, ADVICE) };
         }
     }
 }
 
 impl Outlet {
-    /// Puts a report in, as soon as there is room.
+    /// Puts a report in, once there is room.
     fn push(&self, report: &Report) {
         let Self { transport, handle } = *self;
         // SAFETY: the caller of `engine_init` promised that the handle was made by this transport

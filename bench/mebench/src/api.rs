@@ -1,7 +1,7 @@
 //! The structs of the benchmark's header, field for field: `api/matching_engine_api.h`.
 //!
-//! Names that are the header's in another spelling say so; padding is zero in what we send and not
-//! looked at in what we get.
+//! A name in another spelling than the header's is documented with the header's. Padding is zero in sent
+//! structs and ignored in received ones.
 
 /// `new_order_t`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,7 @@ pub struct Report {
     pub sequence_number: u64,
     /// The order of the message.
     pub order_id: u64,
-    /// Its limit in half cents; of a trade, that of the maker.
+    /// Limit of the order in half cents; for a trade, the maker's limit.
     pub price_ticks: i64,
     /// Lots.
     pub quantity: u32,
@@ -93,7 +93,7 @@ pub const SELL: u8 = 1;
 pub const ORDER_ACK: u8 = 0;
 /// `ME_TRADE`: the order of the message traded with a resting one.
 pub const TRADE: u8 = 1;
-/// `ME_CANCEL_ACK`: an order, or what was left of an immediate-or-cancel one, was canceled.
+/// `ME_CANCEL_ACK`: an order, or the remainder of an immediate-or-cancel order, was canceled.
 pub const CANCEL_ACK: u8 = 2;
 /// `ME_MODIFY_ACK`: an order has new terms.
 pub const MODIFY_ACK: u8 = 3;

@@ -1,10 +1,10 @@
-//! The books of the core by themselves under the benchmark: one book, and a table from the
-//! benchmark's names to the slots of its orders.
+//! The books of the core, alone, under the benchmark: one book, and a table from the benchmark's names
+//! to the slots of its orders.
 //!
-//! The benchmark names its orders as it likes, and uses a name again once the order is done. An order
-//! has its name as its payload, so the slot that the table has for a name says whether the order of
-//! that name still rests there: if another does, or none, it is done. Names come in no order, so the
-//! table is what memory is waited for; hence its places are of 4 bytes, on large pages.
+//! The benchmark chooses any names for its orders, and reuses a name once the order is done. An order
+//! has its name as its payload, so the slot in the table for a name shows whether the order with that
+//! name still rests there: if another order or none rests there, the order is done. Names come in no
+//! order, so most waits for memory are for the table; hence its entries have 4 bytes, on large pages.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use crate::{
     },
 };
 
-/// So many orders have room from the start: those that the benchmark's scenarios name.
+/// The number of names with room from the start: those in the benchmark's scenarios.
 const NAMES_EXPECTED: usize = 1 << 21;
 
-/// So many orders rest at a time without more memory being taken.
+/// The number of orders that can rest at a time without a further allocation.
 const ORDERS_EXPECTED: usize = 1 << 20;
 
 /// Names below this index a table, which grows with them up to 64 MiB; others are searched for.
 const NAME_NEAR_MAX: u64 = 1 << 24;
 
-/// Prices are signed here: this one is our 0.
+/// The benchmark's price that is our price 0: the benchmark's prices are signed.
 const PRICE_MIN: i64 = -(1 << 30);
 
 /// One book and the benchmark's names.
@@ -36,14 +36,14 @@ const PRICE_MIN: i64 = -(1 << 30);
 pub struct Participant {
     matcher: Matcher,
     book: BookIndex,
-    /// By the benchmark's name.
+    /// Slots by the benchmark's name.
     near: Vec<u32>,
-    /// Those with names that no table could hold.
+    /// Slots of orders with names too high for the table.
     far: BTreeMap<u64, u32>,
 }
 
 impl Participant {
-    /// An empty book. All memory that the scenarios of the benchmark need is taken now.
+    /// An empty book. All memory that the benchmark's scenarios need is allocated now.
     #[must_use]
     pub fn new() -> Self {
         let mut matcher = Matcher::new();
@@ -55,12 +55,12 @@ impl Participant {
         Self { matcher, book, near, far: BTreeMap::new() }
     }
 
-    /// Enters an order: an acknowledgment, its trades, and a cancellation of what an
-    /// immediate-or-cancel order has left.
+    /// Enters an order. Reports an acknowledgment, its trades, and a cancellation of the remainder of
+    /// an immediate-or-cancel order.
     ///
     /// There is no report for an order whose terms no book could hold, so nothing is reported and
-    /// nothing changes. A name belongs to the order entered last; that no other live order has it is
-    /// the benchmark's promise.
+    /// nothing changes. A name belongs to the order entered last. The benchmark promises that no other
+    /// live order has the name.
     #[inline]
     pub fn enter(&mut self, order: &NewOrder, report: impl FnMut(&Report)) {
         let &NewOrder { order_id, sequence_number, price_ticks, quantity, side, .. } = order;
@@ -78,7 +78,7 @@ impl Participant {
         }
     }
 
-    /// Cancels an order: an acknowledgment if it rested, else a rejection.
+    /// Cancels an order. Reports an acknowledgment if the order rested, else a rejection.
     #[inline]
     pub fn cancel(&mut self, cancel: &Cancel, mut report: impl FnMut(&Report)) {
         let &Cancel { order_id, sequence_number } = cancel;
@@ -96,9 +96,9 @@ impl Participant {
         report(&answer);
     }
 
-    /// Cancels an order and enters it again, behind all others at its new price: an
-    /// acknowledgment and its trades if it rested, else a rejection. Terms that no book could hold
-    /// are rejected, and the order stays as it is.
+    /// Cancels an order and enters it again, behind all other orders at its new price. Reports an
+    /// acknowledgment and its trades if the order rested, else a rejection. Terms that no book could
+    /// hold are rejected, and the order stays as it is.
     #[inline]
     pub fn modify(&mut self, modify: &Modify, mut report: impl FnMut(&Report)) {
         let &Modify { order_id, sequence_number, .. } = modify;
@@ -131,7 +131,7 @@ impl Participant {
         self.matcher.best(self.book, Side::Sell).map(ticks)
     }
 
-    /// What is open in all at a price, in lots; 0 for a price or side that no order can have.
+    /// All open lots at a price; 0 for a price or side that no order can have.
     #[must_use]
     pub fn depth_at(&self, price_ticks: i64, side: u8) -> u64 {
         match (side_of(side), price(price_ticks)) {
@@ -203,10 +203,10 @@ impl Default for Participant {
     }
 }
 
-/// A slot in which no order rests: there is none of this number.
+/// The number of a slot that does not exist, so no order rests in it.
 const NOWHERE: u32 = u32::MAX;
 
-/// The order that a message acknowledged like this asks for; `None` for terms that no book could
+/// The order requested by the message with this acknowledgment; `None` for terms that no book could
 /// hold.
 #[inline]
 fn incoming(acknowledgment: &Report, rests: bool) -> Option<Incoming<u64>> {

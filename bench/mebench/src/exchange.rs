@@ -1,9 +1,9 @@
 //! The benchmark as the one participant of an exchange with one instrument.
 //!
-//! The benchmark names its orders as it likes and uses a name again once the order is done; a
-//! participant numbers them upwards. So it keeps what every participant keeps of its own orders: the
-//! number under which it last entered each, with side and limit, which the answer to a cancel
-//! does not repeat, and the name behind each number. Whether an order is live only the engine knows.
+//! The benchmark chooses any names for its orders and reuses a name once the order is done; a
+//! participant numbers its orders upwards. So this participant keeps the usual records of its own
+//! orders: the number under which it last entered each, with side and limit, which the answer to a
+//! cancel does not repeat, and the name behind each number. Only the engine knows whether an order is live.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const TICK: Price = Price(50);
 const INSTRUMENT_ID: InstrumentId = InstrumentId(1);
 const SESSION_ID: SessionId = SessionId(1);
 
-/// So many orders have room from the start: twice those of the benchmark's scenarios.
+/// The number of orders with room from the start: twice that of the benchmark's scenarios.
 const ORDERS_EXPECTED: usize = 1 << 21;
 
 /// Names below this index a table, which grows with them up to 128 MiB; others are searched for.
@@ -36,16 +36,16 @@ const NAME_NEAR_MAX: u64 = 1 << 24;
 pub struct Participant {
     engine: Engine,
     symbol: Symbol,
-    /// By the benchmark's name.
+    /// Orders by the benchmark's name.
     near: Vec<Entered>,
-    /// Those with names that no table could hold.
+    /// Orders with names too high for the table.
     far: BTreeMap<u64, Entered>,
-    /// The benchmark's names, by number; at 0, which numbers no order, is none.
+    /// The benchmark's names, by number; number 0 has no order and no name.
     names: Vec<u64>,
 }
 
-/// How an order was last entered, in eight bytes: names come in no order, so each is likely a cache
-/// miss, and should be one only.
+/// The last entry of an order, in eight bytes: names come in no order, so each access is likely a cache
+/// miss, and should be only one.
 #[derive(Clone, Copy, Debug)]
 struct Entered {
     /// 0 for a name that no order has had.
@@ -58,7 +58,7 @@ const _: () = assert!(size_of::<Entered>() == 8 && PRICE_MAX.0 / TICK.0 < 1 << S
 
 const SIDE_SHIFT: u32 = 31;
 
-/// What an order asks for, in words of the exchange.
+/// The terms of an order, in the exchange's types.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     side: Side,
@@ -68,8 +68,8 @@ struct Terms {
 }
 
 impl Participant {
-    /// An open exchange with an empty book. All memory that the scenarios of the benchmark need
-    /// here is taken now.
+    /// An open exchange with an empty book. All memory that the benchmark's scenarios need here is
+    /// allocated now.
     #[must_use]
     pub fn new() -> Self {
         let symbol = Symbol::new("MEBENCH").expect("up to eight characters");
@@ -80,7 +80,7 @@ impl Participant {
             far: BTreeMap::new(),
             names: Vec::new(),
         };
-        // Written once, so that the operating system has given the memory.
+        // Written once, so that the operating system provides the memory.
         participant.names.resize(ORDERS_EXPECTED, u64::MAX);
         participant.names.truncate(1);
 
@@ -102,12 +102,12 @@ impl Participant {
         participant
     }
 
-    /// Enters an order: an acknowledgment, its trades, and a cancellation of what an
-    /// immediate-or-cancel order has left.
+    /// Enters an order. Reports an acknowledgment, its trades, and a cancellation of the remainder of
+    /// an immediate-or-cancel order.
     ///
     /// There is no report for an order whose terms the rules do not allow, so nothing is reported and
-    /// nothing changes. A name belongs to the order entered last; that no other live order has it is
-    /// the benchmark's promise, as it is a participant's that its numbers rise.
+    /// nothing changes. A name belongs to the order entered last. The benchmark promises that no other
+    /// live order has the name, as a participant promises that its numbers rise.
     pub fn enter(&mut self, order: &NewOrder, report: impl FnMut(&Report)) {
         let &NewOrder { order_id, sequence_number, price_ticks, quantity, side, .. } = order;
         let time_in_force = match order.ioc {
@@ -127,7 +127,7 @@ impl Participant {
         self.enter_terms(terms, &acknowledgment, report);
     }
 
-    /// Cancels an order: an acknowledgment if it rested, else a rejection.
+    /// Cancels an order. Reports an acknowledgment if the order rested, else a rejection.
     pub fn cancel(&mut self, cancel: &Cancel, mut report: impl FnMut(&Report)) {
         let &Cancel { order_id, sequence_number } = cancel;
         let answer = match self.cancel_resting(order_id) {
@@ -144,12 +144,12 @@ impl Participant {
         report(&answer);
     }
 
-    /// Cancels an order and enters it again, behind all others at its new price: an
-    /// acknowledgment and its trades if it rested, else a rejection.
+    /// Cancels an order and enters it again, behind all other orders at its new price. Reports an
+    /// acknowledgment and its trades if the order rested, else a rejection.
     ///
-    /// This is two commands, because a replace names the quantity of the whole chain of orders and
-    /// the benchmark what is open from now on. Terms that the rules do not allow are rejected before
-    /// the first, so that the order stays as it is.
+    /// This takes two commands, because a replace names the quantity of the whole chain of orders and
+    /// the benchmark names the lots open from now on. Terms that the rules do not allow are rejected
+    /// before the first command, so that the order stays as it is.
     pub fn modify(&mut self, modify: &Modify, mut report: impl FnMut(&Report)) {
         let &Modify { order_id, sequence_number, .. } = modify;
         let &Modify { new_price_ticks, new_quantity, side, .. } = modify;
@@ -181,7 +181,7 @@ impl Participant {
         self.book().best_ask().map(ticks)
     }
 
-    /// What is open in all at a price, in lots; 0 for a price or side that no order can have.
+    /// All open lots at a price; 0 for a price or side that no order can have.
     #[must_use]
     pub fn depth_at(&self, price_ticks: i64, side: u8) -> u64 {
         let Some(price) = price(price_ticks) else { return 0 };
@@ -230,7 +230,7 @@ impl Participant {
         });
     }
 
-    /// Cancels all that is open of an order; how it was entered, if it rested.
+    /// Cancels all open lots of an order; returns its last entry, if it rested.
     fn cancel_resting(&mut self, order_id: u64) -> Option<Entered> {
         let entered = self.entered(order_id)?;
         let mut rested = false;
@@ -243,7 +243,7 @@ impl Participant {
         rested.then_some(entered)
     }
 
-    /// How the order of this name was last entered; `None` if there has been none.
+    /// The last entry of the order with this name; `None` if there was none.
     fn entered(&self, order_id: u64) -> Option<Entered> {
         if order_id < NAME_NEAR_MAX {
             self.near.get(order_id as usize).filter(|entered| entered.user_ref_num != 0).copied()
@@ -306,8 +306,8 @@ impl Terms {
     }
 }
 
-/// Sequences a command and applies it, with all its steps: an order that trades with many others does so in steps of
-/// bounded length, one at each input. The benchmark has no time of day, so time stands still but for them.
+/// Sequences a command and applies it, with all its steps: an order that trades with many orders does so in steps of
+/// bounded length, one at each input. The benchmark has no time of day, so time passes only for these steps.
 fn apply(engine: &mut Engine, command: Command, mut emit: impl FnMut(Event)) {
     let mut next = Some((engine.timestamp(), command));
     while let Some((timestamp, command)) = next {

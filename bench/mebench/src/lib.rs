@@ -2,9 +2,8 @@
 //! that anyone can rank it. docs/mebench.md says how to build it and point the benchmark at it.
 //!
 //! Start at [`book`], which turns the benchmark's messages into orders of the matcher and trades into
-//! its reports; `exchange` does so with commands and events of the whole exchange, and is what the
-//! library has in it with the feature `exchange`. `api` has the structs of the header, `abi` the
-//! functions.
+//! its reports. `exchange` does so with commands and events of the whole exchange; the library uses it
+//! with the feature `exchange`. `api` has the structs of the header, `abi` the functions.
 //!
 //! Architecture invariant: the engine decides everything. Nothing here keeps a book, knows whether
 //! an order is live, or looks at a message before its turn.

@@ -1,5 +1,5 @@
-//! Small days through the exported functions, as the benchmark calls them: what is reported and
-//! what the book is then.
+//! Small days through the exported functions, as the benchmark calls them: the reports, and the book
+//! after them.
 #![allow(unsafe_code, reason = "the functions are those of a C interface")]
 
 use std::{
@@ -20,16 +20,16 @@ use damrak_mebench::{
     },
 };
 
-/// The exchange of the process, one test at a time.
+/// The exchange of the process, used by one test at a time.
 struct Exchange {
     messages: u64,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// What the exchange of the process reported.
+/// The reports of the process's exchange.
 struct Sink {
     reports: Vec<Report>,
-    /// So many times in a row it says that it is full, before each report.
+    /// The number of times in a row that the sink is full, before each report.
     full_times: u32,
     refused: u32,
 }
@@ -138,7 +138,7 @@ impl Exchange {
         self.messages
     }
 
-    /// What the last message caused.
+    /// The reports that the last message caused.
     fn reports(&mut self) -> Vec<Report> {
         engine_flush();
         let reports = mem::take(&mut sink().reports);
@@ -157,7 +157,7 @@ impl Drop for Exchange {
     }
 }
 
-/// What the benchmark looks at: kind, order, side, price, quantity.
+/// The fields that the benchmark examines: kind, order, side, price, quantity.
 fn said(reports: &[Report]) -> Vec<(u8, u64, u8, i64, u32)> {
     let of = |it: &Report| (it.report_type, it.order_id, it.side, it.price_ticks, it.quantity);
     reports.iter().map(of).collect()
@@ -171,7 +171,7 @@ fn trades(reports: &[Report]) -> Vec<(u64, u64, i64, u32)> {
 
 const EMPTY: (i64, i64) = (i64::MIN, i64::MAX);
 
-/// An order is acknowledged and rests; what crosses it trades at its price, and what is left rests.
+/// An order is acknowledged and rests; a crossing order trades at its price, and the remainder rests.
 #[test]
 fn orders_trade_at_the_price_of_the_maker() {
     let mut exchange = Exchange::open();
@@ -187,7 +187,7 @@ fn orders_trade_at_the_price_of_the_maker() {
     assert_eq!((exchange.depth(105, BUY), exchange.depth(100, SELL)), (5, 0));
 }
 
-/// What an immediate-or-cancel order has left is canceled, and said to be.
+/// The remainder of an immediate-or-cancel order is canceled, and the cancel is reported.
 #[test]
 fn what_is_left_of_an_ioc_is_canceled() {
     let mut exchange = Exchange::open();
@@ -211,7 +211,7 @@ fn an_order_is_canceled_once() {
     assert_eq!(exchange.best(), EMPTY);
 }
 
-/// A modify names what is open from now on, whatever was executed; the order goes behind the others.
+/// A modify names the lots open from now on, whatever was executed; the order goes behind the other orders.
 #[test]
 fn a_modify_enters_the_order_again() {
     let mut exchange = Exchange::open();
@@ -259,7 +259,7 @@ fn a_name_means_the_later_order() {
     assert_eq!(trades(&exchange.ioc(2, SELL, 10, 100)), [(1, 2, 100, 10)]);
 }
 
-/// Any number is a name, also one that no table could hold; those never seen are rejected.
+/// Any number is a name, also one too high for a table; unknown names are rejected.
 #[test]
 fn names_are_any_numbers() {
     let mut exchange = Exchange::open();
@@ -275,8 +275,8 @@ fn names_are_any_numbers() {
     assert_eq!(makers.iter().map(|(maker, ..)| *maker).collect::<Vec<_>>(), names);
 }
 
-/// The terms that a book can hold end where it says: any lots but 0, and 31 bits of prices around 0.
-/// What cannot be entered is not reported; what cannot be modified stays.
+/// A book holds terms up to its stated limits: any lots but 0, and 31 bits of prices around 0.
+/// An order that cannot be entered is not reported; an order that cannot be modified stays.
 #[cfg(not(feature = "exchange"))]
 #[test]
 fn terms_end_where_the_book_says() {
@@ -300,8 +300,8 @@ fn terms_end_where_the_book_says() {
     assert_eq!(held, ((price_min, price_max), u32::MAX.into()));
 }
 
-/// The terms that the exchange allows end where its rules say: 1 to 999,999 lots, above 0 and at
-/// most 199,999.99. What cannot be entered is not reported; what cannot be modified stays.
+/// The exchange allows terms up to the limits of its rules: 1 to 999,999 lots, a price above 0 and at most
+/// 199,999.99. An order that cannot be entered is not reported; an order that cannot be modified stays.
 #[cfg(feature = "exchange")]
 #[test]
 fn terms_end_where_the_rules_say() {

@@ -3,7 +3,7 @@
 use lab::bench::{BenchTrade, Contender};
 use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 
-/// A book a symbol.
+/// One book for each symbol.
 pub struct Lobster {
     books: Vec<::lobster::OrderBook>,
 }
@@ -14,7 +14,7 @@ impl Contender for Lobster {
     const NAME: &'static str = "lobster 0.7.0";
 
     fn new(flow: &ComparisonFlow) -> Self {
-        // Room for as many orders as ever live at a time in one book, and more.
+        // Room for more orders than ever live at a time in one book.
         let room = if flow.symbols > 2 { 30_000 } else { 200_000 };
         let book = || ::lobster::OrderBook::new(room, 16, false);
         Self { books: (0..flow.symbols).map(|_| book()).collect() }

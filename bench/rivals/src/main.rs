@@ -1,9 +1,9 @@
-//! Engines and queues of others, driven by the same code as ours: over the flows of `damrak bench book` each engine gets
-//! the flow in its own words before the clock starts, and its trades are compared with what they must be; queues do
-//! the work of `damrak bench ring`.
+//! Third-party engines and queues, driven by the same code as ours. Over the flows of `damrak bench book` each engine
+//! gets the flow in its own types before the clock starts, and its trades are compared with the expected ones. Queues
+//! do the work of `damrak bench ring`.
 //!
-//! Where an engine has no word for an operation it is put into others: an immediate-or-cancel order
-//! is a limit order and a cancel, a replace is a cancel and a limit order.
+//! An operation that an engine lacks is composed of other ones: an immediate-or-cancel order is a limit
+//! order and a cancel, a replace is a cancel and a limit order.
 
 mod lobster;
 #[cfg(feature = "melin")]

@@ -1,6 +1,6 @@
 //! Crate `melin-exchange-core`: levels in sorted vectors, orders in slabs found by a hash of account and
-//! id. Its book by itself, and its exchange, in which each user has an account with balances. Its licence
-//! allows use that is not production; hence the feature.
+//! id. Its book alone, and its exchange, in which each user has an account with balances. Its licence
+//! allows only non-production use; hence the feature.
 
 use std::num::NonZeroU64;
 
@@ -15,7 +15,7 @@ use melin_exchange_core::{
     },
 };
 
-/// A book a symbol.
+/// One book for each symbol.
 pub struct MelinBooks {
     books: Vec<OrderBook>,
     reports: Vec<ExecutionReport>,
@@ -63,16 +63,17 @@ impl Contender for MelinBooks {
     }
 }
 
-/// An instrument a symbol, an account a user, and more of every currency than anybody can spend.
+/// An exchange with an instrument for each symbol, an account for each user, and more of every currency than a user
+/// can spend.
 pub struct MelinExchange {
     exchange: Exchange,
     reports: Vec<ExecutionReport>,
 }
 
-/// What the instruments are paid in; each is a currency of its own.
+/// The currency that pays for the instruments; each instrument is itself a currency.
 const QUOTE: CurrencyId = CurrencyId(0);
 
-/// What each account has of each currency.
+/// The balance of each account in each currency.
 const PLENTY: u64 = 1 << 50;
 
 impl Contender for MelinExchange {

@@ -3,7 +3,7 @@
 use lab::bench::{BenchTrade, Contender};
 use lab::comparison::{ComparisonFlow, FlowOperation, OperationKind};
 
-/// A book a symbol.
+/// One book for each symbol.
 pub struct OrderBookRs {
     books: Vec<::orderbook_rs::OrderBook<()>>,
 }
@@ -41,7 +41,7 @@ impl Contender for OrderBookRs {
 
         let book = &self.books[usize::from(*symbol)];
         let Some((side, price, quantity)) = *terms else {
-            // An order that is filled already is not found, and that is no error here.
+            // An order already filled is not found, which is no error here.
             let _ = book.cancel_order(*id);
             return;
         };

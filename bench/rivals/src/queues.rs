@@ -1,4 +1,4 @@
-//! Queues of others, driven by the loops of `lab::bench::queues`.
+//! Third-party queues, driven by the loops of `lab::bench::queues`.
 
 use crossbeam_channel::{Receiver, Sender};
 use crossbeam_queue::ArrayQueue;
@@ -124,7 +124,7 @@ impl<const WORDS: usize> ReadWords<WORDS> for ChannelReader<WORDS> {
 }
 
 enum Disruptor {}
-/// Its type depends on whether there is one reader.
+/// The producer, whose type depends on whether there is one reader.
 enum DisruptorWriter<const WORDS: usize> {
     ForOne(SingleProducer<QueueValue<WORDS>, SingleConsumerBarrier>),
     ForMany(SingleProducer<QueueValue<WORDS>, MultiConsumerBarrier>),
@@ -168,7 +168,7 @@ impl<const WORDS: usize> WriteWords<WORDS> for DisruptorWriter<WORDS> {
     }
 }
 
-/// All of them or, where there is no room for all, as many as there is room for.
+/// Publishes all values or, without room for all, as many as there is room for.
 #[inline]
 fn publish<const WORDS: usize>(
     producer: &mut impl disruptor::Producer<QueueValue<WORDS>>,

@@ -1,9 +1,9 @@
-//! An OUCH 5.0 client made of what others published, against a running venue.
+//! An OUCH 5.0 client built from third-party crates, against a running venue.
 //!
-//! Packets are those of crate `soupbintcp_model`, messages those of crate `slouch`; the sockets
-//! and the checks are ours. It enters, trades with itself, replaces, cancels, cancels many at a
-//! time, forbids and allows entry, logs out, and logs in again from earlier numbers for the same
-//! bytes. Every reply must be one that `slouch` can read.
+//! The packets are those of crate `soupbintcp_model`, the messages those of crate `slouch`; the sockets
+//! and the checks are ours. The client enters orders, trades with itself, replaces, cancels, cancels many
+//! at a time, forbids and allows entry, logs out, and logs in again from earlier numbers for the same
+//! bytes. `slouch` must be able to read every reply.
 //!
 //! Start at [`trade`]; below it is [`Client`], one connection.
 
@@ -25,7 +25,7 @@ use slouch::{
 };
 use soupbintcp_model::prelude::{CltSoupBinTcpMsg, SvcSoupBinTcpMsg, VecPayload};
 
-/// For an answer, and for the end of a connection.
+/// The longest wait for an answer, or for the end of a connection.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// A stream from which nothing came for this long is at rest.
 const QUIET: Duration = Duration::from_millis(300);
@@ -34,7 +34,7 @@ type Result<T> = std::result::Result<T, Failed>;
 type ClientPacket = CltSoupBinTcpMsg<VecPayload>;
 type ServerPacket = SvcSoupBinTcpMsg<VecPayload>;
 
-/// What did not hold.
+/// The check that did not hold.
 struct Failed(String);
 
 impl<E: fmt::Display> From<E> for Failed {
@@ -98,7 +98,7 @@ fn check(account: Account, firm: &str, symbol: &str) -> Result<usize> {
     Ok(stream.len())
 }
 
-/// Every request that OUCH has, but modify, which is about kinds of sell, and its answers.
+/// Sends every request of OUCH except modify, which is about kinds of sell, and checks its answers.
 fn trade(client: &mut Client, firm: &str, symbol: &str) -> Result<()> {
     let firm = Mpid::from(firm)?;
     let symbol = StockSymbol::from(symbol)?;
@@ -126,7 +126,7 @@ fn trade(client: &mut Client, firm: &str, symbol: &str) -> Result<()> {
     };
     use OuchResponse as R;
 
-    // It sells, and buys a part of that from itself.
+    // The client sells, and buys a part of that from itself.
     let maker = take_number();
     let entered = client.accepted(order(maker, Side::Sell, 500)?, maker)?;
     require!(entered.quantity() == 500 && entered.price() == price, "accepted {entered:?}");
@@ -181,7 +181,7 @@ fn trade(client: &mut Client, firm: &str, symbol: &str) -> Result<()> {
     }
     client.canceled(cancel! { user_ref_num: replacement, quantity: 0 }, replacement, 400)?;
 
-    // A cancel names the intended size, its answer what is taken off.
+    // A cancel names the intended size, its answer the lots taken off.
     let reduced = take_number();
     client.accepted(order(reduced, Side::Sell, 300)?, reduced)?;
     client.canceled(cancel! { user_ref_num: reduced, quantity: 100 }, reduced, 200)?;
@@ -240,7 +240,7 @@ fn trade(client: &mut Client, firm: &str, symbol: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whose session, and where.
+/// The account of a session, and the venue's address.
 #[derive(Clone, Copy)]
 struct Account<'a> {
     address: &'a str,
@@ -248,19 +248,19 @@ struct Account<'a> {
     password: &'a str,
 }
 
-/// One connection, and what has come over it.
+/// One connection, and the messages received over it.
 struct Client {
     socket: TcpStream,
     received: Vec<u8>,
-    /// Number of the first message, as the venue said at login.
+    /// Number of the first message, as the venue stated at login.
     first_number: usize,
     messages: Vec<Vec<u8>>,
-    /// How many messages the caller has taken.
+    /// The number of messages that the caller has taken.
     taken: usize,
 }
 
 impl Client {
-    /// Logs in to receive from a number on, in whatever session is the current one.
+    /// Logs in to the current session, to receive from a number on.
     fn login(account: Account, number: usize) -> Result<Self> {
         let socket = TcpStream::connect(account.address)?;
         socket.set_nodelay(true)?;
@@ -280,7 +280,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Logs out, requires the venue to close, and gives all messages that came.
+    /// Logs out, requires the venue to close, and returns all received messages.
     fn logout(mut self) -> Result<Vec<Vec<u8>>> {
         self.write(&ClientPacket::logout())?;
         self.socket.set_read_timeout(Some(REPLY_TIMEOUT))?;
@@ -364,12 +364,12 @@ impl Client {
         }
     }
 
-    /// Takes all that comes until nothing more does.
+    /// Takes all messages until the stream is at rest.
     fn at_rest(&mut self) -> Result<()> {
         loop {
             match self.packet(QUIET)? {
                 Some(Packet::Message(message)) => self.messages.push(message),
-                // A heartbeat says that there is nothing else.
+                // A heartbeat shows that there is nothing else.
                 Some(Packet::Heartbeat) | None => break,
                 Some(other) => return Err(Failed(format!("expected messages, came {other:?}"))),
             }
@@ -407,7 +407,7 @@ impl Client {
         }
     }
 
-    /// Takes a packet off what was received, if a whole one is there.
+    /// Takes a packet off the received bytes, if a whole packet is there.
     fn cut_packet(&mut self) -> Result<Option<Packet>> {
         let Some((length, _)) = self.received.split_first_chunk() else { return Ok(None) };
         let end = 2 + usize::from(u16::from_be_bytes(*length));
@@ -430,7 +430,7 @@ impl Client {
     }
 }
 
-/// What a packet comes to.
+/// The meaning of a packet.
 #[derive(Debug)]
 enum Packet {
     LoginAccepted(usize),

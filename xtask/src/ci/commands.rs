@@ -1,4 +1,4 @@
-//! Commands of a step: shown before they run, and bounded in time where they answer.
+//! Commands of a step: shown before they run, and bounded in time if they answer.
 
 use std::{
     io::Read,
@@ -45,7 +45,7 @@ pub(super) fn answers(command: &mut Command, at_most: Duration) -> Result<Value,
             Some(status) => break status,
             None if now() < deadline => thread::sleep(Duration::from_millis(20)),
             None => {
-                // It may have ended by itself in between; then there is nothing to end.
+                // The command may have ended in the meantime; then there is nothing to kill.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("{line}: not done after {} s", at_most.as_secs()));
@@ -64,7 +64,7 @@ pub(super) fn answers(command: &mut Command, at_most: Duration) -> Result<Value,
     if answer.is_object() { Ok(answer) } else { Err(format!("{line}: no JSON object: {answer}")) }
 }
 
-/// Prints the command and gives it back as text.
+/// Prints the command and returns it as text.
 pub(super) fn shown(command: &Command) -> String {
     let mut line = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {

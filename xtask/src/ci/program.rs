@@ -1,4 +1,4 @@
-//! Steps that run the program that was built, or scripts that run it.
+//! Steps that run the built program, or scripts that run it.
 
 use std::{
     env, fs,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{cargo, root, target_folder};
 
-/// What the summary of a demo must at least say, and the percentiles within `latency_ns`.
+/// The keys that the summary of a demo must at least have, and the percentiles within `latency_ns`.
 const DEMO_KEYS: &[&str] = &[
     "orders",
     "trades",
@@ -72,7 +72,7 @@ pub(super) fn kill() -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// A second for each attack; latency is judged by hand, on a machine with cores to spare.
+/// Runs each attack for a second; latency is judged by hand, on a machine with spare cores.
 pub(super) fn attack() -> Result<Outcome, String> {
     let mut command = Command::new(damrak());
     command.args(["lab", "attack", "--short", "--json", "--out"]).arg(work_folder("attack"));
@@ -81,7 +81,7 @@ pub(super) fn attack() -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// The same on a disk that loses its power before each kill, which takes root and loop devices.
+/// Kills on a disk that loses its power before each kill, which needs root and loop devices.
 pub(super) fn power() -> Result<Outcome, String> {
     let cuts = |durability: &str, times: &str| {
         let mut command = Command::new(damrak());
@@ -106,7 +106,7 @@ pub(super) fn power() -> Result<Outcome, String> {
     if summary["acked"].as_u64().is_none_or(|count| count == 0) {
         return Err("nothing was acknowledged before the power was cut".into());
     }
-    // The planted twin: what was only written must be missed, or this shows nothing.
+    // The planted twin: data only written and not synced must be missing, or the check shows nothing.
     let twin = cuts("written", "8")?;
     if twin.status.code() != Some(4) {
         let talk = String::from_utf8_lossy(&twin.stderr);
@@ -116,9 +116,9 @@ pub(super) fn power() -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// The journal of the demo: replayed by the venue's build, by the core in a build that is hardly
-/// optimized and has all checks, and opened by venues in every layout, each of which says what it came
-/// to.
+/// Compares states from the journal of the demo: replayed by the venue's build, replayed by the core in a
+/// hardly optimized build with all checks, and opened by venues in every layout, each of which reports its
+/// state.
 pub(super) fn builds() -> Result<Outcome, String> {
     let journal = work_folder("demo").join("demo-out/journal");
     let mut command = Command::new(damrak());
@@ -153,7 +153,7 @@ pub(super) fn builds() -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// The core and a journal and nothing else, hardly optimized and with all checks.
+/// Replays a journal with the core alone, hardly optimized and with all checks.
 fn replay_with_checks(features: &[&str]) -> Command {
     let mut command = Command::new(cargo());
     command.args(["run", "--quiet", "--locked", "-p", "damrak-engine"]).args(features);
@@ -161,7 +161,7 @@ fn replay_with_checks(features: &[&str]) -> Command {
     command
 }
 
-/// The state to which a venue in this layout comes that starts on a copy of this journal.
+/// The state of a venue in this layout after its start on a copy of this journal.
 fn opened_in(layout: &str, journal: &Path) -> Result<Value, String> {
     let folder = work_folder("builds");
     let copy = folder.join("journal");
@@ -175,7 +175,7 @@ fn opened_in(layout: &str, journal: &Path) -> Result<Value, String> {
             fs::copy(entry.path(), copy.join(entry.file_name())).map_err(failed)?;
         }
     }
-    // As the demo had it, elsewhere.
+    // The demo's configuration, with other paths and ports.
     let config = folder.join("venue.toml");
     let demo = fs::read_to_string(work_folder("demo").join("demo-out/venue.toml"));
     let mut text = format!("layout.threads = {layout:?}\n");
@@ -190,7 +190,7 @@ fn opened_in(layout: &str, journal: &Path) -> Result<Value, String> {
     }
     fs::write(&config, text).map_err(failed)?;
     let mut command = Command::new(damrak());
-    // Its standard input has ended: it starts, says so and stops.
+    // Its standard input has ended: the venue starts, reports the start and stops.
     command.args(["serve", "--json", "--until-stdin-ends", "--config"]).arg(&config);
     shown(&command);
     let output = command.stdin(Stdio::null()).output().map_err(failed)?;
@@ -221,8 +221,8 @@ pub(super) fn sim() -> Result<Outcome, String> {
     }
 }
 
-/// Each file as often as `DAMRAK_ORIGIN_RUNS` says in each layout, once if it does not. The files are
-/// not ours: they lie beside the repository, or the step is skipped.
+/// Runs each file `DAMRAK_ORIGIN_RUNS` times in each layout, once if that is not set. The third-party
+/// files lie next to the repository, or the step is skipped.
 pub(super) fn orders() -> Result<Outcome, String> {
     const LAYOUTS: [&str; 5] = [
         "single",
@@ -291,7 +291,7 @@ pub(super) fn orders() -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// A million messages over real sockets; the same in memory is a test of `proof`.
+/// Sends a million messages over real sockets; the same in memory is a test of `proof`.
 pub(super) fn feed() -> Result<Outcome, String> {
     let mut command = Command::new(damrak());
     command.args(["lab", "feed", "--messages", "1000000", "--json", "--out"]);
@@ -305,7 +305,7 @@ pub(super) fn feed() -> Result<Outcome, String> {
     Ok(Passed)
 }
 
-/// Where `CI=true`, a check that is not installed fails instead of being skipped.
+/// Runs the interop scripts. With `CI=true`, a check that is not installed fails instead of being skipped.
 pub(super) fn interop() -> Result<Outcome, String> {
     let Some(python) = python() else {
         return Ok(Skipped("python3 is not installed".into()));
@@ -320,8 +320,8 @@ pub(super) fn interop() -> Result<Outcome, String> {
     passes(&mut command)
 }
 
-/// Halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP. With the selection of packages
-/// that the step `tests` has, so that nothing is built again.
+/// Tests halt, resume, bust, cancel, limit, deposit and kill switch, by `damrak ctl` and by HTTP. Selects the same
+/// packages as the step `tests`, so that nothing is built again.
 pub(super) fn operator() -> Result<Outcome, String> {
     let mut command = release_cargo();
     command.args(["test", "--release", "--locked", "--workspace", "--test", "it"]);
@@ -333,7 +333,7 @@ pub(super) fn operator() -> Result<Outcome, String> {
 const LEDGER_KILLS: &str = "6";
 const LEDGER_ORDERS: &str = "5000";
 
-/// Both stores at the same time, since they mostly wait.
+/// Runs both stores at the same time, because they mostly wait.
 pub(super) fn ledger() -> Result<Outcome, String> {
     let Some(python) = python() else {
         return Ok(Skipped("python3 is not installed".into()));
@@ -349,7 +349,7 @@ pub(super) fn ledger() -> Result<Outcome, String> {
     }
     let mut outcome = Ok(Passed);
     for (store, child, line) in started {
-        // Every one is waited for, whatever became of those before it.
+        // The step waits for every child, even after a failure of an earlier one.
         let status =
             child.and_then(|mut child| child.wait().map_err(|error| format!("{line}: {error}")));
         outcome = match (outcome, status) {
@@ -364,10 +364,10 @@ pub(super) fn ledger() -> Result<Outcome, String> {
     outcome
 }
 
-/// What the scripts of interop exit with where what they ask is not installed.
+/// The exit code of the interop scripts if a program that they need is not installed.
 const NOT_INSTALLED: i32 = 77;
 
-/// An interpreter that runs: the one that is named, the one that was installed, any.
+/// A Python interpreter that runs: the named one, the installed one, or any other.
 fn python() -> Option<PathBuf> {
     let python = [
         env::var_os("DAMRAK_INTEROP_PYTHON").map(PathBuf::from),
@@ -446,7 +446,7 @@ mod tests {
         })
     }
 
-    /// A demo that says of itself that something is wrong does not pass, whatever it exits with.
+    /// A demo whose summary reports an error does not pass, whatever its exit code.
     #[test]
     fn a_demo_must_say_that_all_is_well() {
         assert_eq!(check_demo(&summary()), Ok(()));

@@ -1,7 +1,7 @@
-//! Faults that are planted in the journal, on which the checks must fail: one that does not shows nothing.
+//! Faults planted in the journal, on which the checks must fail: a check that passes with a fault shows nothing.
 //!
-//! The twins of the checks `power` and `builds` stand beside them, and those of the rings in the tests
-//! under loom.
+//! The twins of the checks `power` and `builds` are next to these checks, and those of the rings in the
+//! tests under loom.
 
 use std::process::{Command, Stdio};
 
@@ -17,10 +17,10 @@ const TWINS: &[(&str, &str, &str)] = &[
     ("early", "damrak-proof", "simulation::seeds_with_faults_hold"),
 ];
 
-/// Packages that are built once more for the faults alone. The tests take seconds, and the compiler minutes.
+/// Packages built once more for the faults alone, hardly optimized: the tests take seconds, the compiler minutes.
 const HARDLY_OPTIMIZED: [&str; 3] = ["damrak-journal", "damrak-venue", "damrak-proof"];
 
-/// All faults are in one build, and the environment says which is planted.
+/// Runs each test with its fault. One build has all faults; the environment chooses the planted one.
 pub(super) fn twins() -> Result<Outcome, String> {
     for (fault, package, test) in TWINS {
         let mut command = release_cargo();
@@ -48,7 +48,7 @@ pub(super) fn twins() -> Result<Outcome, String> {
     Ok(Outcome::Passed)
 }
 
-/// The program is built with the faults, killed, and built again without them.
+/// Builds the program with the faults, kills it, and builds it again without them.
 pub(super) fn kill_twin() -> Result<Outcome, String> {
     build_with_faults().and_then(|()| kills_find_early_replies()).and_then(|()| build())
 }
@@ -66,7 +66,7 @@ fn build_with_faults() -> Result<(), String> {
     }
 }
 
-/// A venue that replies before it writes loses what it acknowledged, and the kills must say so.
+/// A venue that replies before it writes loses acknowledged messages, and the kills must report the loss.
 fn kills_find_early_replies() -> Result<(), String> {
     let mut command = Command::new(damrak());
     command

@@ -1,7 +1,7 @@
-//! Rust text without what is not code, and the words of what is.
+//! The code of a Rust text without comments and literals, and the words of that code.
 
-/// The text with comments, strings and character literals blanked, so that what is left is code on
-/// the line where it stood.
+/// The text with comments, strings and character literals blanked: only code is left, on its original
+/// lines.
 pub fn code_of(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut code = String::with_capacity(text.len());
@@ -29,7 +29,7 @@ pub fn code_of(text: &str) -> String {
     code
 }
 
-/// The other half of [`code_of`]: comments and literals where they stand, code blanked.
+/// The other half of [`code_of`]: comments and literals in their places, code blanked.
 pub fn prose_of(text: &str) -> String {
     let same =
         |(written, code): (char, char)| if written == code && code != '\n' { ' ' } else { written };
@@ -102,7 +102,7 @@ fn end_of_string(bytes: &[u8], quote: usize) -> usize {
     bytes.len()
 }
 
-/// `b"…"`, `c"…"`, `r#"…"#`, `br"…"`, `b'…'`; `at` itself if it is none of them.
+/// The end of a literal with a prefix: `b"…"`, `c"…"`, `r#"…"#`, `br"…"`, `b'…'`; `at` itself if it is none of them.
 fn end_of_prefixed_literal(bytes: &[u8], at: usize) -> usize {
     let letters = bytes[at..].iter().take(2).take_while(|b| b"rbc".contains(b)).count();
     let hashes = bytes[at + letters..].iter().take_while(|byte| **byte == b'#').count();
@@ -130,7 +130,7 @@ fn end_of_prefixed_literal(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// A character literal; `at` itself if the quote opens a lifetime.
+/// The end of a character literal; `at` itself if the quote opens a lifetime.
 fn end_of_character(text: &str, at: usize) -> usize {
     let mut characters = text[at + 1..].char_indices();
     match characters.next() {
@@ -153,7 +153,7 @@ fn end_of_character(text: &str, at: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// What is said in comments and literals is not code; what is code stays on its line.
+    /// The text of comments and literals is not code; code stays on its line.
     #[test]
     fn comments_and_literals_are_blanked() {
         let text = "let a = \"unsafe \\\" x\"; // unsafe\n/* unsafe /* nested */ unsafe */ let b = \
@@ -170,7 +170,7 @@ mod tests {
         );
     }
 
-    /// A name is taken apart at its underscores and its capitals.
+    /// A name is split at its underscores and its capitals.
     #[test]
     fn names_are_taken_apart() {
         assert_eq!(parts_of("order_qty"), ["order", "qty"]);

@@ -71,7 +71,7 @@ impl Repository {
     }
 }
 
-/// Line and target, without its `#…`, of the links to files. What is in code blocks is no link.
+/// Line and target, without its `#…`, of the links to files. Text in code blocks is not a link.
 fn links_of(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     let mut in_code_block = false;
@@ -92,14 +92,14 @@ fn links_of(text: &str) -> Vec<(usize, &str)> {
     links
 }
 
-/// The path from the root of what a document links to.
+/// The path, from the root, of a document's link target.
 fn resolve(document: &str, target: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
     for part in target.split('/') {
         match part {
             "" | "." => {}
-            // Above the root nothing is ours.
+            // Files above the root are not part of the repository.
             ".." if parts.pop().is_none() => return target.into(),
             ".." => {}
             name => parts.push(name),

@@ -1,4 +1,4 @@
-//! What cargo knows: the members of the workspace and the tree of the default build.
+//! Data from cargo: the members of the workspace and the tree of the default build.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,23 +8,23 @@ use std::{
 
 use serde_json::Value;
 
-/// A member of the workspace, as far as the rules look at it.
+/// A member of the workspace, with the properties that the rules need.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Member {
     /// Name of the package.
     pub name: String,
-    /// What its code (not its tests) and its build script depend on.
+    /// The packages on which its code (not its tests) and its build script depend.
     pub dependencies: BTreeSet<String>,
     /// True if it has benchmarks.
     pub has_benches: bool,
 }
 
-/// The packages of the default build, without what only tests need.
+/// The packages of the default build, without those that only tests need.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// Name and version.
     pub packages: BTreeSet<(String, String)>,
-    /// Those which say that they bind to a native library, and to which.
+    /// The packages that declare a native library, with its name.
     pub links: BTreeMap<(String, String), String>,
 }
 
@@ -153,7 +153,7 @@ mod tests {
         );
     }
 
-    /// Of all that cargo has locked only what the build takes is in the tree.
+    /// The tree has only the packages of the build, not every package that cargo has locked.
     #[test]
     fn tree_is_read_without_what_is_only_locked() {
         let listing =

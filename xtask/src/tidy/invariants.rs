@@ -1,5 +1,5 @@
-//! Rules about what documents promise: each invariant of ARCHITECTURE.md, each defence of docs/security.md and each
-//! message of docs/wire/itch.md names what fails when it is broken.
+//! Rules about promises in documents: each invariant of ARCHITECTURE.md, each defence of docs/security.md and each
+//! message of docs/wire/itch.md names the tests or rules that fail when it is broken.
 //!
 //! Invariant: a name in their tables is that of a rule in `RULES` or of a test function in the repository.
 
@@ -11,7 +11,7 @@ const PAGE: &str = "ARCHITECTURE.md";
 /// Documents whose tables have a column `test`.
 const TESTED: [&str; 2] = ["docs/security.md", "docs/wire/itch.md"];
 
-/// Where agents do their turns.
+/// The files in which agents do their turns.
 const AGENTS: &[&str] = &[
     "crates/venue/src/stage/",
     "crates/gateway/src/order_entry",
@@ -128,7 +128,7 @@ pub(super) fn turns(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The crates without floats say so to the compiler.
+/// The crates without floats deny float arithmetic to the compiler.
 pub(super) fn floats(repository: &Repository) -> Vec<Finding> {
     let denies = |text: &String| text.contains("#![deny(clippy::float_arithmetic)]");
     NO_FLOATS

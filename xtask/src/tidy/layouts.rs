@@ -1,6 +1,6 @@
-//! The rule of docs/layouts.md: it draws the layouts that the code asserts, and none other.
+//! The rule of docs/layouts.md: the page draws exactly the layouts that the code asserts.
 //!
-//! Invariant: offsets, sizes and field names of page and code are equal, and no field reaches into the next.
+//! Invariant: offsets, sizes and field names of page and code are equal, and no field overlaps the next.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Rules about words: headers of files, names of types and files, and plain English.
 //!
-//! Invariant: what a rule reads is the text of the repository alone; it knows no exceptions but those
-//! listed here with their reason.
+//! Invariant: a rule reads only the text of the repository, and knows no exceptions except those listed
+//! here with their reason.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
     code::{code_of, prose_of},
 };
 
-/// Phrases of a private dialect, and what to say instead. They are looked for in comments, string
+/// Phrases of a private dialect, each with better words. The rule looks for them in comments, string
 /// literals and documents, without regard to case.
 const DIALECT: &[(&str, &str)] = &[
     ("is told", "say who reports what: \"the venue reports\", \"the client receives\""),
@@ -41,14 +41,14 @@ const DIALECT: &[(&str, &str)] = &[
     ("that much", "give the number or name the quantity"),
 ];
 
-/// Where the phrases may appear: here, and in what this repository quotes.
+/// Places where the phrases may appear: here, and in quotations.
 const DIALECT_ALLOWED: &[&str] = &["xtask/src/tidy", "CHANGELOG.md"];
 
 /// Public type names that several modules of one crate share on purpose: the messages of a protocol
 /// keep the words of their specification, and a verb's arguments are known inside its file only.
 const SHARED_NAMES: &[&str] = &["crates/wire/", "crates/damrak/src/command"];
 
-/// Every source file opens with what it is for.
+/// Every source file opens with a statement of its purpose.
 pub(super) fn headers(repository: &Repository) -> Vec<Finding> {
     let of_tools = repository.with_ending(".rs").filter(|(path, _)| path.starts_with("xtask/src/"));
     repository

@@ -1,4 +1,4 @@
-//! The rules find what they should: each has a planted violation, and the repository has none.
+//! The rules find violations: each rule has a planted one, and the repository has none.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn the_repository_is_tidy() {
 const LAYOUTS: &str = "docs/layouts.md";
 const LEVEL: &str = "### `Level`: 8 bytes\n\n| offset | bytes | field |\n|---:|---:|---|\n| 0 | 4 | `oldest` |\n| 4 | 4 | `youngest` |\n";
 
-/// A repository in which every rule holds, also where a hasty rule would misfire.
+/// A repository in which every rule holds, with text on which a hasty rule would misfire.
 fn clean() -> Repository {
     let mut files: BTreeMap<String, String> = [
         ("README.md", "`cargo run --release -- demo`, `cargo test --release --workspace`"),
@@ -98,7 +98,7 @@ fn linking(library: &str) -> Repository {
     repository
 }
 
-/// Rule, repository with one thing wrong, and the place where the rule must find it.
+/// Rules, each with a repository with one violation, and the place where the rule must find it.
 fn planted() -> Vec<(&'static str, Repository, (&'static str, usize))> {
     let many: Vec<String> = (0..=CRATES_MAX).map(|n| format!("crate-{n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -209,7 +209,7 @@ fn planted() -> Vec<(&'static str, Repository, (&'static str, usize))> {
     ]
 }
 
-/// Each rule finds what is planted for it, where it is planted, and no rule misfires on it.
+/// Each rule finds its planted violation at its place, and no other rule misfires on it.
 #[test]
 fn each_rule_finds_its_planted_violation() {
     for (index, (name, repository, (path, line))) in planted().into_iter().enumerate() {
@@ -242,7 +242,7 @@ fn no_rule_misfires() {
     }
 }
 
-/// What a build leaves behind is not read, what git keeps is.
+/// Files that git keeps are read, and files that a build leaves behind are not.
 #[test]
 fn only_the_repository_is_read() {
     let mut files = BTreeMap::new();
