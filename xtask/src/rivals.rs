@@ -25,7 +25,7 @@ const PROGRAMS: [Program; 4] = [
     Program { name: "rust", tools: &["cargo"], is_default: true, has_queues: true },
     Program { name: "java", tools: &["java", "mvn"], is_default: true, has_queues: true },
     Program { name: "go", tools: &["go"], is_default: true, has_queues: false },
-    // Its queues are measured with `rust`.
+    // Its queues are those of `rust`.
     Program { name: "melin", tools: &["cargo"], is_default: false, has_queues: false },
 ];
 

@@ -25,7 +25,7 @@ const NAMES_EXPECTED: usize = 1 << 21;
 /// The number of orders that can rest at a time without a further allocation.
 const ORDERS_EXPECTED: usize = 1 << 20;
 
-/// Names below this index a table, which grows with them up to 64 MiB; others are searched for.
+/// Names below this index a table, which grows with them up to 64 MiB; higher names are searched for.
 const NAME_NEAR_MAX: u64 = 1 << 24;
 
 /// The benchmark's price that is our price 0: the benchmark's prices are signed.

@@ -28,7 +28,7 @@ const SESSION_ID: SessionId = SessionId(1);
 /// The number of orders with room from the start: twice that of the benchmark's scenarios.
 const ORDERS_EXPECTED: usize = 1 << 21;
 
-/// Names below this index a table, which grows with them up to 128 MiB; others are searched for.
+/// Names below this index a table, which grows with them up to 128 MiB; higher names are searched for.
 const NAME_NEAR_MAX: u64 = 1 << 24;
 
 /// The exchange and its one participant.

@@ -5,8 +5,8 @@
 //! its reports. `exchange` does so with commands and events of the whole exchange; the library uses it
 //! with the feature `exchange`. `api` has the structs of the header, `abi` the functions.
 //!
-//! Architecture invariant: the engine decides everything. Nothing here keeps a book, knows whether
-//! an order is live, or looks at a message before its turn.
+//! Architecture invariant: the engine decides everything. No code here keeps a book, knows whether an
+//! order is live, or examines a message before its turn.
 
 pub mod api;
 pub mod book;

@@ -247,8 +247,8 @@ fn names_are_used_again() {
     assert_eq!(trades(&exchange.ioc(2, BUY, 3, 200)), [(1, 2, 200, 3)]);
 }
 
-/// Of two live orders of one name, which the benchmark promises not to enter, both rest and trade;
-/// the name means the later one.
+/// Two live orders of one name, which the benchmark promises not to enter, both rest and trade; the name
+/// means the later one.
 #[test]
 fn a_name_means_the_later_order() {
     let mut exchange = Exchange::open();

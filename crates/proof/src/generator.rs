@@ -69,7 +69,7 @@ pub struct Profile {
     pub live_orders_max: u32,
     /// Price increment of every instrument, in ticks.
     pub price_increment: Price,
-    /// Where the middle of each market begins, in price increments.
+    /// The initial middle of each market, in price increments.
     pub mid: u64,
     /// The distance from the middle within which most orders are, in price increments, from 1.
     pub spread: u64,

@@ -10,10 +10,10 @@ use crate::rng::Rng;
 const WHOLE: u64 = 100;
 /// The most later datagrams that overtake a datagram.
 const OVERTAKEN_MAX: u64 = 8;
-/// One datagram in this number overtakes others.
+/// One datagram in this number overtakes other datagrams.
 const OVERTAKES: u64 = 5;
 
-/// A link that loses 5 % of the datagrams, repeats 5 %, and lets one in five overtake up to eight others.
+/// A link that loses 5 % of the datagrams, repeats 5 %, and lets one in five overtake up to eight other ones.
 #[derive(Clone, Debug)]
 pub struct LossyLink {
     rng: Rng,

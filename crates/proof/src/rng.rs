@@ -92,7 +92,7 @@ mod tests {
         assert_eq!([(); 5].map(|()| rng.next_u64()), expected);
     }
 
-    /// One seed, one sequence; another seed, another.
+    /// The same seed gives the same sequence, and another seed another one.
     #[test]
     fn seed_decides_the_sequence() {
         let sequence = |seed| {

@@ -74,7 +74,7 @@ impl ModelOrder {
         (!self.time_in_force.is_for_auction() || for_auction) && !is_odd && !is_odd_peg
     }
 
-    /// 15.1, 26.5, 36.4
+    /// Has it no minimum quantity, or a valid one? (15.1, 26.5, 36.4)
     fn minimum_fits(&self) -> bool {
         let may_have = !self.is_pegged()
             && !self.time_in_force.is_for_auction()
@@ -83,7 +83,7 @@ impl ModelOrder {
         minimum.is_zero() || may_have && minimum.quantity() <= self.leaves()
     }
 
-    /// 35.2
+    /// Has it no shown part, or a valid one? (35.2)
     fn shown_part_fits(&self) -> bool {
         let Instructions { shown_quantity, shown_range, .. } = self.instructions;
         let (part, range) = (shown_quantity.quantity().0, u64::from(shown_range));
@@ -91,7 +91,7 @@ impl ModelOrder {
             || self.display != Display::Hidden && self.quantity <= 100 * part && part > range
     }
 
-    /// 36.4
+    /// If it is pegged, is its offset valid, without a trigger? (36.4)
     fn offset_fits(&self, instrument: &Instrument) -> bool {
         let distance = u64::from(self.instructions.offset.unsigned_abs());
         !self.is_pegged()
@@ -106,7 +106,7 @@ impl ModelOrder {
             || self.order_type != OrderType::MarketToLimit && self.time_in_force.may_rest()
     }
 
-    /// 5.4
+    /// Does its price fit its type? (5.4)
     fn price_fits(&self, instrument: &Instrument) -> bool {
         match self.order_type {
             OrderType::Market | OrderType::MarketToLimit => self.price == Price::ZERO,
@@ -114,7 +114,7 @@ impl ModelOrder {
         }
     }
 
-    /// 20.7
+    /// Do trigger and offset fit its pricing? (20.7)
     fn trigger_fits(&self, instrument: &Instrument) -> bool {
         let Instructions { pricing, trigger, offset, .. } = self.instructions;
         let is_trigger = is_price(instrument, trigger.price());
@@ -191,7 +191,7 @@ impl Model {
         Ok(order)
     }
 
-    /// 2.2, 11.1
+    /// Checks that a session may enter orders for a firm now. (2.2, 11.1)
     fn may_enter(&self, session_id: SessionId, firm: Firm) -> Result<(), RejectReason> {
         if !self.is_open() {
             return Err(RejectReason::MarketClosed);

@@ -10,7 +10,7 @@ use market::{
 
 use super::{Model, ModelOrder, Place, SECOND_NS, is_price, same_side_of_book};
 
-/// Which rule decided the price of an auction.
+/// The rule that decided the price of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuctionStep {
     /// Nothing traded.

@@ -136,7 +136,7 @@ impl Model {
         kept.filter(|it| !it.is_undone).cloned().ok_or(VenueDeclineReason::UnknownTrade)
     }
 
-    /// 33.1, 42.8
+    /// Undoes a trade. (33.1, 42.8)
     pub(super) fn bust_trade(
         &mut self,
         trade_id: TradeId,
@@ -151,7 +151,7 @@ impl Model {
         Ok(())
     }
 
-    /// 33.3, 42.10, 42.11
+    /// Undoes a trade, and puts a corrected one in its place. (33.3, 42.10, 42.11)
     pub(super) fn correct(&mut self, asked: &CorrectTrade) -> Result<(), VenueDeclineReason> {
         let CorrectTrade { trade_id: busted, price, quantity, reason } = *asked;
         let kept = self.can_be_undone(busted)?;

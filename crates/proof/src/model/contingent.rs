@@ -24,7 +24,7 @@ const CHECKS_MAX: usize = 4;
 /// The most children of an order (22.5).
 const CHILDREN_MAX: usize = 16;
 
-/// Where a live order is.
+/// The place of a live order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the book, or on its way there.
@@ -166,7 +166,7 @@ impl Model {
             && !self.is_held_back(order.key)
     }
 
-    /// The first of the orders whose time is over. (24.1)
+    /// The first expired order. (24.1)
     pub(super) fn first_expired(&self) -> Option<OrderKey> {
         let expired = self.orders.iter().filter(|it| self.has_expired(it));
         expired.map(|it| (it.expires_ns(), it.key)).min().map(|(_, key)| key)
@@ -183,7 +183,7 @@ impl Model {
         self.cancel_meant(&of_the_day, CancelReason::EndOfDay);
     }
 
-    /// 21.3, 21.4, 22.3
+    /// Are the parent and the partner of an order valid? (21.3, 21.4, 22.3)
     pub(super) fn allowed_links(&self, asked: &ModelOrder) -> bool {
         let Instructions { parent, partner, .. } = asked.instructions;
         let named = |number| {
@@ -294,7 +294,7 @@ impl Model {
         self.orders.push(order);
     }
 
-    /// 20.2, 20.6, 21.2
+    /// Lets an order whose trigger was met come in. (20.2, 20.6, 21.2)
     fn come_in_triggered(&mut self, mut order: ModelOrder) {
         let trigger = order.trigger().expect("it was met");
         let instructions = order.instructions;

@@ -11,7 +11,7 @@ use market::{
 
 use super::{Model, ModelOrder, Place, in_steps::Half, same_side_of_book, sharing::Shared};
 
-/// How many orders of the other side count for a minimum (15.6) and for a cost (42.4).
+/// The most orders of the other side that count for a minimum (15.6) and for a cost (42.4).
 pub(super) const COUNTED_MAX: usize = 256;
 
 /// The hidden lots that an iceberg trades in `rounds` rounds. (35.9)

@@ -132,7 +132,7 @@ impl Model {
         Ok(())
     }
 
-    /// 45.1
+    /// Stops an account, or lets it continue. (45.1)
     fn stop_account(&mut self, asked: StopAccount) -> Result<(), DeclineReason> {
         self.money.known_owner(asked.account_id)?;
         self.report_money(MoneyEvent::AccountStopped(asked));
@@ -146,7 +146,7 @@ impl Model {
         Ok(())
     }
 
-    /// 40.1
+    /// Adds an asset. (40.1)
     fn add_asset(&mut self, name: Text<8>, decimals: u8) -> Result<(), DeclineReason> {
         let count = self.money.assets.len() + 1;
         let balances = count * (self.money.accounts.len() + 1);
@@ -157,7 +157,7 @@ impl Model {
         Ok(())
     }
 
-    /// 40.1
+    /// Adds an account. (40.1)
     fn add_account(&mut self, name: Text<8>) -> Result<(), DeclineReason> {
         let count = self.money.accounts.len() + 1;
         let balances = self.money.assets.len() * (count + 1);
@@ -168,7 +168,7 @@ impl Model {
         Ok(())
     }
 
-    /// 46.2
+    /// Sets the fees of a tier. (46.2)
     fn set_fees(&mut self, asked: SetFees) -> Result<(), DeclineReason> {
         let mut after = self.money.fees.clone();
         after.insert(asked.tier, (asked.maker_ppm, asked.taker_ppm));
@@ -189,7 +189,7 @@ impl Model {
         Ok(())
     }
 
-    /// 44.6
+    /// Sets a setting of an account. (44.6)
     fn set_account(&mut self, asked: SetAccount) -> Result<(), DeclineReason> {
         use AccountSetting::*;
         let SetAccount { account_id, setting, asset_id, value } = asked;

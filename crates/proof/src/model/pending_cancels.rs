@@ -344,7 +344,7 @@ impl Model {
         }
     }
 
-    /// The next order of a part of turns that a sweep looks at. (24.6, 24.7)
+    /// The next order of a part of turns that a sweep examines. (24.6, 24.7)
     fn next_of(&self, sweep: &Sweep, part_end: u64) -> Option<ModelOrder> {
         let of_channel =
             self.live_of(sweep.session_id).filter(|it| it.key.channel == sweep.channel);

@@ -109,7 +109,7 @@ impl Model {
         true
     }
 
-    /// Has its owner the amount that an order needs at another price? (36.10)
+    /// Has the owner of an order the amount that the order needs at another price? (36.10)
     pub(super) fn can_hold_at(&self, order: &ModelOrder, price: Price) -> bool {
         let Some(terms) = self.money.paid(order.instrument_id) else { return true };
         let more = ModelOrder { price, ..*order }.needs(&terms) - order.held;
@@ -179,7 +179,7 @@ impl Model {
     }
 }
 
-/// 40.5
+/// The units of the quote asset that lots cost at a price. (40.5)
 fn cost(terms: &MoneyTerms, price: Price, quantity: Quantity) -> i128 {
     i128::try_from(terms.quote_amount(price, quantity)).expect("no product is too large")
 }

@@ -20,7 +20,7 @@ const BLOCKS_MAX: usize = 256;
 /// The highest limit on an order's lots that an instrument, or terms, may set (40.4).
 pub(super) const QUANTITY_LIMIT: u64 = (1 << 48) - 1;
 
-/// How an instrument is traded now.
+/// The market of an instrument: its settings, and the state of its trading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Market {
     pub(super) phase: Phase,
@@ -31,22 +31,22 @@ pub(super) struct Market {
     collar: u64,
     quantity_max: u64,
     notional_max: u64,
-    /// 36.13
+    /// The most pegged orders of the instrument. (36.13)
     pegs_max: u64,
     session_pegs_max: u64,
     /// Pro rata, or by time. (38.1)
     pub(super) allocation: Allocation,
-    /// In millionths. (38.2)
+    /// The share that goes by time, in millionths. (38.2)
     pub(super) time_share: u64,
     /// The reference price, in ticks; 0 if none.
     pub(super) reference: u64,
     /// The last price since the dynamic band was set, in ticks; 0 if none yet.
     last: u64,
-    /// When the auction ends without a command.
+    /// The time at which the auction ends without a command, in nanoseconds.
     ends: Option<u64>,
-    /// Did a command name that moment? (25.9)
+    /// Did a command set that time? (25.9)
     scheduled: bool,
-    /// When the auction is looked at again.
+    /// The time at which the auction is next examined, in nanoseconds.
     pub(super) looks: Option<u64>,
     widened: u64,
     pub(super) indicated: Indication,
@@ -108,7 +108,7 @@ impl Market {
         (low, high)
     }
 
-    /// 29.6
+    /// The lowest and the highest price of the collar, if there is one. (29.6)
     fn collar(&self) -> Option<(Price, Price)> {
         if self.reference == 0 || self.static_band == 0 {
             return None;
@@ -130,7 +130,7 @@ fn moments_of(market: &Market) -> Option<u64> {
     [market.ends, market.looks].into_iter().flatten().min()
 }
 
-/// 25.2
+/// The phases that may follow a phase. (25.2)
 fn next_phases(phase: Phase) -> &'static [Phase] {
     use Phase::*;
     match phase {
@@ -144,7 +144,7 @@ fn next_phases(phase: Phase) -> &'static [Phase] {
     }
 }
 
-/// 25.5
+/// Does a phase collect orders? (25.5)
 fn collects(phase: Phase) -> bool {
     phase == Phase::PreOpen || is_auction(phase)
 }
@@ -390,7 +390,7 @@ impl Model {
         }
     }
 
-    /// 25.9, 29.5, 29.6
+    /// Ends an auction whose time is over, or widens its collar and extends it. (25.9, 29.5, 29.6)
     fn end_pause(&mut self, id: InstrumentId) {
         let market = *self.market(id);
         let has_collar = !market.scheduled && market.collar().is_some();
@@ -523,7 +523,7 @@ impl Model {
         }
     }
 
-    /// 25.2
+    /// May an instrument enter a phase next? (25.2)
     pub(super) fn may_follow(&self, id: InstrumentId, phase: Phase) -> bool {
         next_phases(self.market(id).phase).contains(&phase)
     }

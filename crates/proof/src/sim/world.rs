@@ -43,9 +43,9 @@ use super::{
 };
 use crate::{generator::CommandFlow, rng::Rng, scenario_over};
 
-/// A client that received nothing for this long has received everything: once nothing breaks, the
-/// longest wait for a lost message is some 3 s (the heartbeat that shows it, a request that times out,
-/// the answer).
+/// A client that received nothing for this long, in nanoseconds, has received all messages: without
+/// faults the longest wait for a lost message is some 3 s (the heartbeat that shows the loss, a request
+/// that times out, the answer).
 const QUIET_NS: u64 = 4_000_000_000;
 
 /// Least and longest time until a run has recovered from its faults: both ends notice within 15 s
@@ -86,7 +86,7 @@ impl Options {
 /// A property that must hold did not hold.
 pub fn run(options: &Options) -> Result<Summary, Violation> {
     let mut world = World::new(options);
-    // Where a panic ends the process, this never returns.
+    // Where a panic ends the process, this call never returns.
     let played = catch_unwind(AssertUnwindSafe(|| world.play(options.ticks)));
     let outcome = played.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -131,13 +131,13 @@ enum Phase {
     Ending,
 }
 
-/// How a turn of the venue ended before its end.
+/// The reason for which a turn of the venue stopped early.
 enum Stopped {
-    /// It was killed after the turn of this stage.
+    /// The venue was killed after the turn of this stage.
     Killed(String),
-    /// Its storage stopped in the middle of an operation.
+    /// The venue's storage stopped in the middle of an operation.
     Torn(String),
-    /// A stage could not go on.
+    /// A stage could not continue.
     Failed(String),
 }
 
@@ -171,7 +171,7 @@ impl World {
     fn new(options: &Options) -> Self {
         let mut rng = Rng::new(options.seed);
         let mut config = config(&mut rng);
-        // In a quarter of the runs an attacker is all that goes wrong, so that replies can be timed.
+        // In a quarter of the runs an attacker is the only fault, so that replies can be timed.
         let attacks = options.faults.and(FaultSet::ATTACKS);
         let with_attacker = attacks != FaultSet::NONE;
         let only_attacks =

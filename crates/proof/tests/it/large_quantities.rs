@@ -9,7 +9,7 @@ use market::{
     VenueCommand, VenueEvent,
 };
 
-/// Orders of each side: with so many, their lots have 65 bits.
+/// Orders of each side: the sum of their lots has 65 bits.
 const ORDERS: u32 = (1 << 16) + 64;
 
 struct Market {

@@ -44,7 +44,7 @@ fn each_fault_by_itself_holds() {
 }
 
 /// Whatever an attacker does, honest clients have all replies, each within its bound; each defence
-/// turns something away, and the tables of the gateways and the journal stay within their bounds.
+/// refuses an attack, and the tables of the gateways and the journal stay within their bounds.
 #[test]
 fn an_attacker_harms_nobody() {
     let mut hits = Hits::none();

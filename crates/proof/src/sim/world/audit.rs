@@ -127,7 +127,7 @@ impl World {
                 engine.sequence()
             ));
         }
-        // The same events, and the same state: the venue ends here, so its core can be looked at.
+        // The same events, and the same state: the venue ends here, so its core can be examined.
         let stage = ring::take_agent::<EngineStage>(&mut venue.agents).expect("a venue has a core");
         let (live, replayed) = (stage.into_engine().state_hash(), engine.state_hash());
         if live != replayed {
