@@ -193,7 +193,7 @@ layout! {
         message_type: Char, "`J`";
         timestamp: Nanos64, "When it happened";
         order_token: Alpha<14>, "The token, which is used up";
-        reason: Char, "Why; the table below";
+        reason: Char, "The reason, see the table of reasons";
     }
 
     /// Cancel Pending (`P`), 23 bytes.
