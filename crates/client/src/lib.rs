@@ -3,7 +3,7 @@
 //! Start at [`participant`] (OUCH 5.0 over TCP and UDP) or [`subscriber`] (ITCH 5.0, gaps filled);
 //! [`recording`] reads and writes recordings of the feed.
 //!
-//! Invariant: a client knows the wire and nothing of the venue behind it.
+//! Invariant: a client depends on the wire only, never on the venue behind it.
 
 pub mod participant;
 pub mod recording;

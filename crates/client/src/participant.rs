@@ -57,7 +57,7 @@ pub enum ClientError {
     /// The kernel does not split and gather datagrams.
     #[error("this kernel has no UDP_SEGMENT and UDP_GRO: they need Linux 5.0 or newer")]
     Segments(#[source] io::Error),
-    /// The kernel or the network card does not give the times at which packets leave and arrive.
+    /// The kernel or the network card does not provide the times at which packets leave and arrive.
     #[error("the system does not give the times of packets (SO_TIMESTAMPING)")]
     Stamps(#[source] io::Error),
     /// The socket failed while reading.
@@ -81,7 +81,7 @@ pub enum ClientError {
     /// The venue rejected the login.
     #[error("login rejected: {0}")]
     Rejected(soupbintcp::LoginRejectReason),
-    /// Not logged in, or not any more.
+    /// The client is not logged in, or no longer.
     #[error("not logged in")]
     NotLoggedIn,
     /// Too many bytes wait to be written; try again after the next turn.
@@ -175,9 +175,9 @@ pub fn query_account() -> MessageBuffer {
     }))
 }
 
-/// The interval at which [`collect`] and [`collect_udp`] look for messages.
+/// The interval at which [`collect`] and [`collect_udp`] check for messages.
 const COLLECT_PAUSE: Duration = Duration::from_micros(200);
-/// Their time limit, in nanoseconds.
+/// The time limit of both, in nanoseconds.
 const COLLECT_NS_MAX: u64 = 120_000_000_000;
 
 /// Logs in and reads the session's sequenced messages from number `from_sequence` on, until there are
@@ -257,7 +257,7 @@ pub fn collect_udp(
             let was_answered = client.report().datagrams_received > 0;
             return if was_answered { Ok(messages) } else { Err(ClientError::NoAnswer) };
         }
-        // Nothing says how far the session got, so what comes next is asked for until nothing does.
+        // The length of the session is unknown, so the next messages are requested until none arrives.
         let is_due =
             asked_ns.is_none_or(|asked_ns| now_ns.saturating_sub(asked_ns) >= ASK_EVERY_NS);
         if let Some(session) = client.session().or(session).filter(|_| is_due) {
@@ -300,7 +300,7 @@ fn wait_for_more(delivered: usize, start_ns: u64, now_ns: u64) -> Result<(), Cli
     Ok(())
 }
 
-/// The session is named by the connection, so a message does not carry it.
+/// The connection names the session, so a message does not carry it.
 fn key(user_ref_num: u32) -> OrderKey {
     OrderKey { user_ref_num, ..OrderKey::default() }
 }
@@ -319,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    /// Each message says what was asked: the gateway's reading of it gives the words back.
+    /// Each message states its request: the gateway decodes the original terms from it.
     #[test]
     fn messages_say_what_was_asked() {
         let session_id = SessionId(7);

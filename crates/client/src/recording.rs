@@ -1,10 +1,10 @@
 //! Recordings of a feed as files: Nasdaq's BinaryFILE, packets with nanoseconds (pcap), and tables (CSV, Parquet).
 //!
-//! Start at [`RecordingReader`], which reads any of them as a stream, and [`RecordingWriter`]; [`FeedReplay`] sends
-//! a recording again in its own time.
+//! Start at [`RecordingReader`], which reads any of them as a stream, and [`RecordingWriter`]; [`FeedReplay`] sends a
+//! recording again with its original timing.
 //!
-//! Invariant: memory has a bound, however long the file is; bytes that cannot be read are an error with their place, and
-//! never skipped silently.
+//! Invariant: memory has a bound, however long the file is; unreadable bytes are an error with their place, and never
+//! skipped silently.
 
 mod binary_file;
 mod csv;
@@ -51,7 +51,7 @@ impl Format {
     /// The form in which a file with this name is written.
     ///
     /// # Errors
-    /// This program is built without it.
+    /// This program is built without that form.
     pub fn of(path: &Path) -> io::Result<Self> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("pcap") => Ok(Self::Pcap),
@@ -62,7 +62,7 @@ impl Format {
         }
     }
 
-    /// True if it has a row for each message.
+    /// True if the form has a row for each message.
     #[must_use]
     pub const fn is_table(self) -> bool {
         matches!(self, Self::Csv | Self::Parquet)
@@ -78,11 +78,11 @@ fn without_parquet() -> io::Error {
 /// A message of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded<'a> {
-    /// The session that it belongs to, if the file has it.
+    /// The session of the message, if the file has it.
     pub session: Option<Session>,
-    /// Its number in the feed; in a file without numbers its position, from 1.
+    /// The number of the message in the feed; in a file without numbers its position, from 1.
     pub number: u64,
-    /// When it was received, in nanoseconds since 1970, if the file has it.
+    /// The time at which it was received, in nanoseconds since 1970, if the file has it.
     pub received_ns: Option<u64>,
     /// An ITCH message, of the length of its type.
     pub message: &'a [u8],
@@ -91,29 +91,29 @@ pub struct Recorded<'a> {
 /// The error of a recording that cannot be read.
 #[derive(Debug, Error)]
 pub enum RecordingError {
-    /// The system could not read it.
+    /// The system could not read the file.
     #[error("cannot read the recording")]
     Read(#[source] io::Error),
-    /// Its last record is not whole.
+    /// The last record is not whole.
     #[error("the recording is cut short: its last record begins at byte {offset}")]
     CutShort {
-        /// Where that record begins.
+        /// The offset of that record, in bytes.
         offset: u64,
     },
     /// A record is no message of ITCH 5.0.
     #[error("message {number}, which ends at byte {offset}, is not an ITCH 5.0 message")]
     Message {
-        /// Its number.
+        /// The number of the message.
         number: u64,
-        /// Where it ends.
+        /// The offset of its end, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         source: itch::Malformed,
     },
     /// The file is pcapng.
     #[error("this is a pcapng file; `editcap -F nsecpcap IN OUT.pcap` makes a pcap file of it")]
     Pcapng,
-    /// Packets are of a link that is not known here.
+    /// Packets are of an unknown link type.
     #[error(
         "the pcap file has link type {0}; Ethernet (1), raw IP (101), loopback (0) and Linux cooked (113, 276) can \
          be read"
@@ -122,9 +122,9 @@ pub enum RecordingError {
     /// A record of a pcap file is longer than any packet.
     #[error("byte {offset}: a packet of {len} bytes; the pcap file is damaged")]
     PacketLength {
-        /// Where the record begins.
+        /// The offset of the record, in bytes.
         offset: u64,
-        /// The length it states.
+        /// The length stated in the record, in bytes.
         len: u32,
     },
     /// Packets do not belong together.
@@ -133,17 +133,17 @@ pub enum RecordingError {
          'udp.dstport == 26477' -F nsecpcap -w OUT.pcap`"
     )]
     Packet {
-        /// Where it ends.
+        /// The offset of the end of the packet, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         source: ReceiveError,
     },
     /// A row of a CSV file is not a message.
     #[error("line {line}: {what}")]
     Row {
-        /// Its line, from 1.
+        /// The line, from 1.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }
@@ -155,11 +155,11 @@ pub struct ReadReport {
     pub messages: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Packets of a pcap file that are not the feed's: other protocols, requests, fragments, cut ones.
+    /// Packets of a pcap file that do not belong to the feed: other protocols, requests, fragments, cut ones.
     pub other_packets: u64,
     /// Duplicate messages: from another line, or from answers to requests.
     pub duplicates: u64,
-    /// Messages that the file lacks, although it has later ones.
+    /// Messages that the file lacks, although later ones are there.
     pub missing: u64,
 }
 
@@ -182,7 +182,7 @@ pub struct RecordingReader<R> {
 
 enum Form {
     BinaryFile(BinaryFileReader),
-    /// The packets, and what puts their messages in order, from the first packet on.
+    /// The packets, and the receiver that orders their messages, from the first packet on.
     Pcap(PcapReader, Option<Box<Receiver>>),
     Csv(CsvReader),
 }
@@ -191,7 +191,7 @@ impl<R: Read> RecordingReader<R> {
     /// Reads the beginning of the file.
     ///
     /// # Errors
-    /// It cannot be read, or is of another form.
+    /// The file cannot be read, or is of another form.
     pub fn open(source: R) -> Result<Self, RecordingError> {
         let mut input = Input::new(source);
         let form = match input.peek()? {
@@ -214,7 +214,7 @@ impl<R: Read> RecordingReader<R> {
         }
     }
 
-    /// What was read so far.
+    /// The counters so far.
     #[must_use]
     pub fn report(&self) -> ReadReport {
         ReadReport { bytes: self.input.offset, ..self.report }
@@ -237,7 +237,7 @@ impl<R: Read> RecordingReader<R> {
             return Ok(true);
         };
         let Some(Stamped { time_ns, payload }) = packets.next_payload(input, report)? else {
-            // What waits behind a gap waits for nothing any more.
+            // At the end of the file, messages after a gap wait no longer.
             let Some(receiver) = receiver else { return Ok(false) };
             let packet = (receiver.session(), None, input.offset);
             report.missing += hand_on(packet, report, on_message, |deliver| {
@@ -288,8 +288,8 @@ struct Stamped<'a> {
     payload: &'a [u8],
 }
 
-/// Has `act` deliver messages, checks them and hands them on with the session and the time of their packet, which ends
-/// at `offset`.
+/// Makes `act` deliver messages, checks them and hands them on with the session and the time of their packet, which
+/// ends at `offset`.
 fn hand_on(
     (session, received_ns, offset): (Option<Session>, Option<u64>, u64),
     report: &mut ReadReport,
@@ -310,7 +310,7 @@ fn hand_on(
     }
 }
 
-/// The next message of a file that has no packets.
+/// The next message of a file without packets.
 fn next_message<'a, R: Read>(
     form: &'a mut Form,
     input: &mut Input<R>,
@@ -344,7 +344,7 @@ impl<R: Read> Input<R> {
         Self { source: io::BufReader::with_capacity(1 << 20, source), offset: 0 }
     }
 
-    /// The first bytes, up to 4, which stay.
+    /// The first bytes, up to 4; they stay in the input.
     fn peek(&mut self) -> Result<&[u8], RecordingError> {
         let bytes = self.source.fill_buf().map_err(RecordingError::Read)?;
         Ok(&bytes[..bytes.len().min(4)])
@@ -445,7 +445,7 @@ impl<W: Write + Send> RecordingWriter<W> {
         }
     }
 
-    /// Writes a message of a snapshot. It has no number in the feed, so a file of packets does not have it.
+    /// Writes a message of a snapshot. It has no number in the feed, so it is left out of a file of packets.
     ///
     /// # Errors
     /// The file cannot be written.

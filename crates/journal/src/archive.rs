@@ -24,11 +24,13 @@ const UNFINISHED: &str = ".part";
 
 const CHUNK_LEN: usize = 1 << 20;
 
-/// Compresses the segments that end before the one that has the record `sequence`, the oldest first,
-/// and removes each when its archive is on the medium and reads back unchanged; returns how many.
+/// Compresses the segments that end before the segment with the record `sequence`, the oldest
+/// first. Removes each segment once its archive is on the medium and reads back unchanged. Returns
+/// the number of segments.
 ///
 /// # Errors
-/// A file cannot be read, written or removed, or does not read back: its segment is then still there.
+/// A file cannot be read, written or removed, or an archive does not read back; its segment then
+/// remains.
 pub fn archive_segments_before(storage: &mut dyn Storage, sequence: u64) -> io::Result<usize> {
     let segments = segments_before(storage, sequence)?;
     for first_sequence in &segments {
@@ -106,7 +108,7 @@ fn unpack(
     }
 }
 
-/// A file from its beginning to its end.
+/// A file, read from beginning to end.
 struct Sequential {
     file: Box<dyn StorageFile>,
     offset: u64,

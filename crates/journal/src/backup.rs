@@ -24,31 +24,31 @@ use crate::{
     watermark::{Found, Watermark},
 };
 
-/// How the name of a file ends that is being copied.
+/// The suffix of a file that is being copied.
 const UNFINISHED: &str = ".part";
 
-/// How often a copy begins again because old segments or snapshots were removed meanwhile.
+/// The number of attempts: a copy begins again if old segments or snapshots were removed meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// Snapshots that are copied: the newest, as many as a venue keeps.
+/// The number of snapshots copied, newest first: as many as a venue keeps.
 const SNAPSHOTS_MAX: usize = 2;
 
-/// What a backup holds.
+/// The content of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// The identity of the journal.
+    /// The identity of the copied journal.
     pub journal_id: u64,
-    /// The first input in its segments.
+    /// The sequence of the first input in the segments.
     pub first_sequence: u64,
-    /// The last input.
+    /// The sequence of the last input.
     pub last_sequence: u64,
-    /// How many segments it has.
+    /// The number of segments.
     pub segment_count: u64,
-    /// How many compressed segments of before `first_sequence`.
+    /// The number of compressed segments from before `first_sequence`.
     pub archive_count: u64,
-    /// The sequences of its snapshots, newest first.
+    /// The sequences of the snapshots, newest first.
     pub snapshots: Vec<u64>,
-    /// How many bytes all its files have.
+    /// The total length of all files, in bytes.
     pub byte_count: u64,
 }
 
@@ -58,45 +58,45 @@ pub enum BackupError {
     /// The journal cannot be read to its end.
     #[error(transparent)]
     Source(VerifyError),
-    /// The target folder holds something.
+    /// The target folder is not empty.
     #[error("{} is not empty: it holds `{found}`; name a new folder", .path.display())]
     NotEmpty {
-        /// The target.
+        /// The path of the target.
         path: PathBuf,
-        /// One of the files it holds.
+        /// The name of one file in it.
         found: String,
     },
     /// The target cannot be written.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Target {
-        /// What failed.
+        /// The operation that failed.
         doing: &'static str,
-        /// The folder or file.
+        /// The path of the folder or file.
         path: PathBuf,
-        /// What storage said.
+        /// The error from storage.
         source: io::Error,
     },
     /// The copy does not verify.
     #[error("the copy does not verify: {0}")]
     Copy(VerifyError),
-    /// The journal does not begin with its first input, and no snapshot reaches what it begins with.
+    /// The journal does not begin with its first input, and no snapshot reaches its first sequence.
     #[error(
         "the journal begins with sequence {first_sequence}, and no snapshot covers the inputs before it; \
          make one with `damrak snapshot make`, then try again"
     )]
     NoSnapshot {
-        /// The first input of the journal.
+        /// The first sequence of the journal.
         first_sequence: u64,
     },
 }
 
-/// Copies the journal of `source` into `target`, which is made, or is empty: all whole batches that
-/// are there now, the newest snapshots and compressed segments. Then verifies the copy. Takes no
-/// lock of the journal and changes nothing of it.
+/// Copies the journal of `source` into `target`, a new or empty folder, and verifies the copy.
+/// Copies all batches that are complete now, the newest snapshots and the compressed segments. Does
+/// not lock or change the journal.
 ///
 /// # Errors
-/// The journal is damaged or cannot be read, or the target is not empty or cannot be written. What
-/// is in the target then is not a journal: it has no watermark.
+/// The journal is damaged or cannot be read, or the target is not empty or cannot be written. The
+/// files then in the target are not a journal: the watermark is missing.
 pub fn backup(source: &mut dyn Storage, target: &mut dyn Storage) -> Result<Backup, BackupError> {
     let place = target.place();
     let failed = |doing| {
@@ -151,9 +151,9 @@ pub fn backup(source: &mut dyn Storage, target: &mut dyn Storage) -> Result<Back
     })
 }
 
-/// Why one attempt ended.
+/// The reason why one attempt ended.
 enum Interrupted {
-    /// The venue has removed what was to be copied.
+    /// The venue has removed a file that was to be copied.
     Moved,
     Failed(BackupError),
 }
@@ -174,7 +174,7 @@ fn refuse_if_not_empty(target: &mut dyn Storage) -> Result<(), BackupError> {
     }
 }
 
-/// Removes what an attempt has left.
+/// Removes the files of a failed attempt.
 fn clear(target: &mut dyn Storage) -> io::Result<()> {
     for name in target.list()?.iter().filter(|name| *name != LOCK_FILE) {
         target.remove(name)?;
@@ -182,7 +182,7 @@ fn clear(target: &mut dyn Storage) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies everything but the watermark. Snapshots come first: those that are copied are then never
+/// Copies every file except the watermark. Snapshots come first, so the copied snapshots are never
 /// newer than the segments.
 fn copy(
     source: &mut dyn Storage,
@@ -233,7 +233,7 @@ fn copy(
     Ok((kept, report))
 }
 
-/// Copies the first `len` bytes of a file, or all of it, and brings them to the medium.
+/// Copies the first `len` bytes of a file, or all of it, and syncs the copy.
 fn copy_file(
     source: &mut dyn Storage,
     target: &mut dyn Storage,
@@ -250,8 +250,8 @@ fn copy_file(
     };
     let path = target.place().join(name);
     let failed = |source| Interrupted::Failed(BackupError::Target { doing: "write", path, source });
-    // A file gets its name when it is whole: half a first segment would look like one that a crash
-    // left before its first record.
+    // A file gets its name once it is complete: half a first segment would look like a segment that
+    // a crash left before its first record.
     let unfinished = format!("{name}{UNFINISHED}");
     let copied = target.create(&unfinished).and_then(|mut copy| {
         let count = copy_range(&mut *file, 0, len.unwrap_or(u64::MAX), &mut *copy)?;
@@ -263,8 +263,8 @@ fn copy_file(
     copied.and_then(|()| target.rename(&unfinished, name)).map_err(failed)
 }
 
-/// Copies bytes from `offset` on, at most `len` of them, to the beginning of another file; returns
-/// how many there were.
+/// Copies at most `len` bytes from `offset` on to the beginning of another file; returns the number
+/// of bytes copied.
 pub(crate) fn copy_range(
     from: &mut dyn StorageFile,
     offset: u64,

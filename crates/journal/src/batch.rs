@@ -1,10 +1,10 @@
-//! A batch as bytes: one header with checksum, place, time and chain, then its records without gaps.
+//! A batch as bytes: a header with checksum, place, time and chain, then the records without gaps.
 //!
 //! The checksum is CRC-32C over journal id, epoch and first sequence of the segment, and all of the
-//! batch that follows the checksum. So a batch that is stale, of another journal or in another segment
-//! does not verify, and no byte of one can change unnoticed.
+//! batch that follows the checksum. So a stale batch, a batch of another journal and a batch in the
+//! wrong segment do not verify, and no byte of a batch can change unnoticed.
 //!
-//! Invariant: a batch is there as a whole or not at all.
+//! Invariant: a batch exists as a whole or not at all.
 
 use crate::{
     error::BadBatch,
@@ -17,7 +17,7 @@ use crate::{
 /// Bytes before the first record.
 pub(crate) const BATCH_HEADER_LEN: usize = 48;
 
-/// Batches begin at multiples of this, and their length is one.
+/// Batches begin at multiples of this number of bytes, and their length is a multiple of it.
 pub(crate) const ALIGNMENT: usize = 8;
 
 /// The length of the chain over all batches so far, in bytes.
@@ -26,13 +26,13 @@ pub(crate) const CHAIN_LEN: usize = 16;
 const CHAIN_AT: usize = 32;
 const _: () = assert!(CHAIN_AT + CHAIN_LEN == BATCH_HEADER_LEN);
 
-/// The most bytes that a batch with one record takes, whose payload has this many.
+/// The most bytes of a batch with one record, for a payload of this many bytes.
 #[must_use]
 pub const fn single_record_len_max(payload_len: usize) -> usize {
     (BATCH_HEADER_LEN + RECORD_HEAD_LEN_MAX + payload_len).next_multiple_of(ALIGNMENT)
 }
 
-/// The version of a batch and of the payloads in it, so far.
+/// The version of a batch and of the payloads in it.
 const BATCH_VERSION: u16 = 2;
 
 /// The running hash of all batches of a journal: 128-bit xxHash3 over the chain before and the bytes of
@@ -60,14 +60,14 @@ pub(crate) fn seed(header: &SegmentHeader) -> u32 {
     crc32c::crc32c_append(epoch, &header.first_sequence.to_le_bytes())
 }
 
-/// What the header of a batch says beside checksum, length and chain.
+/// The fields of a batch's header other than checksum, length and chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
-    /// How many records it has, checkpoints included.
+    /// The number of records, checkpoints included.
     pub(crate) record_count: u32,
-    /// The sequence of its first input; where it has none, that of the next one.
+    /// The sequence of the first input; without an input, that of the next one.
     pub(crate) first_sequence: u64,
-    /// The time of its first record, in ns since the Unix epoch.
+    /// The time of the first record, in ns since the Unix epoch.
     pub(crate) timestamp: u64,
 }
 
@@ -91,7 +91,7 @@ impl Batch {
         chain
     }
 
-    /// Reads the header of the batch that takes all of `bytes`, as long as its [`Header`] says.
+    /// Reads the header of a batch that fills `bytes`; its [`Header`] gives that length.
     pub(crate) fn verify(seed: u32, bytes: &[u8]) -> Result<Self, BadBatch> {
         let header = Header::read(bytes.first_chunk().expect("as long as its header says"));
         let computed = crc32c::crc32c_append(seed, &bytes[4..]);
@@ -104,7 +104,7 @@ impl Batch {
         Ok(header.batch)
     }
 
-    /// The chain after the batch with these bytes; `None` if the batch says another.
+    /// The chain after the batch with these bytes; `None` if the batch has another chain.
     pub(crate) fn chain(before: &Chain, bytes: &[u8]) -> Option<Chain> {
         let chain = chain_after(before, bytes);
         let is_right = bytes[CHAIN_AT..BATCH_HEADER_LEN] == chain;
@@ -112,7 +112,7 @@ impl Batch {
     }
 }
 
-/// The fixed part of a batch, before anything is known to be true.
+/// The fixed part of a batch, before it is verified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     checksum: u32,
@@ -145,7 +145,7 @@ impl Header {
         self.version == BATCH_VERSION && self.zero == 0
     }
 
-    /// The length that the batch claims, in bytes; an error if that is impossible or above `available`.
+    /// The length in the header, in bytes; an error if it is impossible or above `available`.
     pub(crate) fn len(&self, available: u64) -> Result<usize, BadBatch> {
         let len = self.len as usize;
         if len <= BATCH_HEADER_LEN || len > BUFFER_LEN || !len.is_multiple_of(ALIGNMENT) {
@@ -174,7 +174,7 @@ mod tests {
         (bytes, chain)
     }
 
-    /// A batch reads as it was sealed, and says where the chain is after it.
+    /// A batch reads back as it was sealed, and gives the chain after it.
     #[test]
     fn reads_as_sealed() {
         let before = chain_begin(1);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(header.len(71), Err(BadBatch::Short { needed: 72, available: 71 }));
     }
 
-    /// A whole batch of another journal, another epoch or another segment does not verify.
+    /// A complete batch of another journal, another epoch or another segment does not verify.
     #[test]
     fn foreign_stale_and_misplaced_batches_do_not_verify() {
         let (bytes, _) = sealed(seed_of(1, 1, 1), &chain_begin(1));
@@ -228,7 +228,8 @@ mod tests {
         }
     }
 
-    /// The chain depends on what came before, on every byte of header and records, and on nothing else.
+    /// The chain depends on the chain before, on every byte of header and records, and on nothing
+    /// else.
     #[test]
     fn the_chain_covers_everything() {
         let start = chain_begin(1);

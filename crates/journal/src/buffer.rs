@@ -1,15 +1,15 @@
-//! An aligned buffer, which direct I/O can write.
+//! An aligned buffer for direct I/O.
 //!
 //! Invariant: the buffer never grows, so it never moves.
 
 use crate::segment::BLOCK_LEN;
 
-/// A buffer of fixed capacity whose first byte lies at a multiple of [`BLOCK_LEN`].
+/// A buffer of fixed capacity; its first byte is aligned to [`BLOCK_LEN`].
 pub(crate) struct Buffer {
     /// Never grows, so it never moves.
     bytes: Box<[u8]>,
     start: usize,
-    /// The end of the bytes in it.
+    /// The end of the used bytes.
     end: usize,
 }
 
@@ -62,7 +62,7 @@ impl Buffer {
         self.extend(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Adds zeros up to a length that is a multiple of this.
+    /// Adds zeros until the length is a multiple of `alignment`.
     pub(crate) fn pad(&mut self, alignment: usize) {
         assert!(alignment.is_power_of_two() && alignment <= BLOCK_LEN, "{alignment}");
         let len = self.len();

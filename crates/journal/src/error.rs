@@ -1,4 +1,4 @@
-//! Errors: one enum for each operation. Each message says what was found, where, and what to do.
+//! Errors: one enum for each operation. Each message names the fault, its place and the remedy.
 
 use std::{
     io::{self, ErrorKind},
@@ -9,64 +9,64 @@ use thiserror::Error;
 
 use crate::segment::FORMAT_VERSION;
 
-/// An error of the caller that replays.
+/// An error of the caller's replay function.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a journal was not opened. Nothing that verified was changed.
+/// The reason why a journal was not opened. No verified record was changed.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Storage failed.
     #[error("cannot {doing} {}; {}", .path.display(), advice(.source))]
     Storage {
-        /// What we were doing.
+        /// The operation that failed.
         doing: &'static str,
-        /// To what.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// What storage said.
+        /// The error from storage.
         source: io::Error,
     },
-    /// Another writer has the journal.
+    /// Another writer holds the journal.
     #[error(
         "{} is being written by {holder}; stop it first, or name another folder",
         .path.display()
     )]
     Locked {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// The process that has it, as far as it is known.
+        /// The process that holds it, as far as it is known.
         holder: String,
     },
-    /// The folder holds something else. Nothing was written into it.
+    /// The folder holds other files. Nothing was written into it.
     #[error(
         "{} is not a journal: it holds `{found}`; name an empty folder, or one that does not exist",
         .path.display()
     )]
     NotAJournal {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// One of the things it holds.
+        /// The name of one of those files.
         found: String,
     },
-    /// The bytes are not what was written.
+    /// The bytes differ from those written.
     #[error(transparent)]
     Damaged(#[from] Box<Damage>),
-    /// The record is whole, and the one who replays does not accept what it says.
+    /// The record is valid, but the replay function rejects its content.
     #[error("{}, byte {offset}: the record with sequence {sequence} does not replay", .path.display())]
     Refused {
-        /// The segment.
+        /// The path of the segment.
         path: PathBuf,
-        /// Where in it the record begins.
+        /// The offset of the record in the segment, in bytes.
         offset: u64,
-        /// Its sequence.
+        /// The sequence of the record.
         sequence: u64,
-        /// Why.
+        /// The error of the replay function.
         source: BoxError,
     },
 }
 
 impl OpenError {
-    /// True if the journal itself is wrong, not its surroundings: it must be restored, and trying
-    /// again does not help.
+    /// True if the journal itself is damaged, not its surroundings: the journal must be restored,
+    /// and a retry does not help.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
         match self {
@@ -77,44 +77,44 @@ impl OpenError {
     }
 }
 
-/// Why a journal was not read to its end.
+/// The reason why a journal was not read to its end.
 #[derive(Debug, Error)]
 pub enum VerifyError {
     /// Storage failed.
     #[error("cannot {doing} {}; {}", .path.display(), advice(.source))]
     Storage {
-        /// What we were doing.
+        /// The operation that failed.
         doing: &'static str,
-        /// To what.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// What storage said.
+        /// The error from storage.
         source: io::Error,
     },
     /// The folder holds no segment.
     #[error("{} is not a journal: it holds no segment; name the journal's folder", .path.display())]
     NotAJournal {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
     },
-    /// The bytes are not what was written.
+    /// The bytes differ from those written.
     #[error(transparent)]
     Damaged(#[from] Box<Damage>),
-    /// The record is whole, and the one who visits does not accept what it says.
+    /// The record is valid, but the visitor rejects its content.
     #[error("{}, byte {offset}: the record with sequence {sequence} does not replay", .path.display())]
     Refused {
-        /// The segment.
+        /// The path of the segment.
         path: PathBuf,
-        /// Where in it the record begins.
+        /// The offset of the record in the segment, in bytes.
         offset: u64,
-        /// Its sequence.
+        /// The sequence of the record.
         sequence: u64,
-        /// Why.
+        /// The error of the visitor.
         source: BoxError,
     },
 }
 
 impl VerifyError {
-    /// True if the journal itself is wrong, not its surroundings.
+    /// True if the journal itself is damaged, not its surroundings.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
         match self {
@@ -125,44 +125,44 @@ impl VerifyError {
     }
 }
 
-/// Why the writer is no longer one. What it had confirmed stays confirmed; nothing later is.
+/// The reason why a writer has stopped. Confirmed records stay confirmed; no later record is.
 #[derive(Debug, Error)]
 pub enum AppendError {
-    /// Storage failed. It is not tried again: a second sync may succeed without the bytes.
+    /// Storage failed. The operation is not retried: a second sync may succeed without the bytes.
     #[error(
         "cannot {doing} {}; unacknowledged records after sequence {durable} may be lost; {}",
         .path.display(), advice(.source)
     )]
     Storage {
-        /// What we were doing.
+        /// The operation that failed.
         doing: &'static str,
-        /// To what.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// The last sequence that is durable as the policy means it; without a policy, the last
-        /// that was written.
+        /// The last sequence that is durable under the policy; without a policy, the last written
+        /// one.
         durable: u64,
-        /// What storage said.
+        /// The error from storage.
         source: io::Error,
     },
     /// An earlier call failed.
     #[error("the journal has stopped: {first}")]
     Poisoned {
-        /// As it was when that call failed.
+        /// The durable sequence when that call failed.
         durable: u64,
-        /// What failed then.
+        /// The message of that failure.
         first: String,
     },
 }
 
 impl AppendError {
-    /// False: what was confirmed is whole, and opening the journal again finds its end.
+    /// False: the confirmed records are intact, and opening the journal again finds its end.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
         false
     }
 }
 
-/// Bytes that are not what was written, and are not the torn tail that a crash leaves.
+/// Bytes that differ from those written and are not the torn tail of a crash.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{}, byte {offset}: {kind}; nothing was changed; {}",
@@ -170,45 +170,45 @@ impl AppendError {
     .kind.advice(*.sequence)
 )]
 pub struct Damage {
-    /// The segment.
+    /// The path of the segment.
     pub path: PathBuf,
-    /// Where in it, in bytes from its beginning.
+    /// The offset of the damage in the segment, in bytes.
     pub offset: u64,
-    /// The first sequence that cannot be had, all before it verify; 0 if that is not known.
+    /// The first sequence that cannot be read: all before it verify; 0 if unknown.
     pub sequence: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub kind: DamageKind,
 }
 
 impl Damage {
-    /// False if a newer version of this program would read it.
+    /// False if a newer version of this program would read the bytes.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
         !self.kind.is_newer()
     }
 }
 
-/// What is wrong with the bytes. The rows of the decision table in docs/journal.md.
+/// The kind of damage: the rows of the decision table in docs/journal.md.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DamageKind {
-    /// The batch does not verify, and one that does comes after it.
+    /// The batch does not verify, and a later batch does.
     #[error("{fault}, and sequence {later_sequence} follows it")]
     BadBatch {
-        /// What is wrong with it.
+        /// The fault of the batch.
         fault: BadBatch,
         /// The first sequence of a later batch that verifies, or of the next segment.
         later_sequence: u64,
-        /// Where it begins in this segment; `None` for the next segment.
+        /// The offset of that batch in this segment, in bytes; `None` for the next segment.
         later_offset: Option<u64>,
     },
-    /// The batch does not verify, and the watermark says that it must be there.
+    /// The batch does not verify, and the watermark requires it.
     #[error(
         "{fault}, though the watermark says that everything up to sequence {marked} was written"
     )]
     BadEnd {
-        /// What is wrong with it.
+        /// The fault of the batch.
         fault: BadBatch,
-        /// The least sequence that must be there.
+        /// The least sequence that must exist.
         marked: u64,
     },
     /// The journal ends too soon: the end of a segment, or whole segments, are missing.
@@ -217,137 +217,137 @@ pub enum DamageKind {
          written"
     )]
     EndMissing {
-        /// The least sequence that must be there.
+        /// The least sequence that must exist.
         marked: u64,
     },
-    /// The batch verifies and is not the next one.
+    /// The batch verifies but is not the next one.
     #[error("expected sequence {expected}, found {found}")]
     SequenceGap {
-        /// The one after the last.
+        /// The sequence after the last one read.
         expected: u64,
-        /// The one that is there.
+        /// The first sequence of the batch.
         found: u64,
     },
-    /// The batch verifies, and its bytes are not as many records as it says.
+    /// The batch verifies, but its bytes are not the number of records in its header.
     #[error("the batch verifies, but at its byte {at} there is no record that fits into it")]
     RecordMalformed {
-        /// Where in the batch, in bytes from its beginning.
+        /// The offset in the batch, in bytes.
         at: u64,
     },
-    /// The batch verifies and its time is before that of the record before it.
+    /// The batch verifies, but its time is before that of the previous record.
     #[error("time goes back from {previous} to {found} ns")]
     TimeWentBack {
-        /// Of the record before it.
+        /// The time of the previous record, in ns.
         previous: u64,
-        /// Its own.
+        /// The time of the batch, in ns.
         found: u64,
     },
-    /// The batch verifies, and what came before it is not what came before it when it was written.
+    /// The batch verifies, but the records before it are not those from when it was written.
     #[error("the chain of this batch does not continue the records before it")]
     ChainBroken,
-    /// The batch verifies and is of a version that is not known here.
+    /// The batch verifies, but this build does not know its version.
     #[error("a batch has version {version}, which this build does not know")]
     UnknownBatch {
-        /// Its version.
+        /// The version of the batch.
         version: u16,
     },
-    /// The batch verifies and has a record of a kind that is not known here.
+    /// The batch verifies, but has a record of a kind that this build does not know.
     #[error("a record has kind {kind}, which this build does not know")]
     UnknownRecord {
-        /// Its kind.
+        /// The kind of the record.
         kind: u8,
     },
-    /// The segment does not begin where the one before it ends; the ones between are missing.
+    /// The segment does not begin where the previous one ends; segments between them are missing.
     #[error("the segment should begin with sequence {expected}, but begins with {found}")]
     MissingSegment {
-        /// The one after the last.
+        /// The sequence after the last one read.
         expected: u64,
-        /// What the segment's name says.
+        /// The sequence in the segment's name.
         found: u64,
     },
-    /// The segment begins before the one before it ends.
+    /// The segment begins before the end of the previous one.
     #[error("the segment begins with sequence {found}, which is also in the segment before it")]
     OverlappingSegment {
-        /// What the segment's name says.
+        /// The sequence in the segment's name.
         found: u64,
     },
     /// Neither copy of the header can be used.
     #[error("both copies of the segment's header are damaged ({first}; {second})")]
     HeaderDamaged {
-        /// What is wrong with the first.
+        /// The fault of the first copy.
         first: HeaderFault,
-        /// What is wrong with the second.
+        /// The fault of the second copy.
         second: HeaderFault,
     },
-    /// The first copy of the header verifies, and the file ends before the second one does, though
+    /// The first copy of the header verifies, but the file ends before the second copy does, and
     /// another segment follows.
     #[error("the segment ends within its header, and another segment follows")]
     HeaderCutShort,
-    /// Both copies of the header verify and they differ.
+    /// Both copies of the header verify, but they differ.
     #[error("the two copies of the segment's header contradict each other")]
     HeaderContradicts,
     /// The segment was written by another version of this program.
     #[error("the segment has format version {0}, and this build reads version {FORMAT_VERSION}")]
     UnknownVersion(u32),
-    /// The segment is of another journal.
+    /// The segment belongs to another journal.
     #[error("the segment is of journal {found:016x}, and this is journal {expected:016x}")]
     ForeignSegment {
-        /// Of the segments before it.
+        /// The identity in the segments before it.
         expected: u64,
-        /// Its own.
+        /// The identity in this segment.
         found: u64,
     },
-    /// The segment is of an earlier life of this journal: what came before it then is not what
-    /// comes before it now.
+    /// The segment is from an earlier life of this journal: the records before it have changed
+    /// since it was written.
     #[error(
         "the segment is stale: epoch {found} after epoch {previous}, and it does not continue the \
          records before it"
     )]
     StaleSegment {
-        /// The epoch of the segment before it.
+        /// The epoch of the previous segment.
         previous: u64,
-        /// Its own.
+        /// The epoch of this segment.
         found: u64,
     },
-    /// The file has the name of one segment and holds a copy of another, which is there as well.
+    /// The file has the name of one segment and holds a copy of another, which also exists.
     #[error("the file is a duplicate of the segment that begins with sequence {of}")]
     DuplicateSegment {
-        /// The first sequence of the segment it holds.
+        /// The first sequence of the segment in the file.
         of: u64,
     },
-    /// Two files have each other's name.
+    /// Two files have each other's names.
     #[error("the file is exchanged with that of the segment that begins with sequence {with}")]
     ReorderedSegment {
-        /// The first sequence of the segment it holds.
+        /// The first sequence of the segment in the file.
         with: u64,
     },
-    /// The file has the name of one segment and holds another, which is not there.
+    /// The file has the name of one segment and holds another, which exists nowhere else.
     #[error("the file holds the segment that begins with sequence {found}, under another name")]
     MisdirectedSegment {
-        /// The first sequence of the segment it holds.
+        /// The first sequence of the segment in the file.
         found: u64,
     },
-    /// The file has the extension of a segment and is not named as one.
+    /// The file has the extension of a segment, but not the name of one.
     #[error("the file name ends in .damrak, but is not the name of a segment")]
     Misnamed,
-    /// The journal has segments, and not the watermark.
+    /// The journal has segments but no watermark.
     #[error("the file `watermark` is missing")]
     WatermarkMissing,
     /// Neither copy of the watermark verifies.
     #[error("both copies of the watermark are damaged")]
     WatermarkDamaged,
-    /// The watermark is of another journal.
+    /// The watermark belongs to another journal.
     #[error("the watermark is of journal {found:016x}, and this is journal {expected:016x}")]
     WatermarkForeign {
-        /// Of the segments.
+        /// The identity in the segments.
         expected: u64,
-        /// Its own.
+        /// The identity in the watermark.
         found: u64,
     },
 }
 
 impl DamageKind {
-    /// True if a newer version of this program would read it.
+    /// True if a newer version of this program would read the bytes.
     fn is_newer(&self) -> bool {
         use DamageKind::{UnknownBatch, UnknownRecord, UnknownVersion};
         matches!(self, UnknownVersion(_) | UnknownBatch { .. } | UnknownRecord { .. })
@@ -380,52 +380,52 @@ impl DamageKind {
     }
 }
 
-/// Why bytes are not a batch.
+/// The reason why bytes are not a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadBatch {
-    /// The segment ends before it does.
+    /// The segment ends before the batch does.
     #[error("the batch is cut short ({available} of {needed} bytes)")]
     Short {
-        /// How many bytes it says it takes, or those of its header.
+        /// The length in the header of the batch, or the length of that header, in bytes.
         needed: u64,
-        /// How many there are.
+        /// The number of bytes available.
         available: u64,
     },
     /// No batch is that long.
     #[error("the batch header gives a length of {0} bytes, which is invalid")]
     Length(u32),
-    /// The checksum is not that of its bytes.
+    /// The checksum does not match the bytes.
     #[error("the batch has checksum {stored:08x}, its bytes have {computed:08x}")]
     Checksum {
-        /// What it says.
+        /// The checksum in the header.
         stored: u32,
-        /// What its bytes give.
+        /// The checksum computed from the bytes.
         computed: u32,
     },
-    /// The checksum is right, and the version is not known here.
+    /// The checksum matches, but this build does not know the version.
     #[error("the batch has the unknown version {version}")]
     Unknown {
-        /// What it says.
+        /// The version in the header.
         version: u16,
     },
-    /// Something stands where nothing was ever written.
+    /// A byte between two batches is not zero.
     #[error("a byte between two batches is not zero")]
     NotZero,
 }
 
-/// Why bytes are not a copy of a segment's header.
+/// The reason why bytes are not a copy of a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HeaderFault {
-    /// The file ends before it does.
+    /// The file ends before the header does.
     #[error("cut short")]
     Short,
-    /// It does not begin as every segment does.
+    /// The header does not begin as every segment does.
     #[error("not a segment's header")]
     Magic,
-    /// The checksum is not that of its bytes.
+    /// The checksum does not match the bytes.
     #[error("wrong checksum")]
     Checksum,
-    /// It verifies and has a version that is not known here.
+    /// The header verifies, but this build does not know its version.
     #[error("version {0}")]
     Version(u32),
 }

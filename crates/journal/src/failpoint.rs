@@ -1,18 +1,19 @@
 //! Failpoints: faults that a build with the feature `failpoints` can switch on, to show that the
 //! checks find them (`cargo x ci twins`).
 //!
-//! No other build has the feature; there every question is a constant `false`.
+//! No other build has the feature; there every query is a constant `false`.
 
-/// What to break.
+/// The fault to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failpoint {
-    /// Neither the checksum of a batch is compared nor its chain: its bytes are taken as they are.
+    /// Neither the checksum of a batch nor its chain is compared: its bytes are accepted as they
+    /// are.
     Unchecked,
     /// A torn tail is taken for the end, and stays.
     Torn,
-    /// A commit confirms before what it confirms is as durable as it must be.
+    /// A commit confirms records before they are as durable as they must be.
     Early,
-    /// One record in a hundred or so is replayed as the one before it.
+    /// About one record in a hundred is replayed as the previous one.
     Twice,
 }
 

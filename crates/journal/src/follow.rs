@@ -1,6 +1,6 @@
 //! Follows a journal that another process writes: reads the existing records, then the new ones.
 //!
-//! Invariant: it takes no lock and changes nothing.
+//! Invariant: a follower takes no lock and changes nothing.
 
 use std::path::PathBuf;
 
@@ -14,15 +14,15 @@ use crate::{
     storage::{FileAccess, Storage},
 };
 
-/// A reader at some place of a journal that goes on growing. It takes no lock and changes nothing.
+/// A reader of a journal that continues to grow. It takes no lock and changes nothing.
 ///
-/// Every batch is verified as recovery verifies it. What is not whole yet is waited for; what is
-/// followed by something whole, or by another segment, is damage.
+/// Every batch is verified as in recovery. The follower waits for an incomplete batch to be
+/// completed; an incomplete batch before a complete one, or before another segment, is damage.
 pub struct JournalFollower {
     storage: Box<dyn Storage>,
-    /// The sequence and time of the last record that was shown, or passed over.
+    /// The sequence and time of the last record that was shown or skipped.
     report: RecoveryReport,
-    /// Records before it are read and not shown.
+    /// Records before this sequence are read but not shown.
     from: u64,
     with_checkpoints: bool,
     current: Option<Current>,
@@ -32,13 +32,13 @@ struct Current {
     reader: SegmentReader,
     path: PathBuf,
     first_sequence: u64,
-    /// How many records were shown of the batch that was read last.
+    /// The number of records shown of the last batch read.
     shown: usize,
 }
 
 impl JournalFollower {
     /// Shows inputs from the sequence `from` on; 0 and 1 are the first. Segments that end before it
-    /// need not be there.
+    /// need not exist.
     #[must_use]
     pub fn new(storage: Box<dyn Storage>, from: u64) -> Self {
         Self {
@@ -56,12 +56,12 @@ impl JournalFollower {
         Self { with_checkpoints: true, ..self }
     }
 
-    /// Shows at most `limit` records that were not shown yet, none after the sequence `until`; says
-    /// how many. 0 is: nothing more is there now.
+    /// Shows at most `limit` new records, none after the sequence `until`. Returns the number
+    /// shown; 0 means that no further record exists yet.
     ///
     /// # Errors
-    /// The journal cannot be read or is damaged, or `visit` failed; that it is not there yet is no
-    /// error. After an error, nothing more is to be asked.
+    /// The journal cannot be read or is damaged, or `visit` failed; a journal that does not exist
+    /// yet is no error. After an error, do not poll again.
     pub fn poll<E: Into<BoxError>>(
         &mut self,
         limit: usize,
@@ -80,8 +80,8 @@ impl JournalFollower {
             current.shown = 0;
             let next = match current.reader.next() {
                 Ok(next) => next,
-                // It was cut while it was read: by the recovery of its venue. What was whole is
-                // still there.
+                // The recovery of its venue cut the file while it was read. The complete batches
+                // are still there.
                 Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                     self.grow()?;
                     continue;
@@ -109,28 +109,28 @@ impl JournalFollower {
         Ok(shown)
     }
 
-    /// The sequence of the last record that was read; 0 is none.
+    /// The sequence of the last record read; 0 is none.
     #[must_use]
     pub fn last_sequence(&self) -> u64 {
         self.report.last_sequence
     }
 
-    /// The identity of the journal, once something was read.
+    /// The identity of the journal, once a segment was read.
     #[must_use]
     pub fn journal_id(&self) -> Option<u64> {
         self.report.journal_id
     }
 
-    /// Brings the segment that was read last to the medium: what was shown then survives a power
-    /// cut, as all segments before it do.
+    /// Syncs the segment that was read last: the records shown then survive a power cut, as do
+    /// those of all segments before it.
     ///
     /// # Errors
-    /// It may not; never to be tried again.
+    /// The sync failed; do not try it again.
     pub fn sync(&mut self) -> Result<(), VerifyError> {
         let Some(current) = &self.current else { return Ok(()) };
         let first_sequence = current.first_sequence;
         let segments = self.list()?;
-        // Where commits do not sync, the one before may still be on its way.
+        // Where commits do not sync, the previous segment may still be on its way.
         let at = segments.partition_point(|it| *it < first_sequence);
         for first_sequence in segments[..segments.len().min(at + 1)].iter().rev().take(2) {
             let name = file_name(*first_sequence);
@@ -140,7 +140,7 @@ impl JournalFollower {
         Ok(())
     }
 
-    /// Shows the next record of the batch that was read; false if all were shown.
+    /// Shows the next record of the current batch; false if all were shown.
     fn show_next<E: Into<BoxError>>(
         &mut self,
         shown: &mut usize,
@@ -168,7 +168,7 @@ impl JournalFollower {
         Ok(true)
     }
 
-    /// Opens the segment to begin with; false if there is none yet.
+    /// Opens the first segment to read; false if there is none yet.
     fn begin(&mut self) -> Result<bool, VerifyError> {
         assert!(self.current.is_none(), "it begins once");
         let segments = self.list()?;
@@ -182,21 +182,21 @@ impl JournalFollower {
         self.open(first_sequence, None)
     }
 
-    /// Moves on to the segment after the one that was read to its end; false if there is none yet.
+    /// Moves on to the segment after the completed one; false if there is none yet.
     fn next_segment(&mut self) -> Result<bool, VerifyError> {
         let next = self.report.last_sequence + 1;
         assert!(self.current.is_some(), "a segment was read");
         let current = self.current.as_ref().expect("one was read");
         let is_empty = next == current.first_sequence;
         if is_empty {
-            // It has no record yet. A venue that starts again makes it anew.
+            // The segment has no record yet. A venue that starts again recreates it.
             let chain = current.reader.first_chain();
             return Ok(self.is_made_anew(next)? && self.open(next, Some(chain))?);
         }
         let Some(found) = self.list()?.into_iter().find(|segment| *segment >= next) else {
             return Ok(false);
         };
-        // The writer ended the old one before it began the new one: look a last time.
+        // The writer ended the old segment before it began the new one: look a last time.
         self.grow()?;
         let current = self.current.as_mut().expect("one was read");
         match current.reader.next().map_err(failed("read", &current.path))? {
@@ -204,14 +204,14 @@ impl JournalFollower {
                 let chain = current.reader.chain();
                 self.open(next, Some(chain))
             }
-            // Segments are made in order, so the next one was there: it was removed.
+            // Segments are created in order, so the next one existed and was removed.
             Next::End => Err(self.damage(0, DamageKind::MissingSegment { expected: next, found })),
             Next::Batch => Ok(true),
             Next::Bad(..) | Next::Wrong(..) => Ok(true), // judged when it is read again
         }
     }
 
-    /// True if the file with the name of the current segment is another one than was opened.
+    /// True if the file with the name of the current segment is not the one that was opened.
     fn is_made_anew(&mut self, first_sequence: u64) -> Result<bool, VerifyError> {
         if !self.list()?.contains(&first_sequence) {
             return Ok(false);
@@ -229,11 +229,11 @@ impl JournalFollower {
         Ok(list_segments(&mut *self.storage).map_err(failed("list", &place))?)
     }
 
-    /// Opens a segment; false if its header is not whole yet.
+    /// Opens a segment; false if its header is not complete yet.
     fn open(&mut self, first_sequence: u64, chain: Option<Chain>) -> Result<bool, VerifyError> {
         let (segment, mut file) = match Segment::open(&mut *self.storage, first_sequence, None) {
             Ok(opened) => opened,
-            // It was made anew while we looked.
+            // The segment was recreated meanwhile.
             Err(ReadError::Storage { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
@@ -252,13 +252,13 @@ impl JournalFollower {
         Ok(true)
     }
 
-    /// Looks whether the segment has become longer.
+    /// Checks whether the segment has become longer.
     fn grow(&mut self) -> Result<bool, VerifyError> {
         let current = self.current.as_mut().expect("one was begun");
         Ok(current.reader.grow().map_err(failed("read", &current.path))?)
     }
 
-    /// A batch that is not whole yet is the last thing there is.
+    /// An incomplete batch must be the last one.
     fn refuse_if_damaged(
         &mut self,
         offset: u64,
@@ -268,7 +268,7 @@ impl JournalFollower {
         let current = self.current.as_mut().expect("one was read");
         let read = |error| failed("read", &current.path)(error);
         let later = match segments.iter().find(|it| **it > current.first_sequence) {
-            // The writer began it after all of this one was there.
+            // The writer began that segment after it had completed this one.
             Some(next) => Some((*next, None)),
             None => current
                 .reader
@@ -277,7 +277,8 @@ impl JournalFollower {
                 .map(|later| (later.sequence, Some(later.offset))),
         };
         let Some((later_sequence, later_offset)) = later else { return Ok(()) };
-        // What is behind may have come after what is before was read: then it is there as well now.
+        // The later bytes may have been written after the earlier ones were read: then both are
+        // there now.
         current.reader.grow().map_err(failed("read", &current.path))?;
         if current.reader.is_whole().map_err(failed("read", &current.path))? {
             return Ok(());

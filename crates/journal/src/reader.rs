@@ -1,4 +1,4 @@
-//! Reads the batches of one segment in order, in chunks of some mebibytes.
+//! Reads the batches of one segment in order, in chunks of a few mebibytes.
 //!
 //! Invariant: a batch is shown only after all of it has verified.
 
@@ -17,20 +17,20 @@ use crate::{
 };
 
 const CHUNK_LEN: usize = 4 << 20;
-/// Bytes that are read first; each time twice as many follow, up to a chunk.
+/// The length of the first read in bytes; each later read is twice as long, up to a chunk.
 const READ_LEN_MIN: usize = 4 << 10;
-/// Bytes that are compared with zeros at a time.
+/// The bytes compared with zeros at a time.
 const ZEROS_LEN: u64 = 64 << 10;
 const _: () = assert!(2 * BUFFER_LEN <= CHUNK_LEN);
 
-/// Reads forward through the first `len` bytes of a segment: what is appended meanwhile is not
-/// looked at, so a reader beside the writer sees a prefix of what it writes.
+/// Reads forward through the first `len` bytes of a segment. Bytes appended meanwhile are ignored,
+/// so a reader beside the writer sees a prefix of its output.
 pub(crate) struct SegmentReader {
     file: Box<dyn StorageFile>,
     len: u64,
     header: SegmentHeader,
     seed: u32,
-    /// Where the next batch begins.
+    /// The offset of the next batch, in bytes.
     offset: u64,
     /// The chain over the batches before it.
     chain: Chain,
@@ -38,15 +38,16 @@ pub(crate) struct SegmentReader {
     last_timestamp: u64,
     chunk: Vec<u8>,
     chunk_offset: u64,
-    /// Bytes to be read at a time: few at the end of a file that grows, many on the way there.
+    /// The length of the next read in bytes: short at the end of a growing file, long on the way
+    /// there.
     read_len: usize,
-    /// Bytes in front of the end of the file that were all zeros when they were read.
+    /// The range before the end of the file that held only zeros when it was read.
     zeros: Range<u64>,
-    /// Where the records of the last batch read lie.
+    /// The places of the records of the last batch read.
     places: Vec<Place>,
 }
 
-/// Where a record of the last batch lies in the segment, and what the batch says of it.
+/// The place of a record of the last batch in the segment, and its fields from the batch.
 struct Place {
     offset: u64,
     payload_offset: u64,
@@ -58,20 +59,20 @@ struct Place {
 
 /// The content at [`SegmentReader::offset`].
 pub(crate) enum Next {
-    /// A whole batch, to be shown by [`SegmentReader::record`].
+    /// A complete batch, to be shown by [`SegmentReader::record`].
     Batch,
-    /// The end: nothing but zeros follows, or nothing.
+    /// The end: only zeros follow, or no bytes at all.
     End,
-    /// A batch that does not verify, at this place.
+    /// A batch that does not verify, at this offset.
     Bad(u64, BadBatch),
-    /// A batch that verifies and should not be here.
+    /// A batch that verifies but does not belong here.
     Wrong(u64, DamageKind),
 }
 
-/// The next whole batch after a bad one.
+/// The next complete batch after a bad one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Later {
-    /// The sequence of its first input.
+    /// The sequence of the first input.
     pub(crate) sequence: u64,
     pub(crate) offset: u64,
 }
@@ -106,7 +107,7 @@ impl SegmentReader {
         }
     }
 
-    /// Where the next batch begins; after a bad one, where that begins.
+    /// The offset of the next batch, or of the bad batch that was read last.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -126,7 +127,7 @@ impl SegmentReader {
         self.header.epoch
     }
 
-    /// The last sequence of the batches that were read.
+    /// The last sequence of the batches read so far.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.last_sequence
     }
@@ -145,11 +146,11 @@ impl SegmentReader {
         (offset, Record { kind, sequence, timestamp, payload })
     }
 
-    /// Reads the next batch, and moves on if it is whole and belongs here.
+    /// Reads the next batch, and moves on if it is complete and belongs here.
     pub(crate) fn next(&mut self) -> io::Result<Next> {
         match self.attempt()? {
-            // Beside a venue that writes, what is behind may have been read later than what is
-            // before. Read again in one go, what is before is there as well.
+            // While a venue writes, later bytes may have been read after earlier ones changed. A
+            // second read in one go also finds the new earlier bytes.
             Next::Bad(..) | Next::Wrong(..) => {
                 self.chunk.clear();
                 self.attempt()
@@ -204,8 +205,8 @@ impl SegmentReader {
         }
     }
 
-    /// Finds where the records of a batch lie that has verified, and returns the sequence of its last
-    /// input and the time of its last record.
+    /// Finds the records of a verified batch; returns the sequence of the last input and the time
+    /// of the last record.
     fn find_records(&mut self, batch: Batch, len: usize) -> Result<(u64, u64), DamageKind> {
         let start = usize::try_from(self.offset - self.chunk_offset).expect("in the chunk");
         let bytes = &self.chunk[start..start + len];
@@ -229,7 +230,7 @@ impl SegmentReader {
             });
             at = packed.payload.end;
         }
-        // Zeros to the multiple of 8, and nothing else.
+        // Zeros up to the multiple of 8, and no other bytes.
         if len - at >= ALIGNMENT || !are_zeros(&bytes[at..]) {
             return Err(DamageKind::RecordMalformed { at: at as u64 });
         }
@@ -261,7 +262,7 @@ impl SegmentReader {
         self.last_timestamp = timestamp;
     }
 
-    /// True if nothing follows, or in a file that was zeroed ahead, nothing but zeros.
+    /// True if no bytes follow or, in a file that was zeroed ahead, only zeros.
     fn is_end(&mut self, offset: u64) -> io::Result<bool> {
         if offset == self.len {
             return Ok(true);
@@ -277,7 +278,8 @@ impl SegmentReader {
             let mut head = [0; ALIGNMENT];
             read_exact_at(&mut *self.file, offset, &mut head[..head_len])?;
             if !are_zeros(&head) {
-                // The writer has come here since the chunk was read, most often with a batch or two.
+                // The writer has reached this place since the chunk was read, mostly with a batch
+                // or two.
                 self.chunk.clear();
                 self.read_len = READ_LEN_MIN;
                 return Ok(false);
@@ -289,7 +291,7 @@ impl SegmentReader {
             }
             self.zeros = offset..offset;
         }
-        // A writer goes on at the end and nowhere else, so zeros behind it are looked at once.
+        // A writer appends only at the end, so the zeros behind it are checked once.
         let mut at = self.zeros.end;
         while let Some(place) = self.file.next_written(at)?.filter(|place| *place < self.len) {
             at = place.max(at);
@@ -315,8 +317,8 @@ impl SegmentReader {
         Ok(grown)
     }
 
-    /// True if what lies at [`offset`](Self::offset), read again from the file, is a whole batch, or
-    /// the end. It is not moved on.
+    /// True if the bytes at [`offset`](Self::offset), read again from the file, are a complete
+    /// batch or the end. The reader does not move.
     pub(crate) fn is_whole(&mut self) -> io::Result<bool> {
         self.chunk.clear();
         let (offset, chain) = (self.offset, self.chain);
@@ -327,13 +329,13 @@ impl SegmentReader {
         Ok(is_whole)
     }
 
-    /// The first batch that verifies at any multiple of 8 after a bad one at `bad`: it tells damage from
-    /// a torn tail. A sequence that the segment has no room for is passed over, so that chance does
-    /// not find batches in garbage.
+    /// The first batch that verifies at any multiple of 8 after a bad one at `bad`: its existence
+    /// distinguishes damage from a torn tail. A sequence too high for the length of the segment is
+    /// skipped, so that garbage does not match by chance.
     pub(crate) fn find_after(&mut self, bad: u64) -> io::Result<Option<Later>> {
         assert!(self.offset <= bad && bad <= self.len, "byte {bad} of {}", self.len);
         let first = self.header.first_sequence;
-        // A record takes two bytes at least.
+        // A record takes at least two bytes.
         let sequence_max = first + self.len / 2;
         let header_len = BATCH_HEADER_LEN as u64;
         let mut offset = (bad + 1).next_multiple_of(ALIGNMENT as u64);
@@ -354,7 +356,7 @@ impl SegmentReader {
         Ok(None)
     }
 
-    /// The length of the batch here, if there can be one.
+    /// The length of a batch at `offset`, if there can be one.
     fn len_at(&mut self, offset: u64) -> io::Result<Result<usize, BadBatch>> {
         let available = self.len - offset;
         let needed = BATCH_HEADER_LEN as u64;
@@ -370,23 +372,24 @@ impl SegmentReader {
         Ok(Header::read(bytes.first_chunk().expect("that many were loaded")))
     }
 
-    /// True if the chunk has these bytes.
+    /// True if the chunk contains these bytes.
     fn has_loaded(&self, offset: u64, len: usize) -> bool {
         let end = self.chunk_offset + self.chunk.len() as u64;
         self.chunk_offset <= offset && offset + len as u64 <= end
     }
 
-    /// Bytes of the chunk.
+    /// Bytes from the chunk.
     fn loaded(&self, offset: u64, len: usize) -> &[u8] {
         let start = usize::try_from(offset - self.chunk_offset).expect("in the chunk");
         &self.chunk[start..start + len]
     }
 
-    /// Brings the bytes at `offset`, which lie before `self.len`, into the chunk. Those of the
+    /// Loads the bytes at `offset`, which lie before `self.len`, into the chunk. The bytes of the
     /// batch before them stay in it.
     fn load(&mut self, offset: u64, len: usize) -> io::Result<()> {
         let keep = offset - self.offset.min(offset);
-        // A batch is never longer than the writer's buffer; beyond, it is garbage that is scanned.
+        // A batch is never longer than the writer's buffer; a longer distance means a scan of
+        // garbage.
         let from = if keep <= 2 * BUFFER_LEN as u64 { self.offset.min(offset) } else { offset };
         self.load_from(from, offset, len)
     }
@@ -415,7 +418,7 @@ impl SegmentReader {
     }
 }
 
-/// Fills the buffer with bytes that the file is known to have.
+/// Fills the buffer with bytes that the file must contain.
 pub(crate) fn read_exact_at(
     file: &mut dyn StorageFile,
     offset: u64,
@@ -428,7 +431,7 @@ pub(crate) fn read_exact_at(
     Ok(())
 }
 
-/// True if all bytes are 0: sixteen at a time, since long zeroed ranges pass here.
+/// True if all bytes are 0. Compares sixteen at a time, since long zeroed ranges pass here.
 pub(crate) fn are_zeros(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| *word == [0; 16]) && rest.iter().all(|byte| *byte == 0)
@@ -450,7 +453,7 @@ mod tests {
         segment::{BLOCK_LEN, file_name},
     };
 
-    /// A file that counts the bytes that are read of it.
+    /// A file that counts the bytes read from it.
     struct Counted {
         bytes: Vec<u8>,
         read: Arc<AtomicU64>,
@@ -484,7 +487,8 @@ mod tests {
         }
     }
 
-    /// The rest of a file that is zeroed ahead is read once; then a look for more costs the bytes at the end alone.
+    /// The rest of a file that is zeroed ahead is read once; each later look reads only the bytes
+    /// at the end.
     #[test]
     fn zeros_ahead_are_read_once() {
         const LEN: usize = 8 << 20;
@@ -501,7 +505,7 @@ mod tests {
         }
         assert_eq!(read.load(Ordering::Relaxed), 100 * ALIGNMENT as u64);
 
-        // What comes there is found, and garbage is none of it.
+        // New bytes there are found, and garbage is not taken for a batch.
         reader.file.write_at(SEGMENT_HEADER_LEN, &[7]).unwrap();
         assert!(matches!(
             reader.next().unwrap(),
@@ -509,8 +513,8 @@ mod tests {
         ));
     }
 
-    /// A reader that keeps up with a writer reads little more than what is new, whether it looks after each batch or
-    /// after many, and does not wait for the end.
+    /// A reader that keeps up with a writer reads little more than the new bytes, whether it looks
+    /// after each batch or after many, and does not wait for the end.
     #[test]
     fn what_is_new_is_read() {
         const COUNT: usize = 3_000;
@@ -558,7 +562,7 @@ mod tests {
         }
     }
 
-    /// One byte that is not 0 is found wherever it stands.
+    /// One byte that is not 0 is found at any position.
     #[test]
     fn one_byte_is_found() {
         for len in 0..70 {

@@ -1,7 +1,7 @@
-//! One record inside a batch: how much later it is than the one before, what it is, its payload.
+//! One record inside a batch: its distance in time from the previous record, its kind, its payload.
 //!
-//! A record has no checksum, sequence or length of its own beyond that: its [batch](crate::batch) has
-//! them for all. So a plain order costs two bytes beside its payload.
+//! A record has no checksum, sequence or other length: its [batch](crate::batch) has them for all
+//! records. So a plain order costs two bytes beside its payload.
 //!
 //! Invariant: a record has exactly one encoding.
 
@@ -10,8 +10,8 @@ use std::ops::Range;
 /// The longest payload, in bytes.
 pub const PAYLOAD_LEN_MAX: usize = 64 * 1024;
 
-/// What a record takes beside its payload, at most: the time (1 to 10 bytes), the kind, and for a long
-/// input or a checkpoint the length.
+/// The most bytes of a record beside its payload: the time (1 to 10 bytes), the kind and, for a
+/// long input or a checkpoint, the length.
 pub(crate) const RECORD_HEAD_LEN_MAX: usize = TIME_LEN_MAX + 1 + 4;
 
 /// The longest record, in bytes.
@@ -30,12 +30,12 @@ const CHECKPOINT: u8 = 252;
 /// A record: its payload, sequence and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Whether it has a sequence of its own.
+    /// The kind, which says whether the record has a sequence of its own.
     pub kind: RecordKind,
-    /// Its sequence: from 1, without gaps. For a checkpoint, that of the input before it; 0 if there is
-    /// none.
+    /// The sequence: from 1, without gaps. A checkpoint has that of the input before it, or 0
+    /// without one.
     pub sequence: u64,
-    /// Its time, in ns since the Unix epoch; never before that of the record before it.
+    /// The time, in ns since the Unix epoch; never before that of the previous record.
     pub timestamp: u64,
     /// The payload; at most [`PAYLOAD_LEN_MAX`] bytes.
     pub payload: &'a [u8],
@@ -44,23 +44,23 @@ pub struct Record<'a> {
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
-    /// It has a sequence of its own.
+    /// An input, with a sequence of its own.
     Input,
     /// A note about the inputs before it; the state does not depend on it.
     Checkpoint,
 }
 
-/// Why bytes of a batch with the right checksum are not its records.
+/// The reason why the bytes of a batch with the right checksum are not its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordFault {
-    /// They end within a record, or say a time or length that no record has.
+    /// The bytes end within a record, or give a time or length that no record has.
     Malformed,
-    /// A later build may know this kind.
+    /// A kind that a later build may know.
     Unknown(u8),
 }
 
-/// Writes how many ns a record is later than the one before it, seven bits a byte from the lowest on,
-/// and returns how many bytes that took.
+/// Writes the time of a record after the previous one, in ns, seven bits a byte from the lowest on;
+/// returns the number of bytes.
 #[inline]
 pub(crate) fn write_time(mut elapsed: u64, bytes: &mut [u8; TIME_LEN_MAX]) -> usize {
     let mut len = 0;
@@ -80,7 +80,7 @@ pub(crate) fn short_kind(payload_len: usize) -> u8 {
     payload_len as u8
 }
 
-/// What stands before the payload of any record, and its length in bytes.
+/// The bytes before the payload of any record, and their number.
 pub(crate) fn head(
     kind: RecordKind,
     elapsed: u64,
@@ -102,13 +102,13 @@ pub(crate) fn head(
     (head, time_len + 5)
 }
 
-/// A record as it lies in the bytes of its batch.
+/// A record by its place in the bytes of its batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     pub(crate) kind: RecordKind,
-    /// How many ns it is later than the record before it.
+    /// The time after the previous record, in ns.
     pub(crate) elapsed: u64,
-    /// Where its payload lies; it ends the record.
+    /// The place of the payload; it ends the record.
     pub(crate) payload: Range<usize>,
 }
 
@@ -143,14 +143,14 @@ pub(crate) fn read(bytes: &[u8], start: usize) -> Result<Packed, RecordFault> {
     Ok(Packed { kind, elapsed, payload: payload_start..end })
 }
 
-/// A time, and where it ends.
+/// A time, and the offset of its end.
 #[inline]
 fn read_time(bytes: &[u8], start: usize) -> Result<(u64, usize), RecordFault> {
     let mut elapsed = 0;
     for nth in 0..TIME_LEN_MAX {
         let byte = *bytes.get(start + nth).ok_or(RecordFault::Malformed)?;
         let bits = u64::from(byte & 0x7f);
-        // The tenth byte has the last bit; a last byte of 0 would be a second encoding.
+        // The tenth byte holds only the last bit; a last byte of 0 would be a second encoding.
         if (nth == TIME_LEN_MAX - 1 && bits > 1) || (nth > 0 && byte == 0) {
             return Err(RecordFault::Malformed);
         }
@@ -171,8 +171,8 @@ mod tests {
         [&head[..len], payload].concat()
     }
 
-    /// Records of every length of time and payload read as they were written, and one byte less is
-    /// an error.
+    /// Records of every length of time and payload read back as written, and one byte less is an
+    /// error.
     #[test]
     fn reads_as_written() {
         let times = [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, 1 << 35, 1 << 63, u64::MAX];
@@ -191,13 +191,13 @@ mod tests {
         }
     }
 
-    /// A plain order in the turn of the one before it takes two bytes beside its payload.
+    /// A plain order in the turn of the previous one takes two bytes beside its payload.
     #[test]
     fn a_plain_record_has_two_bytes() {
         assert_eq!(encoded(RecordKind::Input, 0, b"order"), b"\0\x05order");
     }
 
-    /// No record has a second encoding, and a kind of a later build is not taken for damage.
+    /// No record has a second encoding, and a kind of a later build is not reported as damage.
     #[test]
     fn other_encodings_are_refused() {
         let malformed: [&[u8]; 6] = [

@@ -25,28 +25,28 @@ use one_segment::Show;
 pub(crate) use one_segment::{End, Segment};
 pub use report::{DamagedCopy, RecoveryReport, SegmentReport, TornTail};
 
-/// How a journal is opened.
+/// The options of opening a journal.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// What a commit waits for.
+    /// The condition that a commit waits for.
     pub durability: Durability,
-    /// A segment is made with so many bytes, headers included, and ends before the batch that would
-    /// make it longer, if the next one is ready; it has at least one batch. The first one of each
-    /// opening is made with 4 MiB at most.
+    /// The length of a segment when created, in bytes, headers included. A segment has at least one
+    /// batch, and ends before the batch that would exceed this length, if the next segment is
+    /// ready. The first segment of each opening is created with 4 MiB at most.
     pub segment_bytes: u64,
-    /// The identity of the journal, if there is none yet. Two journals should not share one: it
-    /// keeps their records apart.
+    /// The identity of a new journal. Two journals should not share one: it keeps their records
+    /// apart.
     pub journal_id_if_new: u64,
-    /// The time now, in ns since the Unix epoch; kept in the first segment of this opening and
-    /// nowhere used.
+    /// The time now, in ns since the Unix epoch. It is kept in the first segment of this opening
+    /// and used nowhere.
     pub created: u64,
-    /// Segments that end before this sequence are not read and need not be there: what they say is
-    /// known from a snapshot. 0 reads all from the first record of the journal on.
+    /// Segments that end before this sequence are not read and need not exist: a snapshot has their
+    /// content. 0 reads all from the first record of the journal on.
     pub from: u64,
 }
 
 impl WriterOptions {
-    /// [`Durability::Synced`], segments of 256 MiB.
+    /// The defaults: [`Durability::Synced`], segments of 256 MiB.
     #[must_use]
     pub fn new(journal_id_if_new: u64, created: u64) -> Self {
         Self {
@@ -59,12 +59,12 @@ impl WriterOptions {
     }
 }
 
-/// Takes the journal in `storage` for this writer alone, makes it if there is none, shows every
-/// record to `replay` in order (those from the segment on that has [`WriterOptions::from`]), cuts a torn
-/// tail, and leaves the writer at the end. All that is replayed is on the medium before it is read.
+/// Locks the journal in `storage` for this writer, creates it if there is none, shows every record
+/// to `replay` in order (from the segment with [`WriterOptions::from`] on), cuts a torn tail, and
+/// leaves the writer at the end. All replayed records are on the medium before they are read.
 ///
 /// # Errors
-/// The folder is held, holds something else, cannot be read or written, or holds bytes that are
+/// The folder is locked, holds other files, cannot be read or written, or holds bytes that are
 /// neither the journal nor a torn tail of it; or `replay` failed. The caller must then discard the
 /// replayed state.
 pub fn open<E: Into<BoxError>>(
@@ -126,7 +126,7 @@ pub fn verify<E: Into<BoxError>>(
     verify_from(storage, 0, visit)
 }
 
-/// As [`verify`], from the segment on that has the record `from`; 0 is all.
+/// As [`verify`], from the segment with the record `from` on; 0 reads all.
 ///
 /// # Errors
 /// See [`verify`].
@@ -136,7 +136,8 @@ pub fn verify_from<E: Into<BoxError>>(
     visit: &mut impl FnMut(Record<'_>) -> Result<(), E>,
 ) -> Result<RecoveryReport, VerifyError> {
     let path = storage.place();
-    // Before the names are listed: what it says is then in one of the segments that are.
+    // Before the names are listed: the records that it requires are then in one of the listed
+    // segments.
     let watermark = watermark::read(storage).map_err(failed("read", &path.join(WATERMARK_FILE)))?;
     let names = storage.list().map_err(failed("list", &path))?;
     let listing = Listing::of(&names);
@@ -165,8 +166,8 @@ pub fn identity(storage: &mut dyn Storage) -> Option<u64> {
 }
 
 impl End {
-    /// Leaves nothing behind the last record: neither zeros, nor a segment without records, since
-    /// the next one will have its name.
+    /// Removes the bytes behind the last record: zeros, and a segment without records, since the
+    /// next segment will have its name.
     fn tidy(&self, storage: &mut dyn Storage) -> Result<(), ReadError> {
         assert!(SEGMENT_HEADER_LEN <= self.offset, "a segment ends behind its header");
         let name = file_name(self.first_sequence);
@@ -185,7 +186,7 @@ impl End {
     }
 }
 
-/// What a folder holds, by the names in it.
+/// The content of a folder, by the names in it.
 struct Listing<'a> {
     /// First sequences, ascending.
     segments: Vec<u64>,
@@ -215,7 +216,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// The segments of a folder, ascending; none if there is no folder, or nothing in it.
+/// The segments of a folder, ascending; empty if the folder does not exist or is empty.
 pub(crate) fn list_segments(storage: &mut dyn Storage) -> io::Result<Vec<u64>> {
     match storage.list() {
         Ok(names) => Ok(Listing::of(&names).segments),
@@ -224,7 +225,7 @@ pub(crate) fn list_segments(storage: &mut dyn Storage) -> io::Result<Vec<u64>> {
     }
 }
 
-/// The segments of a journal, or none where one may be made.
+/// The segments of a journal; empty where a journal may be created.
 pub(crate) fn list_ours(storage: &mut dyn Storage) -> Result<Vec<u64>, OpenError> {
     let path = storage.place();
     let names = match storage.list() {
@@ -294,9 +295,9 @@ fn remove_tail(storage: &mut dyn Storage, tail: &TornTail) -> Result<(), ReadErr
 /// The range of records to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
-    /// From the segment on that has this record; 0 is all.
+    /// Begins with the segment that has this record; 0 is all.
     pub(crate) from: u64,
-    /// Up to this record, in whole batches.
+    /// Ends with this record, in whole batches.
     pub(crate) until: u64,
 }
 
@@ -306,8 +307,7 @@ impl From<u64> for Range {
     }
 }
 
-/// Where in the list the segment stands that has the record `from`, or should have it; the first if
-/// it is none's.
+/// The index of the segment that has the record `from`, or should have it; 0 if no segment does.
 pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
     let index =
         segments.partition_point(|first_sequence| *first_sequence <= from).saturating_sub(1);
@@ -315,8 +315,8 @@ pub(crate) fn index_of(segments: &[u64], from: u64) -> usize {
     index
 }
 
-/// Reads the segments from the one on that has the record `range.from`. What is returned beside the
-/// report is where the last of them ends; `None` if there is no whole segment.
+/// Reads the segments from the one with the record `range.from` on. Returns the report, and the end
+/// of the last segment read; `None` if there is no whole segment.
 pub(crate) fn read<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     segments: &[u64],
@@ -361,7 +361,7 @@ fn read_segments(
     let mut end: Option<End> = None;
     let first_index = index_of(segments, from);
     if let Some(first_sequence) = segments.get(first_index).filter(|it| (1..=from).contains(*it)) {
-        // What comes before is known from a snapshot, or `from` would not say so.
+        // The records before it are covered by a snapshot; otherwise `from` would be lower.
         report.last_sequence = first_sequence - 1;
     }
     for (index, &first_sequence) in segments.iter().enumerate().skip(first_index) {
@@ -371,7 +371,7 @@ fn read_segments(
         let header = segment.read_header(storage, &mut *file, before, &mut report)?;
         let Some(header) = header else {
             if end.is_none() && index > 0 {
-                // It never had a record: the one before it is where to begin, and to go on.
+                // The segment never had a record: begin with the previous one, and append to it.
                 let from = segments[index - 1];
                 return read_segments(storage, segments, watermark, Range { from, until }, show);
             }
@@ -401,7 +401,7 @@ fn read_segments(
         }
     }
     if report.watermark > report.last_sequence {
-        // The records of what there is are judged; here no segment is left to be judged.
+        // All existing records have been judged; the missing ones have no segment to judge.
         let path =
             segments.last().map_or(watermark_path, |last| storage.place().join(file_name(*last)));
         let offset = end.map_or(0, |end| end.offset);

@@ -1,21 +1,21 @@
-//! The recovery table: the decision of an opening for each kind of damage.
+//! The recovery table: the decision at opening for each kind of damage.
 //!
 //! [`TABLE`] is the table of docs/journal.md as data. The two decisions that depend on several
-//! things at once are functions without I/O. A test compares the table with the document; others
-//! walk every combination. Invariant: nothing at or below the watermark, and nothing that another
-//! batch follows, is ever truncated.
+//! conditions are functions without I/O. A test compares the table with the document; others walk
+//! every combination. Invariant: no record at or below the watermark, and no record before another
+//! batch, is ever truncated.
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableRow {
-    /// From 1; never given to another row.
+    /// The number, from 1; never reused for another row.
     pub number: u8,
-    /// What opening finds.
+    /// The state that opening finds.
     pub found: &'static str,
-    /// What opening does.
+    /// The action of opening.
     pub does: &'static str,
-    /// Where opening refuses: true if the journal is damaged (exit code 4), false if something
-    /// around it is wrong (exit code 3).
+    /// Set where opening refuses: true if the journal is damaged (exit code 4), false if its
+    /// surroundings are wrong (exit code 3).
     pub corrupt: Option<bool>,
 }
 
@@ -173,14 +173,14 @@ pub const TABLE: [TableRow; 29] = [
 /// A batch that does not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bad {
-    /// One that verifies lies behind it in the same segment.
+    /// A batch that verifies lies behind it in the same segment.
     pub(crate) before_a_good_one: bool,
 }
 
-/// What lies where the records of a segment end.
+/// The bytes at the end of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    /// What is behind, where a record does not verify; `None` where the end is clean.
+    /// The batch that does not verify; `None` where the end is clean.
     pub(crate) bad: Option<Bad>,
     /// Another segment follows.
     pub(crate) is_followed: bool,
@@ -188,7 +188,7 @@ pub(crate) struct End {
     pub(crate) is_required: bool,
 }
 
-/// What to do.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     GoOn,
@@ -214,34 +214,34 @@ pub(crate) const fn decide_end(end: End) -> (u8, Verdict) {
 pub(crate) enum CopyState {
     /// It verifies.
     Whole,
-    /// It verifies and has a version that is not known.
+    /// It verifies but has an unknown version.
     OtherVersion,
     /// It does not verify.
     Bad,
 }
 
-/// What is known of a header.
+/// The facts about a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) copies: [CopyState; 2],
-    /// Both verify and say the same.
+    /// Both copies verify and are equal.
     pub(crate) are_equal: bool,
     /// Another segment follows.
     pub(crate) is_followed: bool,
     /// Something other than zeros lies behind both copies.
     pub(crate) has_more: bool,
-    /// What is there of the copies could be left by a crash that came while they were written.
+    /// The bytes of the copies could be left by a crash while they were written.
     pub(crate) is_half_made: bool,
     /// The file ends before the second copy does.
     pub(crate) is_short: bool,
 }
 
-/// What to do about a header.
+/// The decision about a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderVerdict {
     /// Both copies are whole.
     Take,
-    /// Goes by the copy with this index; the other one is damaged.
+    /// The copy with this index is used; the other one is damaged.
     TakeOnly(usize),
     /// The segment never had a record.
     Remove,
@@ -287,8 +287,8 @@ mod tests {
         assert_eq!(numbers, (1..=29).collect::<Vec<u8>>());
     }
 
-    /// Every combination at the end of a segment: nothing that is required, followed, or has a later
-    /// batch after it is ever truncated; the verdict is that of the row.
+    /// Every combination at the end of a segment: no batch that is required, is followed by a
+    /// segment, or has a later batch after it is ever truncated; the verdict is that of the row.
     #[test]
     fn every_end() {
         let mut rows = BTreeSet::new();
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(rows, BTreeSet::from([4, 5, 7, 8, 22, 23]));
     }
 
-    /// Every combination of a header: what has more behind it, or a segment after it, is never
+    /// Every combination of a header: a header with more bytes or a segment after it is never
     /// removed, and a header is taken only from a copy that verifies.
     #[test]
     fn every_head() {

@@ -6,7 +6,7 @@ use std::io;
 
 use crate::{recovery::list_segments, segment::file_name, storage::Storage};
 
-/// The sequence with which the first segment begins; `None` if there is none.
+/// The first sequence of the first segment; `None` if there is none.
 ///
 /// # Errors
 /// The folder cannot be listed.
@@ -14,8 +14,8 @@ pub fn first_sequence(storage: &mut dyn Storage) -> io::Result<Option<u64>> {
     Ok(list_segments(storage)?.first().copied())
 }
 
-/// The first sequences of the segments that end before the one that has the record `sequence`,
-/// ascending: what is not needed by who begins with a snapshot of that sequence.
+/// The first sequences of the segments that end before the one with the record `sequence`,
+/// ascending. A start from a snapshot of that sequence does not need these segments.
 ///
 /// # Errors
 /// The folder cannot be listed.
@@ -24,22 +24,22 @@ pub fn segments_before(storage: &mut dyn Storage, sequence: u64) -> io::Result<V
     let ends = segments.iter().skip(1);
     let before = segments.iter().zip(ends).filter(|(_, next)| **next <= sequence);
     let before: Vec<u64> = before.map(|(first, _)| *first).collect();
-    // A start needs a segment to go on from: the last one is never among them.
+    // A start needs a segment to append to: the last one is never among them.
     assert!(before.len() < segments.len().max(1), "{before:?} of {segments:?}");
     assert!(before.iter().all(|first| *first < sequence), "{before:?} end before {sequence}");
     Ok(before)
 }
 
-/// Removes these segments, the oldest first, so that whatever happens there is no hole; says how
-/// many.
+/// Removes these segments, the oldest first, so that an interruption leaves no hole. Returns their
+/// number.
 ///
 /// # Errors
-/// The folder cannot be listed, or a segment not be removed.
+/// The folder cannot be listed, or a segment cannot be removed.
 pub fn remove_segments_before(storage: &mut dyn Storage, sequence: u64) -> io::Result<usize> {
     let segments = segments_before(storage, sequence)?;
     for first_sequence in &segments {
         storage.remove(&file_name(*first_sequence))?;
-        // One by one: names that are gone after a power cut are then the first ones.
+        // One by one: a power cut then removes only the first names.
         storage.sync_folder()?;
     }
     Ok(segments.len())

@@ -1,5 +1,5 @@
-//! A segment: one file, named by its first sequence. Its header is written twice, each copy in a
-//! block of its own, then come the batches, then zeros.
+//! A segment: one file, named by its first sequence. It has two copies of its header, each in a
+//! block of its own, then the batches, then zeros.
 
 use std::io;
 
@@ -12,10 +12,10 @@ use crate::{
 /// The version of the format that this crate writes, and the only one it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Where the first batch of a segment begins: two copies of the header go before it.
+/// The offset of the first batch of a segment, in bytes, after two copies of the header.
 pub const SEGMENT_HEADER_LEN: u64 = 2 * BLOCK_LEN as u64;
 
-/// One copy of the header. A sector that goes bad takes at most one of them.
+/// The length of one copy of the header, in bytes. A bad sector damages at most one copy.
 pub const BLOCK_LEN: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"DamrakJ\n";
@@ -26,16 +26,16 @@ pub(crate) struct SegmentHeader {
     pub(crate) journal_id: u64,
     pub(crate) first_sequence: u64,
     pub(crate) created: u64,
-    /// The epoch: the opening of the journal that wrote it, counted from 1.
+    /// The epoch: the number of the journal's opening that wrote it, counted from 1.
     pub(crate) epoch: u64,
-    /// The chain over the batches before it.
+    /// The chain over the batches before the segment.
     pub(crate) chain: Chain,
-    /// Batches begin at multiples of it.
+    /// Batches begin at multiples of this, in bytes.
     pub(crate) alignment: u32,
 }
 
 impl SegmentHeader {
-    /// Of the first segment of a journal.
+    /// The header of the first segment of a journal.
     pub(crate) fn new(journal_id: u64, first_sequence: u64, created: u64) -> Self {
         Self {
             journal_id,
@@ -47,8 +47,8 @@ impl SegmentHeader {
         }
     }
 
-    /// Makes the segment on storage, with zeros up to `bytes`. Once this returns, it survives a
-    /// power cut.
+    /// Creates the segment on storage, with zeros up to `bytes`. Once this returns, the segment
+    /// survives a power cut.
     pub(crate) fn create(
         &self,
         storage: &mut dyn Storage,
@@ -76,7 +76,7 @@ impl SegmentHeader {
         scratch: &mut crate::buffer::Buffer,
     ) -> io::Result<()> {
         let block = self.encode();
-        // Read back, since recovery depends on these bytes.
+        // Decoded again, since recovery depends on these bytes.
         assert!(Self::decode(&block) == Ok(*self), "{self:?} does not read as it is written");
         scratch.clear();
         scratch.put(&block);
@@ -148,7 +148,7 @@ pub fn file_name(first_sequence: u64) -> String {
 pub(crate) enum Name {
     /// The segment that begins with this sequence.
     Segment(u64),
-    /// It has the extension of a segment and is not named as one.
+    /// A file with the extension of a segment, but not the name of one.
     Misnamed,
     /// A file that is not a segment.
     Foreign,
@@ -162,8 +162,8 @@ pub(crate) fn read_name(name: &str) -> Name {
     }
 }
 
-/// True for what a crash may leave of a segment whose header was being written: of each copy the
-/// first bytes and zeros, or the zeros alone.
+/// True for the bytes that a crash may leave while a segment's header is written: of each copy the
+/// first bytes and zeros, or only zeros.
 pub(crate) fn is_half_made(header: &[u8]) -> bool {
     header.chunks(BLOCK_LEN).all(|copy| {
         let begun = copy.iter().zip(MAGIC).take_while(|(byte, magic)| **byte == *magic).count();
@@ -171,7 +171,7 @@ pub(crate) fn is_half_made(header: &[u8]) -> bool {
     })
 }
 
-/// Of a block that has its checksum at byte 12.
+/// The checksum of a block, which is stored at byte 12 of it.
 pub(crate) fn block_checksum(block: &[u8; BLOCK_LEN]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&block[..12]), &block[16..])
 }
@@ -184,7 +184,7 @@ mod tests {
         SegmentHeader { epoch: 8, chain: [9; 16], alignment: 4096, ..SegmentHeader::new(5, 6, 7) }
     }
 
-    /// A header reads as it was written, and no byte of its block may change unseen.
+    /// A header reads back as written, and no byte of its block can change unnoticed.
     #[test]
     fn every_byte_is_covered() {
         let block = header().encode();

@@ -25,32 +25,34 @@ use crate::{
     writer::Durability,
 };
 
-/// How often the watermark is moved, if there is reason to.
+/// The interval between moves of the watermark, if records were committed meanwhile.
 const WATERMARK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where commits do not sync, the current segment is synced after so many of these intervals.
+/// Where commits do not sync, the current segment is synced after this many of these intervals.
 const INTERVALS_PER_SYNC: u32 = 10;
 
-/// So many zeros are written at a time, with this pause after them, so that commits find the medium
-/// free in between; without one, where the writer is so fast that the next segment would come late.
+/// The bytes of zeros written at a time, with a pause after each step, so that commits find the
+/// medium free in between. There is no pause where the writer is so fast that the next segment
+/// would come late.
 const ZEROS_STEP: usize = 256 << 10;
 const ZEROS_PAUSE: Duration = Duration::from_millis(3);
 
-/// What could not be done, and to which file.
+/// An operation that failed, and its file.
 pub(crate) struct Failed {
     pub(crate) doing: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) source: io::Error,
 }
 
-/// The work itself, on whichever thread.
+/// The work itself, on either thread.
 struct Work {
     storage: Box<dyn Storage>,
     watermark: Watermark,
     preparing: Option<Preparing>,
     zeros: Buffer,
-    /// Commits do not sync, so blocks that are allocated and not written yet do as well as zeros. Where
-    /// they do, the first sync of such a block would have to say that it is written now.
+    /// Commits do not sync, so blocks that are allocated but not written yet serve as well as
+    /// zeros. Where commits sync, the first sync of such a block would also have to mark it as
+    /// written.
     allocates: bool,
 }
 
@@ -61,7 +63,7 @@ struct Preparing {
 }
 
 impl Preparing {
-    /// How much of it is there, in 256ths.
+    /// The part of it that is ready, in 256ths.
     fn progress(&self) -> u64 {
         assert!(self.offset <= self.bytes, "{} of {} bytes", self.offset, self.bytes);
         self.offset * 256 / self.bytes.max(1)
@@ -69,7 +71,7 @@ impl Preparing {
 }
 
 impl Work {
-    /// Begins to make the next segment, of so many bytes.
+    /// Begins to create the next segment, with this many bytes.
     fn prepare(&mut self, bytes: u64) -> io::Result<()> {
         assert!(self.preparing.is_none(), "one segment is prepared at a time");
         let mut file = self.storage.create(PREPARED_FILE)?;
@@ -92,7 +94,7 @@ impl Work {
         }
     }
 
-    /// Goes on with it; the file, if that was the last step.
+    /// Does the next step; returns the file after the last one.
     fn step(&mut self) -> io::Result<Option<Box<dyn StorageFile>>> {
         let Some(preparing) = &mut self.preparing else { return Ok(None) };
         if preparing.offset < preparing.bytes {
@@ -106,15 +108,15 @@ impl Work {
         Ok(self.preparing.take().map(|prepared| prepared.file))
     }
 
-    /// What was prepared is worth nothing: there was no room for all of it.
+    /// Discards the prepared file: there was no room for all of it.
     fn abandon(&mut self) {
         self.preparing = None;
         // A file that cannot be removed takes room, and the next start tries again.
         let _ = self.storage.remove(PREPARED_FILE);
     }
 
-    /// Brings to the medium what was written without waiting: an ended segment, the header of the
-    /// next one, their names. Then the watermark says so.
+    /// Syncs the parts written without waiting: an ended segment, the header of the next one, their
+    /// names. Then moves the watermark.
     fn sync_ended(&mut self, ended_segment: EndedSegment) -> Result<u64, Failed> {
         let EndedSegment { mut ended, ended_name, next_name, sequence } = ended_segment;
         assert!(ended_name < next_name, "{ended_name} ends before {next_name}");
@@ -148,7 +150,7 @@ impl Work {
     }
 }
 
-/// A segment that has ended, and was not synced.
+/// A segment that has ended but is not synced.
 pub(crate) struct EndedSegment {
     pub(crate) ended: Box<dyn StorageFile>,
     pub(crate) ended_name: String,
@@ -157,7 +159,7 @@ pub(crate) struct EndedSegment {
     pub(crate) sequence: u64,
 }
 
-/// What the writer asks of the thread.
+/// A request of the writer to the thread.
 enum Task {
     /// Create the next segment, with this many bytes.
     Prepare(u64),
@@ -168,7 +170,7 @@ enum Task {
     Close,
 }
 
-/// What the segment preparer has done.
+/// A result of the segment preparer.
 pub(crate) enum Outcome {
     /// The next segment is ready.
     Prepared(Box<dyn StorageFile>),
@@ -176,13 +178,13 @@ pub(crate) enum Outcome {
     NoRoom(io::Error),
     /// Everything up to this sequence is on the medium.
     Synced(u64),
-    /// The watermark is where the writer asked for.
+    /// The watermark is at the requested sequence.
     Moved,
     /// A sync or a write of the watermark failed: nothing more may be confirmed.
     Failed(Failed),
 }
 
-/// The writer's end of it.
+/// The writer's end of the segment preparer.
 pub(crate) enum SegmentPreparer {
     /// On the writer's thread.
     Inline(Box<Inline>),
@@ -198,20 +200,20 @@ pub(crate) struct Inline {
 pub(crate) struct Background {
     tasks: Sender<Task>,
     outcomes: Receiver<Outcome>,
-    /// Outcome that came while the writer waited for another.
+    /// Outcomes that came while the writer waited for another.
     kept: Vec<Outcome>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the writer shows to the thread.
+/// The state that the writer shares with the thread.
 struct Shared {
-    /// The last sequence that a commit has done with, and the file of all that is not settled.
+    /// The last sequence handled by a commit.
     committed: AtomicU64,
     /// How far the writer is in the second half of the current segment, in 256ths.
     progress: AtomicU64,
     current: Mutex<Current>,
-    /// Set when there is outcomes, so that the writer may look without cost.
+    /// Set when there are outcomes, so that the writer can check at no cost.
     has_outcomes: AtomicBool,
 }
 
@@ -228,7 +230,7 @@ impl Shared {
 }
 
 impl SegmentPreparer {
-    /// For the writer on `storage` whose current segment has this name.
+    /// Creates a preparer for the writer on `storage` whose current segment has this name.
     pub(crate) fn new(
         storage: &dyn Storage,
         watermark: Watermark,
@@ -237,7 +239,7 @@ impl SegmentPreparer {
     ) -> io::Result<Self> {
         let zeros = Buffer::zeroed(ZEROS_STEP);
         let sequence = watermark.sequence();
-        // In order, the same calls give the same bytes in the same files wherever they are.
+        // In order, the same calls give the same bytes in the same files on every storage.
         let allocates = durability != Durability::Synced && !storage.is_in_order();
         let work = Work { storage: storage.second(), watermark, preparing: None, zeros, allocates };
         if storage.is_in_order() {
@@ -270,7 +272,7 @@ impl SegmentPreparer {
         matches!(self, Self::Background(_))
     }
 
-    /// Asks for the next segment.
+    /// Requests the next segment.
     pub(crate) fn prepare(&mut self, bytes: u64) {
         match self {
             Self::Inline(inline) => {
@@ -282,7 +284,7 @@ impl SegmentPreparer {
         }
     }
 
-    /// Asks for a segment that ended to be synced.
+    /// Requests the sync of a segment that has ended.
     pub(crate) fn sync_ended(&mut self, ended_segment: EndedSegment) {
         match self {
             Self::Inline(inline) => {
@@ -302,7 +304,8 @@ impl SegmentPreparer {
         }
     }
 
-    /// Tells the name of the current segment; all before it, up to `sequence`, is on the medium.
+    /// Reports the name of the current segment; all records before it, up to `sequence`, are on the
+    /// medium.
     pub(crate) fn begin(&mut self, name: &str, sequence: u64) {
         match self {
             Self::Inline(inline) => {
@@ -314,7 +317,7 @@ impl SegmentPreparer {
         }
     }
 
-    /// Moves both copies of the watermark, now: all up to `sequence` is on the medium.
+    /// Moves both copies of the watermark now: all records up to `sequence` are on the medium.
     pub(crate) fn watermark(&mut self, sequence: u64) -> Result<(), Failed> {
         match self {
             Self::Inline(inline) => inline.work.write_watermark_twice(sequence),
@@ -332,7 +335,8 @@ impl SegmentPreparer {
         }
     }
 
-    /// A commit has done with all up to `sequence`; goes on with what is being prepared.
+    /// Reports that a commit has handled all records up to `sequence`; continues the segment in
+    /// preparation.
     pub(crate) fn committed(&mut self, sequence: u64) {
         match self {
             Self::Inline(inline) => inline.step(),
@@ -340,23 +344,23 @@ impl SegmentPreparer {
                 // Relaxed: only this thread stores it.
                 let before = background.shared.committed.load(Ordering::Relaxed);
                 assert!(before <= sequence, "{sequence} after {before}");
-                // Pairs with the Acquire of the thread: the file's bytes are written before.
+                // Pairs with the Acquire of the thread: the bytes of the file are written before.
                 background.shared.committed.store(sequence, Ordering::Release);
             }
         }
     }
 
-    /// Tells how far the writer is in the second half of the current segment, in 256ths: the next one
-    /// is to be ready in time.
+    /// Reports the position of the writer in the second half of the current segment, in 256ths, so
+    /// that the next one is ready in time.
     pub(crate) fn is_at(&mut self, progress: u64) {
         assert!(progress <= 256, "{progress} of 256 parts");
         if let Self::Background(background) = self {
-            // Relaxed: a late look makes a pause too many, or one too few.
+            // Relaxed: a stale value means one pause too many or too few.
             background.shared.progress.store(progress, Ordering::Relaxed);
         }
     }
 
-    /// The next thing that was done, if there is one.
+    /// The next outcome, if there is one.
     pub(crate) fn next_outcome(&mut self) -> Option<Outcome> {
         match self {
             Self::Inline(inline) => inline.outcomes.pop(),
@@ -364,7 +368,7 @@ impl SegmentPreparer {
                 if let Some(outcome) = background.kept.pop() {
                     return Some(outcome);
                 }
-                // Relaxed: the channel orders what is in it, and a late look is soon enough.
+                // Relaxed: the channel orders its content, and a late check is soon enough.
                 if !background.shared.has_outcomes.load(Ordering::Relaxed) {
                     return None;
                 }
@@ -378,7 +382,7 @@ impl SegmentPreparer {
         }
     }
 
-    /// Where there is no other thread, the next segment is finished now.
+    /// Without another thread, finishes the next segment now.
     pub(crate) fn finish(&mut self) {
         if let Self::Inline(inline) = self {
             while inline.work.preparing.is_some() {
@@ -403,7 +407,7 @@ impl Inline {
 
 impl Background {
     fn ask(&self, task: Task) {
-        // A thread that ended has said why; the writer learns it at its next commit.
+        // A thread that ended has reported the reason; the writer reads it at its next commit.
         let _ = self.tasks.send(task);
     }
 }
@@ -412,7 +416,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.ask(Task::Close);
         if let Some(thread) = self.thread.take() {
-            // It does not panic; and if it did, there is nobody left to tell.
+            // The thread does not panic; if it did, no receiver would be left for the report.
             let _ = thread.join();
         }
     }
@@ -488,12 +492,12 @@ impl Thread {
         }
     }
 
-    /// Moves the watermark after the commits.
+    /// Moves the watermark up to the last commit.
     fn follow(&mut self, interval_count: u32) -> Result<(), Failed> {
         let current = self.shared.current();
         // Pairs with the Release of the writer. Read while the current segment cannot change.
         let sequence = self.shared.committed.load(Ordering::Acquire);
-        // Behind the watermark, where a segment has ended since the last commit.
+        // The sequence is behind the watermark where a segment has ended since the last commit.
         if current.unsynced_count > 0 || sequence <= self.work.watermark.sequence() {
             return Ok(());
         }
@@ -513,7 +517,7 @@ impl Thread {
     }
 
     fn report(&self, outcome: Outcome) {
-        // A writer that has gone does not listen.
+        // A writer that has ended does not receive it.
         let _ = self.outcome_sender.send(outcome);
         self.shared.has_outcomes.store(true, Ordering::Relaxed);
     }

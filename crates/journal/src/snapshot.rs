@@ -1,10 +1,10 @@
-//! Snapshots: the state after a sequence, in a file of its own, so that recovery need not begin at the
-//! first record.
+//! Snapshots: the state after a sequence, in a separate file, so that recovery need not begin at
+//! the first record.
 //!
-//! A snapshot is a list of *sections*, each a code and bytes that the journal does not interpret. It is
-//! written under another name, synced and then renamed, so a file with the name of a snapshot was whole
-//! on the medium. The journal remains the record of truth: a snapshot that is damaged, foreign, unknown
-//! or not of this journal's history is skipped and reported.
+//! A snapshot is a list of *sections*, each a code and bytes that the journal does not interpret.
+//! It is written under another name, synced and then renamed, so a file with the name of a snapshot
+//! was whole on the medium. The journal remains the record of truth: a snapshot that is damaged,
+//! foreign, unknown or from another history is skipped and reported.
 //!
 //! Start at [`SnapshotWriter`], then [`read_snapshot`]; `docs/snapshot.md` has the format, and
 //! the table of faults.
@@ -36,7 +36,7 @@ const UNFINISHED: &str = ".snapshot-unfinished";
 
 const HEADER_LEN: usize = 80;
 const SECTION_HEADER_LEN: usize = 16;
-/// Sections begin at multiples of this.
+/// Sections begin at multiples of this number of bytes.
 const ALIGNMENT: usize = 8;
 
 /// The code of the last section, which has the totals and the hash of all sections before it.
@@ -49,7 +49,7 @@ const END_LEN: usize = 8 + 8 + 16;
 pub struct SnapshotHeader {
     /// The identity of the journal.
     pub journal_id: u64,
-    /// The sequence of the last record it covers.
+    /// The sequence of the last record covered.
     pub sequence: u64,
     /// The time of that record, in ns since the Unix epoch.
     pub timestamp: u64,
@@ -58,7 +58,7 @@ pub struct SnapshotHeader {
     pub payload_checksum: u32,
     /// A digest of all events up to that record; the journal does not interpret it.
     pub digest: u64,
-    /// When it was made, in ns since the Unix epoch; informational.
+    /// When the snapshot was made, in ns since the Unix epoch; informational.
     pub created: u64,
 }
 
@@ -109,7 +109,8 @@ impl SnapshotHeader {
         }
     }
 
-    /// The checksum of nothing, for the sections of this snapshot: one of another does not verify.
+    /// The initial checksum for the sections of this snapshot: a section of another one does not
+    /// verify.
     fn seed(&self) -> u32 {
         let id = crc32c::crc32c(&self.journal_id.to_le_bytes());
         crc32c::crc32c_append(id, &self.sequence.to_le_bytes())
@@ -120,13 +121,13 @@ fn header_checksum(bytes: &[u8; HEADER_LEN]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..])
 }
 
-/// The first bytes of a section; those after it are padded with zeros to a multiple of 8.
+/// The header of a section; the bytes after it are padded with zeros to a multiple of 8.
 #[derive(Clone, Copy, Debug)]
 struct SectionHeader {
     checksum: u32,
     len: u32,
     code: u16,
-    /// The number of sections before it.
+    /// The number of sections before this one.
     nth: u32,
 }
 
@@ -151,7 +152,7 @@ impl SectionHeader {
     }
 }
 
-/// The name of the snapshot that has this record last.
+/// The name of the snapshot whose last record has this sequence.
 #[must_use]
 pub fn snapshot_file_name(sequence: u64) -> String {
     format!("{sequence:020}{EXTENSION}")
@@ -161,8 +162,8 @@ fn unfinished_name(sequence: u64) -> String {
     format!("{sequence:020}{UNFINISHED}")
 }
 
-/// The sequences of the snapshots of a folder, newest first, by their names alone. None if there is
-/// no such folder.
+/// The sequences of a folder's snapshots, newest first, by their names alone. Empty if the folder
+/// does not exist.
 ///
 /// # Errors
 /// The folder cannot be listed.
@@ -183,11 +184,11 @@ fn sequence_of(name: &str) -> Option<u64> {
     (snapshot_file_name(sequence) == name).then_some(sequence)
 }
 
-/// Removes all snapshots but the newest `kept`, and unfinished ones; returns how many snapshots there
-/// were.
+/// Removes all snapshots but the newest `kept`, and unfinished ones; returns the previous number of
+/// snapshots.
 ///
 /// # Errors
-/// The folder cannot be listed, or a file not be removed.
+/// The folder cannot be listed, or a file cannot be removed.
 pub fn remove_snapshots_but(storage: &mut dyn Storage, kept: usize) -> io::Result<usize> {
     let names = storage.list()?;
     assert!(kept > 0, "the newest snapshot is kept");
@@ -204,11 +205,11 @@ pub fn remove_snapshots_but(storage: &mut dyn Storage, kept: usize) -> io::Resul
     Ok(count)
 }
 
-/// Why a snapshot is not used. Nothing was changed.
+/// The reason why a snapshot is not used. No file was changed.
 #[derive(Debug, Error)]
 #[error("{}, byte {offset}: {fault}", .path.display())]
 pub struct SnapshotError {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The offset in the file, in bytes.
     pub offset: u64,
@@ -223,45 +224,45 @@ pub enum SnapshotFault {
     /// Storage failed.
     #[error("cannot be read: {0}")]
     Storage(io::Error),
-    /// The file ends before it does.
+    /// The file ends before the snapshot does.
     #[error("the file is too short")]
     Short,
-    /// It does not begin with the magic bytes of a snapshot.
+    /// The file does not begin with the magic bytes of a snapshot.
     #[error("not a snapshot file")]
     Magic,
-    /// Its header does not verify.
+    /// The header does not verify.
     #[error("the header has a wrong checksum")]
     HeaderChecksum,
-    /// It was written by another version of this program.
+    /// Another version of this program wrote the snapshot.
     #[error("format version {0}, this build reads version {SNAPSHOT_VERSION}")]
     Version(u32),
-    /// It is of another journal.
+    /// The snapshot belongs to another journal.
     #[error("made from journal {found:016x}, this is journal {expected:016x}")]
     Foreign {
-        /// This one.
+        /// The identity of this journal.
         expected: u64,
-        /// Its own.
+        /// The identity in the snapshot.
         found: u64,
     },
-    /// It has another sequence than its name says.
+    /// The sequence differs from the one in the file name.
     #[error("made at sequence {0}, but the file name has another sequence")]
     Misnamed(u64),
     /// A section does not verify, or is in the wrong place.
     #[error("a section is damaged")]
     Section,
-    /// The hash of all sections is wrong.
+    /// The hash over all sections is wrong.
     #[error("the sections do not match the record at the end of the file")]
     End,
-    /// There are bytes after the end.
+    /// The file has bytes after the end of the snapshot.
     #[error("the file has bytes after its last record")]
     TooLong,
     /// The file verifies, but the state in it cannot be restored.
     #[error("the state cannot be restored: {0}")]
     Refused(BoxError),
-    /// The journal ends before it.
+    /// The journal ends before the snapshot.
     #[error("the journal ends before this snapshot, with sequence {0}")]
     AfterTheEnd(u64),
-    /// The journal has another record at its sequence.
+    /// The journal has another record at the sequence of the snapshot.
     #[error("the journal has a different record at sequence {0}")]
     OtherHistory(u64),
 }

@@ -27,13 +27,13 @@ pub(crate) const WATERMARK_FILE: &str = "watermark";
 /// The name of the file that will be the next segment; discarded after a crash.
 pub(crate) const PREPARED_FILE: &str = "prepared";
 
-/// The prefix of the files on which a write method is tried.
+/// The prefix of the files that test a write method.
 const PROBE_FILE: &str = "probe-";
 
-/// The prefix of the files that a truncation has moved aside.
+/// The prefix of the files that hold the bytes cut by a truncation.
 pub(crate) const ASIDE: &str = "cut-";
 
-/// True for the files of a journal that are no segments.
+/// True for the files of a journal that are not segments.
 pub(crate) fn is_beside(name: &str) -> bool {
     [LOCK_FILE, WATERMARK_FILE, PREPARED_FILE].contains(&name)
         || name.starts_with(PROBE_FILE)
@@ -45,40 +45,40 @@ pub(crate) fn is_beside(name: &str) -> bool {
 /// Nothing survives a power cut unless it was synced: bytes by [`StorageFile::sync`], the
 /// existence of a file by [`Storage::sync_folder`].
 pub trait Storage: Send {
-    /// Where it is, for messages.
+    /// The path of the folder, for messages.
     fn place(&self) -> PathBuf;
 
-    /// The names of all that lies in it, sorted; changes nothing.
+    /// The names of all entries, sorted; changes nothing.
     ///
     /// # Errors
-    /// `NotFound` if there is no such folder; otherwise it cannot be read.
+    /// `NotFound` if the folder does not exist; otherwise it cannot be read.
     fn list(&mut self) -> io::Result<Vec<String>>;
 
-    /// Makes the folder if there is none, and takes it for this writer alone until dropped.
+    /// Creates the folder if there is none, and locks it for this writer until dropped.
     ///
     /// # Errors
-    /// It can be neither made nor locked, for a reason other than that it is held.
+    /// The folder can be neither created nor locked, for a reason other than another lock.
     fn lock(&mut self) -> io::Result<Lock>;
 
-    /// Makes a new, empty file for reading and writing.
+    /// Creates a new, empty file for reading and writing.
     ///
     /// # Errors
-    /// The name is taken, or the file cannot be made.
+    /// The name is taken, or the file cannot be created.
     fn create(&mut self, name: &str) -> io::Result<Box<dyn StorageFile>>;
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     ///
     /// # Errors
-    /// It is not there or may not be opened so.
+    /// The file does not exist, or this access is not permitted.
     fn open(&mut self, name: &str, access: FileAccess) -> io::Result<Box<dyn StorageFile>>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// It is not there or may not be removed.
+    /// The file does not exist or may not be removed.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 
-    /// Gives a file another name, which is not taken.
+    /// Renames a file to a name that is not taken.
     ///
     /// # Errors
     /// The rename failed; the file keeps its name.
@@ -87,35 +87,36 @@ pub trait Storage: Send {
     /// Returns once the names in the folder survive a power cut.
     ///
     /// # Errors
-    /// The names may be lost. Never try again.
+    /// The names may be lost. Do not try again.
     fn sync_folder(&mut self) -> io::Result<()>;
 
-    /// The same folder once more, without the lock: for work that is done ahead of time.
+    /// A second handle of the folder, without the lock: for work that is done ahead of time.
     fn second(&self) -> Box<dyn Storage>;
 
-    /// True where such work must be done on the thread of the writer, so that all happens in one
-    /// order; otherwise it has a thread of its own.
+    /// True where that work must run on the writer's thread, so that all operations have one order;
+    /// otherwise it has a thread of its own.
     fn is_in_order(&self) -> bool;
 }
 
 /// A file of a [`Storage`].
 pub trait StorageFile: Send {
-    /// The length now, in bytes.
+    /// The current length, in bytes.
     ///
     /// # Errors
     /// The system call failed.
     fn byte_count(&mut self) -> io::Result<u64>;
 
-    /// Reads from `offset` until the buffer is full or the file ends; says how many bytes it read.
+    /// Reads from `offset` until the buffer is full or the file ends; returns the number of bytes
+    /// read.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The bytes cannot be read.
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Writes from `offset` on; the file becomes longer if it must, with zeros between.
+    /// Writes from `offset` on; extends the file if necessary, with zeros between.
     ///
     /// # Errors
-    /// Not all of it was written; any part of it may have been.
+    /// Not all bytes were written; any part of them may have been.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes, and returns once all bytes of the file survive a power cut.
@@ -127,18 +128,19 @@ pub trait StorageFile: Send {
         self.sync()
     }
 
-    /// Takes the room of the first `len` bytes at once, which read as zeros where nothing was written;
-    /// false, and nothing is done, where there is no such way.
+    /// Allocates the first `len` bytes at once; they read as zeros where they were not written.
+    /// Returns false, without any change, where this is not supported.
     ///
     /// # Errors
-    /// There is no such room.
+    /// There is not enough space.
     fn allocate(&mut self, len: u64) -> io::Result<bool> {
         let _ = len;
         Ok(false)
     }
 
-    /// The first place from `offset` on where anything but zeros may stand; `None` if there is none. What
-    /// was allocated and never written need not be read for it, where the file system tells.
+    /// The first offset from `offset` on where bytes other than zeros may stand; `None` if there is
+    /// none. The search skips allocated bytes that were never written, where the file system
+    /// reports them.
     ///
     /// # Errors
     /// The system call failed.
@@ -146,20 +148,20 @@ pub trait StorageFile: Send {
         Ok(Some(offset))
     }
 
-    /// Drops all from byte `len` on.
+    /// Drops all bytes from `len` on.
     ///
     /// # Errors
     /// The truncation failed; the file keeps its length.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 
-    /// Returns once all its bytes survive a power cut.
+    /// Returns once all bytes of the file survive a power cut.
     ///
     /// # Errors
-    /// The bytes may be lost. Never try again: a second sync may succeed without the bytes.
+    /// The bytes may be lost. Do not try again: a second sync may succeed without the bytes.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// What a file is opened for.
+/// The access for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileAccess {
     /// Reading only.
@@ -171,9 +173,9 @@ pub enum FileAccess {
 /// The result of [`Storage::lock`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// It is ours.
+    /// This writer holds the lock.
     Taken,
-    /// Another writer has it; the text names that writer, if known.
+    /// Another writer holds it; the text names that writer, if known.
     HeldBy(String),
 }
 
@@ -194,11 +196,11 @@ pub enum Method {
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 4] =
         [Self::Buffered, Self::Direct, Self::BufferedUring, Self::DirectUring];
 
-    /// As the configuration names it.
+    /// The name of the method in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -238,22 +240,22 @@ impl Folder {
         Self::with_method(path, Method::default())
     }
 
-    /// As [`new`](Self::new), with files that are written so.
+    /// As [`new`](Self::new), but writes files by this method.
     pub fn with_method(path: impl Into<PathBuf>, method: Method) -> Self {
         Self { path: path.into(), method, is_in_order: false, lock: None }
     }
 
     /// Without a thread that works ahead: the same calls then give the same bytes in the same
-    /// files, and the writer waits while a segment is made.
+    /// files, and the writer waits while a segment is created.
     #[must_use]
     pub fn in_order(self) -> Self {
         Self { is_in_order: true, ..self }
     }
 
-    /// Tries the method on a file that is removed again. The folder, and those above it, are made.
+    /// Tests the method on a file that is then removed. Creates the folder and its parents.
     ///
     /// # Errors
-    /// Files of this folder cannot be written so.
+    /// Files of this folder cannot be written by this method.
     pub fn probe(path: &Path, method: Method) -> io::Result<()> {
         create_folder(path)?;
         let name = format!("{PROBE_FILE}{}", std::process::id());
@@ -267,7 +269,7 @@ impl Folder {
         }
     }
 
-    /// Names are plain: nothing outside of the folder is ever touched.
+    /// Names are plain: files outside the folder are never touched.
     fn path_of(&self, name: &str) -> PathBuf {
         assert!(!name.is_empty() && !name.contains('/') && name != "..", "{name} is no plain name");
         self.path.join(name)
@@ -281,7 +283,7 @@ impl Folder {
             use std::os::unix::fs::OpenOptionsExt;
             options.custom_flags(method.open_flags());
         }
-        // Before the file, so that none is left behind where there is no io_uring.
+        // Before the file, so that no file is left behind where there is no io_uring.
         let uring = method.is_by_uring().then(Uring::new).transpose()?;
         let file = options.open(self.path_of(name))?;
         let is_durable = method == Method::Direct;
@@ -294,10 +296,10 @@ impl Folder {
 struct Held(File);
 
 impl Drop for Held {
-    /// Lets the lock go at once. Closing the file would not do while a child process that was just
-    /// forked, and is not yet another program, has it open as well.
+    /// Unlocks at once. Closing the file would not, while a child process that was just forked, and
+    /// has not yet executed another program, also has it open.
     fn drop(&mut self) {
-        // Where this fails, closing the file lets it go, if later.
+        // If this fails, closing the file unlocks it, only later.
         let _ = self.0.unlock();
     }
 }
@@ -376,7 +378,7 @@ impl Storage for Folder {
     }
 }
 
-/// Makes the folder and those above it that are missing, so that they survive a power cut.
+/// Creates the folder and its missing parents, so that they survive a power cut.
 fn create_folder(path: &Path) -> io::Result<()> {
     let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty());
     let missing: Vec<_> = missing.take_while(|path| !path.exists()).collect();
@@ -393,10 +395,10 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 
 struct FolderFile {
     file: File,
-    /// A write returns once it is on the medium.
+    /// A write returns once its bytes are on the medium.
     is_durable: bool,
     uring: Option<Uring>,
-    /// The system was asked not to read ahead.
+    /// The file was advised not to be read ahead.
     is_random: bool,
 }
 
@@ -455,11 +457,11 @@ impl StorageFile for FolderFile {
     }
 
     fn next_written(&mut self, offset: u64) -> io::Result<Option<u64>> {
-        // Room that the system has read ahead counts as written. Each read of it would have the system read ahead
-        // more, up to the end of the file.
+        // A range that the system has read ahead counts as written. Each read of it would make the
+        // system read ahead more, up to the end of the file.
         if !self.is_random {
             self.is_random = true;
-            // Without it the search takes longer.
+            // Without this advice the search takes longer.
             let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Random);
         }
         match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {

@@ -14,8 +14,8 @@ use std::{
 
 use crate::storage::{FileAccess, LOCK_FILE, Lock, Storage, StorageFile};
 
-/// A machine's disk. Clones are the same disk, as the process sees it that runs when they are
-/// made; after a [`crash`](Self::crash) older ones fail, and a new clone starts again.
+/// A machine's disk. Clones share the disk, as seen by the process that runs when they are made;
+/// after a [`crash`](Self::crash) older clones fail, and a new clone starts again.
 #[derive(Debug)]
 pub struct CrashStorage {
     disk: Arc<Mutex<Disk>>,
@@ -26,27 +26,26 @@ pub struct CrashStorage {
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// It is killed: all that was written is there.
+    /// The process is killed: all written bytes are kept.
     Process,
-    /// The power goes: what was synced is there.
+    /// The power fails: the synced bytes are kept.
     Power {
-        /// How many bytes of each file are there of those written since, at most, in the order in
-        /// which they were written.
+        /// The most bytes kept of each file that were written since, in the order of writing.
         unsynced_bytes: u64,
         /// True if files made, renamed and removed since the folder was synced stay so.
         unsynced_names: bool,
     },
-    /// The power goes, and the medium kept what it wanted of what was not synced: each sector of
-    /// 512 bytes is there or not, as the seed says.
+    /// The power fails, and the medium keeps an arbitrary part of the unsynced bytes: the seed
+    /// decides for each sector of 512 bytes.
     Scattered {
-        /// What is kept follows from it.
+        /// Determines the sectors that are kept.
         seed: u64,
         /// As in [`Power`](Self::Power).
         unsynced_names: bool,
     },
 }
 
-/// What an operation does to storage.
+/// An operation on storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskOperation {
     /// Names are listed.
@@ -63,44 +62,44 @@ pub enum DiskOperation {
     Rename,
     /// The folder is synced.
     SyncFolder,
-    /// The length of a file is asked.
+    /// The length of a file is read.
     ByteCount,
     /// A file is read.
     Read,
     /// A file is written to.
     Write,
-    /// A file is cut.
+    /// A file is truncated.
     Truncate,
     /// A file is synced.
     Sync,
 }
 
-/// What goes wrong with one operation.
+/// A fault of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with this error; a write leaves its first `bytes` behind.
+    /// The operation fails with this error; a write leaves its first `bytes` behind.
     Fail {
         /// The error.
         kind: ErrorKind,
-        /// How much of a write is done.
+        /// The number of bytes written before the failure.
         bytes: u64,
     },
-    /// All stops in the middle of it: it and every later one fails until
+    /// All operations stop in the middle of this one: it and every later one fails until
     /// [`CrashStorage::crash`]; a write leaves its first `bytes` behind.
     Stop {
-        /// How much of a write is done.
+        /// The number of bytes written before the stop.
         bytes: u64,
     },
-    /// A write or a sync of a file says that it is done, and is not.
+    /// A write or a sync of a file reports success without taking effect.
     Lose,
-    /// A write says that it is done, and its bytes are at this place of the file.
+    /// A write reports success, but its bytes are at this offset of the file.
     Misdirect {
-        /// Where they are.
+        /// The offset of the bytes.
         offset: u64,
     },
-    /// A write says that it is done, and one of its bytes is another one.
+    /// A write reports success, but one of its bytes is wrong.
     Corrupt {
-        /// Which, modulo their number.
+        /// The index of the byte, modulo their number.
         byte: u64,
         /// The bits that are wrong; not 0.
         mask: u8,
@@ -116,11 +115,11 @@ impl Fault {
 /// Where a [`Fault::Stop`] struck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// In which operation.
+    /// The operation that was interrupted.
     pub operation: DiskOperation,
-    /// How many bytes of it were left behind.
+    /// The number of its bytes that were left behind.
     pub bytes: u64,
-    /// How many there would have been.
+    /// The number of bytes of the whole operation.
     pub bytes_asked: u64,
 }
 
@@ -129,7 +128,7 @@ struct Disk {
     life: u64,
     locked: bool,
     files: Vec<Content>,
-    /// Names as the running system has them, and as the medium has them: indices of `files`.
+    /// Names in the running system and on the medium: indices of `files`.
     names: BTreeMap<String, usize>,
     synced_names: BTreeMap<String, usize>,
     capacity: Option<u64>,
@@ -138,11 +137,11 @@ struct Disk {
     next_faults: Vec<(DiskOperation, Fault)>,
     stopped: Option<Stopped>,
     damage_count: u64,
-    /// The names, where a faithful medium has others.
+    /// The names on a faithful medium, where they differ.
     faithful_names: Option<BTreeMap<String, usize>>,
 }
 
-/// A file: as it is, and as a faithful medium has it, where that is not the same.
+/// A file: its actual image, and that of a faithful medium, where they differ.
 #[derive(Clone, Debug, Default)]
 struct Content {
     image: Image,
@@ -153,7 +152,7 @@ struct Content {
 struct Image {
     written: Vec<u8>,
     synced: Vec<u8>,
-    /// What was done since it was synced, in this order.
+    /// The changes since the last sync, in this order.
     changes: Vec<Change>,
 }
 
@@ -164,23 +163,23 @@ enum Change {
 }
 
 impl CrashStorage {
-    /// An empty folder on an endless disk.
+    /// An empty folder on a disk of unlimited capacity.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "a disk is made on purpose")]
     pub fn new() -> Self {
         Self { disk: Arc::default(), life: 0, locked: false }
     }
 
-    /// Ends the process that uses the disk, and keeps what such an end leaves. Faults that have
-    /// not struck are forgotten.
+    /// Ends the process that uses the disk, and keeps the bytes that survive such an end. Pending
+    /// faults are dropped.
     pub fn crash(&self, crash: Crash) {
         let mut disk = self.disk();
         disk.end_life();
         disk.lose(crash);
     }
 
-    /// As [`crash`](Self::crash), of a machine that was not promised to survive it: what it takes is
-    /// damage. A faithful medium has all that was written.
+    /// As [`crash`](Self::crash), for a machine that was not promised to survive it: the lost bytes
+    /// are damage. A faithful medium keeps all written bytes.
     pub fn crash_unpromised(&self, crash: Crash) {
         let mut disk = self.disk();
         disk.end_life();
@@ -189,7 +188,7 @@ impl CrashStorage {
             content.faithful.get_or_insert_with(|| content.image.clone());
         }
         disk.faithful_names = Some(disk.names.clone());
-        // What is faithful is as after the end of the process.
+        // The faithful image is as after the end of the process.
         let faithful: Vec<_> =
             disk.files.iter_mut().map(|content| content.faithful.take()).collect();
         disk.lose(crash);
@@ -198,13 +197,14 @@ impl CrashStorage {
         }
     }
 
-    /// How many writes and syncs did other than they said since the disk was made or repaired.
+    /// The number of writes and syncs that falsely reported success since the disk was made or
+    /// repaired.
     #[must_use]
     pub fn damage_count(&self) -> u64 {
         self.disk().damage_count
     }
 
-    /// Puts everything there as a faithful medium would have it.
+    /// Restores all files and names to the state of a faithful medium.
     pub fn repair(&self) {
         let mut disk = self.disk();
         disk.damage_count = 0;
@@ -218,8 +218,8 @@ impl CrashStorage {
         }
     }
 
-    /// Another disk, with the same bytes in files of the same names, all of them on the medium; the
-    /// copy of a faithful one if `faithful`.
+    /// Another disk with the same bytes in files of the same names, all of them on the medium; if
+    /// `faithful`, the copy of the faithful medium.
     #[must_use]
     pub fn duplicate(&self, faithful: bool) -> Self {
         let disk = self.disk();
@@ -244,20 +244,20 @@ impl CrashStorage {
         self.disk().next_faults.push((operation, fault));
     }
 
-    /// How many operations there were, which is the number of the next one.
+    /// The number of operations so far, which is the number of the next one.
     #[must_use]
     pub fn operation_count(&self) -> u64 {
         self.disk().operation_count
     }
 
-    /// Where all stopped, if it did.
+    /// The place of a [`Fault::Stop`], if one struck.
     #[must_use]
     pub fn stopped(&self) -> Option<Stopped> {
         self.disk().stopped
     }
 
-    /// How many bytes all files may have together; a write beyond that leaves what fits and
-    /// fails with `StorageFull`. `None` is endless.
+    /// Limits the total length of all files, in bytes; a write beyond that leaves the bytes that
+    /// fit and fails with `StorageFull`. `None` is unlimited.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.disk().capacity = bytes;
     }
@@ -275,7 +275,7 @@ impl CrashStorage {
         disk.names.get(name).map(|index| disk.files[*index].image.written.clone())
     }
 
-    /// Puts a file there as if it had always been so, or takes it away: damage, not an operation.
+    /// Sets or removes a file as if it had always been so: damage, not an operation.
     pub fn set_bytes(&self, name: &str, bytes: Option<Vec<u8>>) {
         let mut disk = self.disk();
         disk.names.remove(name);
@@ -429,7 +429,7 @@ impl StorageFile for CrashFile {
         let offset = usize::try_from(offset).expect("a disk in memory is small");
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         let had = disk.files[self.index].image.written.len();
-        // What lies beyond the end takes room, and what is written again does not.
+        // Bytes beyond the end take room; overwritten bytes do not.
         let growth = (offset + bytes.len()).saturating_sub(had);
         let outcome = match disk.operate(self.life, DiskOperation::Write, bytes.len() as u64) {
             Ok(damage) => disk.room(growth as u64).map(|()| damage).map_err(|failure| {
@@ -461,14 +461,14 @@ impl StorageFile for CrashFile {
     }
 }
 
-/// An operation that failed, and how many bytes of it were done.
+/// An operation that failed, and the number of its bytes that were done.
 struct Failure {
     error: io::Error,
     bytes: u64,
 }
 
 impl Disk {
-    /// What the operation is to do otherwise than it says, if it is to be done.
+    /// The fault that alters the operation, or `None`; an error if the operation is not done.
     fn operate(
         &mut self,
         life: u64,
@@ -508,7 +508,7 @@ impl Disk {
         }
     }
 
-    /// No process uses it any more.
+    /// Ends the life of the process that uses the disk.
     fn end_life(&mut self) {
         self.life += 1;
         self.locked = false;
@@ -517,7 +517,7 @@ impl Disk {
         self.stopped = None;
     }
 
-    /// Keeps what such an end leaves, of what is faithful as well.
+    /// Keeps the bytes that survive such an end, in the faithful images too.
     fn lose(&mut self, crash: Crash) {
         let unsynced_names = match crash {
             Crash::Process => return,
@@ -565,7 +565,8 @@ impl Content {
         self.faithful.iter_mut().for_each(act);
     }
 
-    /// The change as it was asked for goes to the faithful copy, if there is to be one.
+    /// Applies the change to the image with `damage`, and unaltered to the faithful copy, which a
+    /// damage creates.
     fn change_as(&mut self, change: Change, damage: Option<Fault>) {
         if damage.is_some() {
             self.faithful.get_or_insert_with(|| self.image.clone());
@@ -608,15 +609,15 @@ impl Image {
         self.changes.push(change);
     }
 
-    /// Only what changed is copied: most of a segment does not.
+    /// Copies only the changes: most of a segment does not change.
     fn sync(&mut self) {
         for change in self.changes.drain(..) {
             change.apply(&mut self.synced);
         }
     }
 
-    /// Keeps what was synced, and of what was written since its first bytes. A cut that was not
-    /// synced did not happen, and nothing after it.
+    /// Keeps the synced bytes, and of the bytes written since the first `unsynced_bytes`. A
+    /// truncation that was not synced did not happen, nor did any later change.
     fn lose_power(&mut self, unsynced_bytes: u64) {
         let mut left = usize::try_from(unsynced_bytes).unwrap_or(usize::MAX);
         self.written.clone_from(&self.synced);
@@ -632,7 +633,7 @@ impl Image {
         self.synced.clone_from(&self.written);
     }
 
-    /// Keeps what was synced, and each sector of what was written since, or not.
+    /// Keeps the synced bytes; of the bytes written since, keeps or drops each sector.
     fn lose_sectors(&mut self, seed: &mut u64) {
         const SECTOR_LEN: usize = 512;
         self.written.clone_from(&self.synced);

@@ -15,39 +15,39 @@ use crate::{
     watermark::{self, Found, Watermark, WatermarkValue},
 };
 
-/// A truncation that was worked out and not done yet. It holds the lock of the journal.
+/// A planned truncation. It holds the lock of the journal.
 pub struct Truncation {
     storage: Box<dyn Storage>,
     segments: Vec<u64>,
     watermark: Found,
     journal_id: u64,
-    /// Where the last batch ends that is kept; `None` where none is.
+    /// The end of the last batch kept; `None` if no batch is kept.
     end: Option<End>,
-    /// The last sequence that is kept; 0 is none.
+    /// The last sequence kept; 0 is none.
     pub last_sequence: u64,
     /// The last sequence that verifies.
     pub readable_sequence: u64,
-    /// How many inputs are given up that can be read, or that were on the medium once.
+    /// The number of inputs given up that can be read, or that were once on the medium.
     pub given_up: u64,
-    /// What is wrong with the journal; `None` if it is healthy and would open as it is.
+    /// The damage of the journal; `None` if it is intact and would open as it is.
     pub damage: Option<String>,
 }
 
-/// What a truncation has left.
+/// The result of a truncation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncated {
     /// The last sequence of the journal now; 0 is none.
     pub last_sequence: u64,
-    /// The files that hold what was cut off.
+    /// The files with the bytes that were cut off.
     pub aside: Vec<PathBuf>,
 }
 
 impl Truncation {
-    /// Works out what is kept: all whole batches up to `last`, or without it, up to the first
+    /// Plans the part to keep: all whole batches up to `last`, or without it, up to the first
     /// damage. Changes nothing.
     ///
     /// # Errors
-    /// Another process has the journal, it cannot be read, or it is damaged before `last`.
+    /// Another process holds the journal, it cannot be read, or it is damaged before `last`.
     pub fn plan(mut storage: Box<dyn Storage>, last: Option<u64>) -> Result<Self, OpenError> {
         let place = storage.place();
         let segments = list_ours(&mut *storage)?;
@@ -58,7 +58,7 @@ impl Truncation {
         let path = place.join(WATERMARK_FILE);
         let watermark = watermark::read(&mut *storage).map_err(failed("read", &path))?;
         let journal_id = recovery::identity(&mut *storage).unwrap_or(0);
-        // What the watermark promises is what is given up.
+        // A truncation gives up records that the watermark requires.
         let no_promise = match watermark {
             Found::Unknown(version) => Found::Unknown(version),
             _ => Found::Value(WatermarkValue { journal_id, sequence: 0, count: 0 }, None),
@@ -113,14 +113,14 @@ impl Truncation {
         })
     }
 
-    /// Truncates the journal. It can be opened then, and goes on after `last_sequence`.
+    /// Truncates the journal. The journal then opens, and continues after `last_sequence`.
     ///
     /// # Errors
-    /// The journal cannot be written. What is left is a beginning of it.
+    /// The journal cannot be written. The rest is a prefix of it.
     pub fn apply(self) -> Result<Truncated, OpenError> {
         let Self { mut storage, segments, watermark, journal_id, end, last_sequence, .. } = self;
         let place = storage.place();
-        // The watermark first: it would refuse what is left. Then from the end backwards.
+        // The watermark first: it would refuse the shorter journal. Then from the end backwards.
         Watermark::create(&mut *storage, journal_id, last_sequence, watermark)
             .map_err(failed("write", &place.join(WATERMARK_FILE)))?;
         let mut aside = Vec::new();
@@ -148,7 +148,7 @@ impl Truncation {
     }
 }
 
-/// Copies what a file has from `offset` on into a file with a free name; returns the name.
+/// Copies the bytes of a file from `offset` on into a file with a free name; returns the name.
 fn put_aside(storage: &mut dyn Storage, name: &str, offset: u64) -> io::Result<String> {
     let stem = name.trim_end_matches(".damrak");
     let names = storage.list()?;

@@ -16,13 +16,13 @@ use crate::{
 const MAGIC: [u8; 8] = *b"DamrakW\n";
 const VERSION: u32 = 1;
 
-/// What one copy of the watermark says.
+/// The content of one copy of the watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WatermarkValue {
     pub(crate) journal_id: u64,
-    /// Records up to here must be there.
+    /// Records up to this sequence must exist.
     pub(crate) sequence: u64,
-    /// How often it was written before; the higher copy is the later one.
+    /// The number of earlier writes; the copy with the higher count is the later one.
     pub(crate) count: u64,
 }
 
@@ -56,16 +56,16 @@ impl WatermarkValue {
     }
 }
 
-/// What there is of the watermark.
+/// The state of the watermark's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// No such file.
+    /// The file does not exist.
     Absent,
-    /// A copy that verifies, and where the other one begins if it does not.
+    /// A copy that verifies, and the offset of the other one if it does not.
     Value(WatermarkValue, Option<u64>),
-    /// A version that is not known here.
+    /// A version that this build does not know.
     Unknown(u32),
-    /// Nothing that verifies.
+    /// No copy verifies.
     Damaged,
 }
 
@@ -94,18 +94,18 @@ pub(crate) fn read(storage: &mut dyn Storage) -> io::Result<Found> {
     })
 }
 
-/// The watermark as its one writer has it.
+/// The watermark, as held by its one writer.
 pub(crate) struct Watermark {
     file: Box<dyn StorageFile>,
     said: WatermarkValue,
-    /// Both copies say it.
+    /// Both copies have the value.
     is_twice: bool,
     block: Buffer,
 }
 
 impl Watermark {
-    /// Makes it, with both copies saying `sequence`; or writes both again if it is there. Once this
-    /// returns, it survives a power cut.
+    /// Creates the watermark with `sequence` in both copies, or writes both again if it exists.
+    /// Once this returns, the watermark survives a power cut.
     pub(crate) fn create(
         storage: &mut dyn Storage,
         journal_id: u64,
@@ -125,12 +125,12 @@ impl Watermark {
         Ok(watermark)
     }
 
-    /// What it says now.
+    /// The current sequence.
     pub(crate) fn sequence(&self) -> u64 {
         self.said.sequence
     }
 
-    /// As [`write`](Self::write), in both copies, unless they say so already.
+    /// As [`write`](Self::write), in both copies, unless both already have this sequence.
     pub(crate) fn write_twice(&mut self, sequence: u64) -> io::Result<()> {
         if self.is_twice && self.said.sequence == sequence {
             return Ok(());
@@ -143,8 +143,8 @@ impl Watermark {
         Ok(())
     }
 
-    /// Says from now on, also after a power cut, that records up to `sequence` must be there. They
-    /// are on the medium.
+    /// Requires from now on, also after a power cut, that records up to `sequence` exist. They are
+    /// on the medium.
     pub(crate) fn write(&mut self, sequence: u64) -> io::Result<()> {
         assert!(sequence >= self.said.sequence, "{sequence} < {:?}", self.said);
         self.said = WatermarkValue { sequence, count: self.said.count + 1, ..self.said };

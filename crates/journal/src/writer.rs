@@ -22,11 +22,11 @@ use crate::{
 /// The failures that a confirmed record survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing is promised: records are written when there are many, or when
-    /// [`Writer::flush`] asks. A crash of the process may take the last ones.
+    /// No failure: records are written when there are many, or at [`Writer::flush`]. A crash of the
+    /// process may lose the last ones.
     None,
     /// The end of the process: each commit hands its records to the operating system. A power cut
-    /// may take the last ones.
+    /// may lose the last ones.
     Written,
     /// A power cut: each commit waits until its records are on the medium.
     #[default]
@@ -34,8 +34,8 @@ pub enum Durability {
 }
 
 impl Durability {
-    /// Where batches begin. One that is synced has its blocks for itself: writing the next one
-    /// touches nothing that was confirmed.
+    /// The alignment of batches, in bytes. A synced batch has its blocks for itself: writing the
+    /// next one touches no confirmed bytes.
     pub(crate) fn alignment(self) -> usize {
         match self {
             Self::None | Self::Written => ALIGNMENT,
@@ -47,7 +47,7 @@ impl Durability {
 /// The one writer of a journal; made by [`open`](crate::open). Dropping it releases the
 /// folder and writes nothing: call [`sync`](Self::sync) first.
 pub struct Writer {
-    /// Before `storage`, which holds the lock: its thread ends first.
+    /// Declared before `storage`, which holds the lock, so that its thread ends first.
     preparer: SegmentPreparer,
     storage: Box<dyn Storage>,
     durability: Durability,
@@ -56,18 +56,18 @@ pub struct Writer {
     header: SegmentHeader,
     file: Box<dyn StorageFile>,
     file_name: String,
-    /// Where the next batch begins, a multiple of the alignment.
+    /// The offset of the next batch, a multiple of the alignment.
     offset: u64,
-    /// The segment ends before the batch that would go beyond, if the next one is ready.
+    /// The segment ends before a batch that would go beyond this offset, if the next one is ready.
     limit: u64,
-    /// Where the room ends that was taken for the segment.
+    /// The end of the space allocated for the segment, in bytes.
     allocated: u64,
     seed: u32,
     chain: Chain,
 
-    /// The batch that is gathered: room for its header, then its records.
+    /// The batch being gathered: room for its header, then its records.
     buffer: Buffer,
-    /// The batch so far.
+    /// The header of that batch so far.
     batch: Batch,
     scratch: Buffer,
 
@@ -78,7 +78,7 @@ pub struct Writer {
     synced_sequence: u64,
 
     next: NextSegment,
-    /// Why there was no room for the next segment, until there is.
+    /// The error that left no room for the next segment, until there is room.
     no_room: Option<io::Error>,
     poisoned: Option<String>,
 }
@@ -87,31 +87,32 @@ pub struct Writer {
 enum NextSegment {
     /// The current one is less than half full.
     NotYet,
-    /// Asked for.
+    /// The next segment is requested.
     Coming,
-    /// Zeros to its end, on the medium.
+    /// The next segment has zeros to its end, on the medium.
     Ready(Box<dyn StorageFile>),
-    /// There is no room for it. The current one goes on while it can.
+    /// There is no room for it. The current segment goes on while it can.
     NoRoom,
 }
 
-/// Records that fill it are written without waiting for a commit, so it never grows.
+/// The capacity of the buffer in bytes. Records that fill it are written without waiting for a
+/// commit, so it never grows.
 pub(crate) const BUFFER_LEN: usize = 1 << 20;
 const _: () = assert!(BATCH_HEADER_LEN + RECORD_LEN_MAX + BLOCK_LEN <= BUFFER_LEN);
 
-/// What of the buffer a batch may take: the zeros after it come behind.
+/// The most bytes of a batch; the rest of the buffer is for the zeros after it.
 const BATCH_LEN_MAX: usize = BUFFER_LEN - BLOCK_LEN;
 
-/// Under [`Durability::None`], how much is gathered before a commit writes it.
+/// The bytes gathered before a commit writes them, under [`Durability::None`].
 const LAZY_LEN: usize = 64 * 1024;
 
-/// The first segment of a start is made while the start waits, and is no longer than this.
+/// The most bytes of the first segment of a start, which is created while the start waits.
 const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 
-/// How much longer a segment becomes when it is full and the next one is not ready.
+/// The bytes added to a full segment when the next one is not ready.
 const GROWTH: u64 = 1 << 20;
 
-/// Where recovery found the end of a journal.
+/// The end of a journal, as recovery found it.
 pub(crate) struct Tail {
     pub(crate) header: SegmentHeader,
     pub(crate) watermark: Watermark,
@@ -165,8 +166,8 @@ impl Writer {
         })
     }
 
-    /// Copies a record into the buffer. Only where the buffer is full, or the segment is and the
-    /// next one begins, does it touch storage.
+    /// Copies a record into the buffer. Touches storage only if the buffer is full, or if the
+    /// segment is full and the next one begins.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -187,14 +188,14 @@ impl Writer {
         Ok(())
     }
 
-    /// As [`append`](Self::append), with a payload of at most `N` bytes that `write` puts where it
-    /// goes, at the front of what it is given, and says how long it is.
+    /// As [`append`](Self::append), with a payload of at most `N` bytes, which `write` puts at the
+    /// front of its slice; `write` returns the length.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
     ///
     /// # Panics
-    /// As [`append`](Self::append), or `write` says that it is longer than `N`.
+    /// As [`append`](Self::append), or `write` returns a length above `N`.
     #[inline]
     pub fn append_with<const N: usize>(
         &mut self,
@@ -234,7 +235,7 @@ impl Writer {
         assert!(timestamp >= self.last_timestamp, "{timestamp} < {}", self.last_timestamp);
     }
 
-    /// How many ns a record of this time is after the one before it in the batch.
+    /// The time of this record after the previous one in the batch, in ns.
     #[inline]
     fn elapsed(&self, timestamp: u64) -> u64 {
         if self.batch.record_count == 0 { 0 } else { timestamp - self.last_timestamp }
@@ -250,8 +251,8 @@ impl Writer {
         self.last_timestamp = timestamp;
     }
 
-    /// Copies a checkpoint into the buffer: a record that has no sequence of its own and says something
-    /// about the inputs before it.
+    /// Copies a checkpoint into the buffer: a note about the inputs before it, without a sequence
+    /// of its own.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -264,13 +265,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Where a batch would end that has this much beside what is gathered.
+    /// The end of the batch with a further record of `record_len` bytes.
     #[inline]
     fn end_with(&self, record_len: usize) -> u64 {
         self.offset + (self.buffer.len() + record_len).next_multiple_of(ALIGNMENT) as u64
     }
 
-    /// True if a record fits where things are.
+    /// True if a record fits into buffer and segment as they are.
     #[inline]
     fn has_room(&self, record_len: usize) -> bool {
         self.poisoned.is_none()
@@ -304,12 +305,12 @@ impl Writer {
         self.added(timestamp);
     }
 
-    /// Does what the durability policy asks for all that was appended, and returns the last
-    /// sequence that is durable as the policy means it; see [`durable`](Self::durable).
+    /// Writes or syncs all appended records as the durability policy requires, and returns the last
+    /// sequence that is durable under the policy; see [`durable`](Self::durable).
     ///
     /// # Errors
     /// Storage failed. Nothing after [`durable`](Self::durable) is promised, and every later call
-    /// fails: what is on the medium is known only by opening the journal again.
+    /// fails: only opening the journal again shows the bytes on the medium.
     pub fn commit(&mut self) -> Result<u64, AppendError> {
         self.check()?;
         match self.durability {
@@ -343,7 +344,7 @@ impl Writer {
         Ok(self.durable())
     }
 
-    /// Hands all that was appended to the operating system, whatever the policy.
+    /// Hands all appended records to the operating system, whatever the policy.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -352,8 +353,8 @@ impl Writer {
         self.write(false)
     }
 
-    /// Brings all that was appended to the medium, whatever the policy, and moves the watermark to
-    /// its end: the last call of a venue that stops cleanly.
+    /// Brings all appended records to the medium, whatever the policy, and moves the watermark to
+    /// their end: the last call of a venue that stops cleanly.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -367,7 +368,7 @@ impl Writer {
         self.take_outcomes()
     }
 
-    /// The last sequence that is appended, written or synced, as the policy means it; 0 is none.
+    /// The last sequence that is appended, written or synced, as the policy requires; 0 is none.
     #[must_use]
     pub fn durable(&self) -> u64 {
         match self.durability {
@@ -377,32 +378,33 @@ impl Writer {
         }
     }
 
-    /// The last sequence that was appended; 0 is none.
+    /// The last sequence appended; 0 is none.
     #[must_use]
     pub fn last_sequence(&self) -> u64 {
         self.appended_sequence
     }
 
-    /// The identity of this journal, chosen when it was made.
+    /// The identity of this journal, chosen when it was created.
     #[must_use]
     pub fn journal_id(&self) -> u64 {
         self.header.journal_id
     }
 
-    /// The policy it was opened with.
+    /// The policy with which the journal was opened.
     #[must_use]
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// Why there was no room for the next segment, until it is ready. The rest of the current segment can
-    /// still be written; the caller should append only inputs that it cannot reject.
+    /// The error that left no room for the next segment, until that is ready. The rest of the
+    /// current segment can still be written; the caller should append only inputs that it cannot
+    /// reject.
     #[must_use]
     pub fn no_room(&self) -> Option<&io::Error> {
         self.no_room.as_ref()
     }
 
-    /// The room that was taken for the current segment, in bytes, and what is left of it.
+    /// The space allocated for the current segment, and its unused part, in bytes.
     #[must_use]
     pub fn room(&self) -> (u64, u64) {
         let gathered = if self.batch.record_count == 0 { 0 } else { self.buffer.len() };
@@ -410,8 +412,8 @@ impl Writer {
         (self.allocated, self.allocated.saturating_sub(end))
     }
 
-    /// Tries again to make room for the next segment, after there was none. A later
-    /// [`commit`](Self::commit), also an empty one, takes the result.
+    /// Requests room for the next segment again, after there was none. A later
+    /// [`commit`](Self::commit), even an empty one, takes the result.
     pub fn try_room_again(&mut self) {
         if matches!(self.next, NextSegment::NoRoom) {
             self.next = NextSegment::NotYet;
@@ -426,8 +428,8 @@ impl Writer {
         }
     }
 
-    /// Ends the segment and begins the next one, if that is ready; if it is not, the current one
-    /// becomes longer. All that was appended has been written.
+    /// Ends the segment and begins the next one, if that is ready; if not, makes the current one
+    /// longer. All appended records have been written.
     fn begin_segment(&mut self) -> Result<(), AppendError> {
         assert!(self.batch.record_count == 0 && self.written_sequence == self.appended_sequence);
         self.ask_for_next();
@@ -439,8 +441,8 @@ impl Writer {
         }
         let next = std::mem::replace(&mut self.next, NextSegment::NotYet);
         let NextSegment::Ready(mut file) = next else { unreachable!("it was ready") };
-        // Where commits sync, all but the last segment are on the medium, and the header of that
-        // one is before a record follows it. Elsewhere that is done while the writer goes on.
+        // Where commits sync, all segments but the last are on the medium, and so is the header of
+        // the last before a record follows it. Elsewhere the sync happens while the writer goes on.
         let waits = self.durability == Durability::Synced || !self.preparer.is_background();
         if waits {
             self.sync_file()?;
@@ -586,7 +588,7 @@ mod tests {
     use super::*;
     use crate::{CrashStorage, Record, WriterOptions, open};
 
-    /// The buffer is taken once: appending and committing never make it grow or move.
+    /// The buffer is allocated once: appending and committing never make it grow or move.
     #[test]
     fn the_buffer_never_grows() {
         for durability in [Durability::None, Durability::Written, Durability::Synced] {
@@ -608,7 +610,7 @@ mod tests {
         }
     }
 
-    /// Without a promise, commits write only when enough has gathered, or when asked.
+    /// Without a promise, commits write only when enough has gathered, or on request.
     #[test]
     fn lazy_commits_gather() {
         let storage = CrashStorage::new();

@@ -1,7 +1,7 @@
-//! What rings that receive have in common: an io_uring(7), and buffers that the kernel takes for what arrives.
+//! The common part of rings that receive: an io_uring(7), and buffers that the kernel fills with the bytes that arrive.
 //!
-//! Invariant: a buffer belongs to the kernel, or to the caller from the completion that names it until it is given back. The
-//! memory of the buffers is never freed, because the kernel may write to it a moment after a ring was closed.
+//! Invariant: a buffer belongs to the kernel, or to the caller from the completion that names it until it is given
+//! back. The memory of the buffers is never freed, because the kernel may write to it a moment after a ring was closed.
 
 use std::{
     io::{self, ErrorKind},
@@ -14,17 +14,17 @@ use io_uring::{IoUring, cqueue, squeue, types};
 
 use crate::{is_not_now, uring::checked};
 
-/// Requests that wait to be handed to the kernel, at most.
+/// The most requests that wait for the kernel.
 const REQUESTS: u32 = 256;
-/// Completions that wait to be taken; beyond them the kernel keeps them for later.
+/// The most completions that wait to be taken; beyond them the kernel keeps them for later.
 const COMPLETIONS: u32 = 4096;
 /// The one group of buffers.
 pub(crate) const GROUP: u16 = 0;
-/// How long the kernel's thread of a ring looks for work before it sleeps, in milliseconds.
+/// The time that the kernel's thread of a ring looks for work before it sleeps, in milliseconds.
 const POLLER_IDLE_MS: u32 = 2;
 
-/// Requests to the kernel, and their results. Everything happens on the thread that makes the first request, but for
-/// what a thread of the kernel does for it.
+/// Requests to the kernel, and their results. All of it happens on the thread that makes the first request, except for
+/// the work of a thread of the kernel.
 pub(crate) struct BufferRing {
     ring: IoUring,
     buffers: Buffers,
@@ -35,11 +35,11 @@ pub(crate) struct Completion {
     pub(crate) user_data: u64,
     pub(crate) result: io::Result<i32>,
     pub(crate) buffer: Option<u16>,
-    /// More comes of the same request.
+    /// More completions of the same request follow.
     pub(crate) goes_on: bool,
 }
 
-/// Memory that the kernel fills, and the ring that says which parts it may fill.
+/// Memory that the kernel fills, and the ring that lists the parts it may fill.
 pub(crate) struct Buffers {
     entries: *mut types::BufRingEntry,
     bytes: *mut u8,
@@ -49,7 +49,7 @@ pub(crate) struct Buffers {
     given: u16,
 }
 
-// SAFETY: the memory behind the pointers is this value's alone, and the kernel's.
+// SAFETY: the memory behind the pointers belongs to this value and the kernel only.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
@@ -79,7 +79,7 @@ impl Buffers {
         tail.store(self.given, Ordering::Release);
     }
 
-    /// Which buffers these are, and no other ring's.
+    /// The address of these buffers, which no other ring has.
     pub(crate) fn address(&self) -> usize {
         self.bytes.addr()
     }
@@ -87,7 +87,8 @@ impl Buffers {
     /// The first bytes of a buffer.
     ///
     /// # Safety
-    /// A completion has named the buffer, and it was not given back since, nor is while the bytes are borrowed.
+    /// A completion has named the buffer, and the buffer has not been given back since, nor is it while the bytes are
+    /// borrowed.
     pub(crate) unsafe fn bytes(&self, buffer: u16, len: usize) -> &[u8] {
         assert!(buffer < self.count && len <= self.len, "{len} bytes of buffer {buffer}");
         let start = usize::from(buffer) * self.len;
@@ -100,14 +101,14 @@ impl Buffers {
 pub(crate) fn map(len: usize) -> io::Result<*mut u8> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: no address is prescribed, so the kernel maps where nothing is.
+    // SAFETY: no address is prescribed, so the kernel maps an unused range.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, -1, 0) };
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(mapped.cast()) }
 }
 
 impl BufferRing {
-    /// A ring with so many buffers, a power of two up to 32,768, of so many bytes. With a core for it, a thread of the kernel
-    /// there does what is requested (IORING_SETUP_SQPOLL), else the thread that requests it.
+    /// A ring with this many buffers, a power of two up to 32,768, of this many bytes. With a core given, a thread of
+    /// the kernel executes the requests on that core (IORING_SETUP_SQPOLL), otherwise the requesting thread.
     pub(crate) fn new(
         buffer_count: u16,
         buffer_len: usize,
@@ -122,7 +123,7 @@ impl BufferRing {
         let ring = builder.build(REQUESTS)?;
         let mut buffers = Buffers::new(buffer_count, buffer_len)?;
         let entries = buffers.entries.addr() as u64;
-        // SAFETY: the entries begin a page, are as many as is said, and are never unmapped.
+        // SAFETY: the entries begin a page, have the stated count, and are never unmapped.
         unsafe {
             ring.submitter().register_buf_ring_with_flags(entries, buffer_count, GROUP, 0)?;
         }
@@ -138,8 +139,8 @@ impl BufferRing {
         &mut self.buffers
     }
 
-    /// Hands a request to the kernel, which takes what it needs of its descriptor before this returns, or, where a thread of
-    /// the kernel takes it, a moment later.
+    /// Hands a request to the kernel, which resolves its descriptor before this returns or, where a thread of the
+    /// kernel takes the request, a moment later.
     ///
     /// # Safety
     /// The request points to no memory but that of buffers, or to memory that is never freed.
@@ -149,13 +150,13 @@ impl BufferRing {
         user_data: u64,
     ) -> io::Result<()> {
         let entry = entry.clone().user_data(user_data);
-        // SAFETY: by the caller's promise what it points to lives for ever.
+        // SAFETY: by the caller's promise the memory it points to is never freed.
         unsafe { self.ring.submission().push(&entry) }
             .map_err(|_| io::Error::other("the ring is full of requests"))?;
         self.enter()
     }
 
-    /// Lets the kernel take requests and do what waits for this thread.
+    /// Lets the kernel take requests and do the work that waits for this thread.
     fn enter(&self) -> io::Result<()> {
         match self.ring.submit() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(()),
@@ -164,7 +165,7 @@ impl BufferRing {
         }
     }
 
-    /// Hands over what was completed since the last call. Mostly it calls no kernel.
+    /// Hands over the completions since the last call. Usually makes no system call.
     ///
     /// # Errors
     /// Only a fault of this program.

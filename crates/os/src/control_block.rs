@@ -1,6 +1,6 @@
-//! What the kernel says beside a message: the control block of recvmsg(2).
+//! The kernel's notes beside a message: the control block of recvmsg(2).
 //!
-//! Invariant: a block is read only as far as the kernel says that it wrote it.
+//! Invariant: a block is read only as far as the kernel reports that it wrote it.
 
 use std::ptr;
 
@@ -11,10 +11,10 @@ pub(crate) struct ControlBlock([u8; CONTROL_BYTES]);
 
 const CONTROL_BYTES: usize = 256;
 
-/// The parts that are known.
+/// The parts that this program reads.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
-    /// Time of a packet, in nanoseconds, by the clock that was asked for (SO_TIMESTAMPING).
+    /// Time of a packet, in nanoseconds, by the requested clock (SO_TIMESTAMPING).
     pub(crate) stamp_ns: Option<u64>,
     /// Bytes that had left with the packet.
     pub(crate) sent_bytes: Option<u32>,
@@ -23,10 +23,10 @@ pub(crate) struct Notes {
 }
 
 impl ControlBlock {
-    /// One that says nothing, as room for the kernel.
+    /// An empty block, as room for the kernel.
     pub(crate) const EMPTY: Self = Self([0; CONTROL_BYTES]);
 
-    /// Reads it, where the kernel wrote so many bytes.
+    /// Reads the first `len` bytes, which the kernel wrote.
     pub(crate) fn notes(&self, len: usize) -> Notes {
         const HEADER: usize = size_of::<libc::cmsghdr>();
         const ALIGNMENT: usize = size_of::<usize>();
@@ -71,7 +71,7 @@ fn segment_bytes(data: &[u8]) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
 }
 
-/// How many bytes had left with the packet, if this "error" is its time.
+/// The number of bytes that had left with the packet, if this "error" is its time.
 fn sent_bytes(data: &[u8]) -> Option<u32> {
     /// `SCM_TSTAMP_SND`: the packet was handed to the interface.
     const SENT: u32 = 0;
@@ -87,7 +87,7 @@ fn sent_bytes(data: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A control block is read as far as it goes, and what is not known is passed over.
+    /// A control block is read to its end, and unknown parts are skipped.
     #[test]
     fn control_blocks_are_read_as_far_as_they_go() {
         let mut control = ControlBlock::EMPTY;

@@ -23,11 +23,11 @@ use crate::{
 /// User data of the one request that receives, and of one that ends it.
 const RECEIVE: u64 = 0;
 const CANCEL: u64 = 1;
-/// What the kernel writes before the name of the sender (`struct io_uring_recvmsg_out`).
+/// The length of the kernel's header before the name of the sender (`struct io_uring_recvmsg_out`).
 const HEAD_LEN: usize = 16;
-/// Buffers begin at a cache line.
+/// Buffers begin at a cache line, of this many bytes.
 const ALIGNMENT: usize = 64;
-/// Looks for what must come at once, and the time between two.
+/// The number of looks for a completion that must come at once, and the time between two.
 const LOOKS: u32 = 200;
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -35,7 +35,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 pub struct DatagramRing {
     ring: BufferRing,
     socket: OwnedFd,
-    /// Says how much room a name has. The kernel may read it again whenever it goes on, so it is never freed.
+    /// Gives the length of a name. The kernel may read it again whenever it goes on, so it is never freed.
     header: &'static libc::msghdr,
     is_receiving: bool,
     exhausted: u64,
@@ -75,10 +75,10 @@ impl DatagramRing {
         })
     }
 
-    /// Receives a datagram on a socket of its own, to see that this system can.
+    /// Receives a datagram on a separate socket, to check that this system can.
     ///
     /// # Errors
-    /// As for [`new`](Self::new); also, the system cannot receive many by one request: Linux before 6.0.
+    /// As for [`new`](Self::new); also, the system cannot receive many datagrams by one request: Linux before 6.0.
     pub fn probe(poller_core: Option<usize>) -> io::Result<()> {
         let (near, far) = UnixDatagram::pair()?;
         near.send(b"probe")?;
@@ -94,7 +94,7 @@ impl DatagramRing {
         Err(io::Error::new(ErrorKind::TimedOut, "a datagram that was sent did not arrive"))
     }
 
-    /// Hands over what has arrived since the last call, and says how much. Mostly it calls no kernel.
+    /// Hands over the datagrams since the last call, and returns their number. Usually makes no system call.
     ///
     /// # Errors
     /// The socket reports an error.
@@ -120,7 +120,7 @@ impl DatagramRing {
                 }
                 (Ok(_), None) => {}
                 (Err(error), _) => match error.raw_os_error() {
-                    // What arrives stays with the socket until it is asked for again.
+                    // Datagrams stay with the socket until the next request.
                     Some(libc::ENOBUFS) => *exhausted += 1,
                     Some(libc::ECANCELED | libc::EINTR | libc::EAGAIN) => {}
                     _ => failure = Some(error),
@@ -129,12 +129,12 @@ impl DatagramRing {
         })?;
         match failure {
             Some(error) => Err(error),
-            // Every buffer is free again: also where the last one was used, or an empty datagram ended it.
+            // Every buffer is free again, also if the last one was used or an empty datagram ended the request.
             None => self.request().map(|()| count),
         }
     }
 
-    /// Has the kernel receive, if it does not.
+    /// Requests datagrams from the kernel, unless a request is active.
     fn request(&mut self) -> io::Result<()> {
         if self.is_receiving {
             return Ok(());
@@ -147,7 +147,7 @@ impl DatagramRing {
         Ok(())
     }
 
-    /// How often no buffer was left for what arrived, which then waited with the socket.
+    /// The number of times that no buffer was left for a datagram, which then waited in the socket.
     #[must_use]
     pub const fn exhausted(&self) -> u64 {
         self.exhausted
@@ -155,7 +155,7 @@ impl DatagramRing {
 }
 
 impl Drop for DatagramRing {
-    /// Ends the request, which holds the socket and its port, where the kernel does so soon.
+    /// Ends the request, which holds the socket and its port, if the kernel does so soon.
     fn drop(&mut self) {
         if !self.is_receiving {
             return;
@@ -188,7 +188,7 @@ impl fmt::Debug for DatagramRing {
 }
 
 impl AsFd for DatagramRing {
-    /// Readable when something has arrived, once it was received from.
+    /// Readable when a datagram has arrived, once the ring was received from.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
@@ -207,7 +207,7 @@ mod tests {
         UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
     }
 
-    /// Carries out a test where the system has this, else says so.
+    /// Runs a test where the system has these rings, otherwise prints that it does not.
     fn with_ring(name: &str, test: impl FnOnce(&UdpSocket, DatagramRing)) {
         let socket = bind();
         match DatagramRing::probe(None) {
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Receives until so many have arrived: their senders, bytes, and whether they were cut.
+    /// Receives `count` datagrams: their senders, their bytes, and whether they were cut.
     fn until(ring: &mut DatagramRing, count: usize) -> Vec<(Option<SocketAddr>, Vec<u8>, bool)> {
         let mut got = Vec::new();
         while got.len() < count {

@@ -21,20 +21,20 @@ use crate::{
     socket_option::{self, set_number},
 };
 
-/// How many datagrams cross into or out of the kernel in one call, at most. Joined ones count once.
+/// The most datagrams that cross into or out of the kernel in one call. Joined ones count once.
 pub const BATCH: usize = 64;
-/// How many datagrams are asked for when the last call found few: less to prepare where nothing
-/// comes, which is most calls of an agent that does not sleep.
+/// The number of datagrams requested after a call that found few: less to prepare for an empty call, which most calls
+/// of an agent are that does not sleep.
 const BATCH_SMALL: usize = 8;
 /// The longest run of datagrams that the kernel joins, in bytes.
 const JOINED_BYTES_MAX: usize = 64 << 10;
 
-/// How many datagrams the socket has dropped so far: its buffer was full (SO_MEMINFO).
+/// The number of datagrams that the socket has dropped so far, because its buffer was full (SO_MEMINFO).
 ///
 /// # Errors
-/// The system does not say.
+/// The system does not report it.
 pub fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    /// As the kernel numbers it on the processors that we know.
+    /// The kernel's number for it on the supported processors.
     const SO_MEMINFO: libc::c_int = 55;
     /// `SK_MEMINFO_DROPS`, the last of the numbers.
     const DROPS: usize = 8;
@@ -44,44 +44,44 @@ pub fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(numbers[DROPS])
 }
 
-/// Has a receive that finds nothing look at the network card itself for so long (SO_BUSY_POLL).
+/// Makes an empty receive poll the network card itself for this time (SO_BUSY_POLL).
 ///
 /// # Errors
-/// The system cannot, or lets only a privileged process raise it.
+/// The system does not support it, or lets only a privileged process raise it.
 pub fn set_busy_poll(socket: BorrowedFd<'_>, time: Duration) -> io::Result<()> {
     let micros = i32::try_from(time.as_micros()).map_err(|_| io::ErrorKind::InvalidInput)?;
     set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros)
 }
 
-/// Has datagrams that were sent together arrive together, for [`DatagramBatch::for_joined`] (UDP_GRO).
+/// Makes datagrams that were sent together arrive together, for [`DatagramBatch::for_joined`] (UDP_GRO).
 ///
 /// # Errors
-/// The system cannot do that: Linux before 5.0.
+/// The system does not support it: Linux before 5.0.
 pub fn join_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Room for many datagrams and what the kernel says about each: recvmmsg(2), sendmmsg(2). Pages that no datagram reaches
-/// are not touched.
+/// Room for many datagrams and the kernel's notes on each: recvmmsg(2), sendmmsg(2). Pages that no datagram reaches are
+/// not touched.
 pub struct DatagramBatch {
     slots: usize,
     slot_bytes: usize,
-    /// How many datagrams to ask for next.
+    /// The number of datagrams to request next.
     wanted: usize,
-    /// The last call found as many as it asked for.
+    /// The last call found as many datagrams as it requested.
     is_full: bool,
     bytes: Box<[u8]>,
-    /// Bytes of each datagram to send.
+    /// The length of each datagram to send, in bytes.
     lengths: Box<[usize]>,
     names: Box<[Name]>,
     name_lengths: Box<[libc::socklen_t]>,
-    /// For each run that is sent.
+    /// One per run that is sent.
     controls: Box<[Control]>,
-    /// For each message that is received, where the kernel is to say more than the bytes; else none.
+    /// One per message received, if the kernel's notes are requested; otherwise none.
     blocks: Box<[ControlBlock]>,
-    /// One per datagram: where its bytes are.
+    /// One per datagram: the place of its bytes.
     pieces: Box<[libc::iovec]>,
-    /// One per datagram, or run of datagrams: where its name, its pieces and its control block are.
+    /// One per datagram, or run of datagrams: the place of its name, its pieces and its control block.
     headers: Box<[libc::mmsghdr]>,
 }
 
@@ -103,22 +103,22 @@ impl fmt::Debug for DatagramBatch {
     }
 }
 
-/// One datagram of a batch that was received, or several that were joined.
+/// One received datagram of a batch, or several that were joined.
 pub struct Received<'a> {
-    /// `None` for an address that is neither IPv4 nor IPv6.
+    /// The sender; `None` for an address that is neither IPv4 nor IPv6.
     pub from: Option<SocketAddr>,
-    /// The bytes, without what there was no room for.
+    /// The bytes, up to the room for them.
     pub bytes: &'a [u8],
-    /// There were more than there was room for.
+    /// The datagram was longer than the room for it.
     pub truncated: bool,
-    /// When it arrived, if that was asked for: see [`stamp_arrivals`](crate::stamp_arrivals).
+    /// The time of arrival in nanoseconds, if requested: see [`stamp_arrivals`](crate::stamp_arrivals).
     pub arrived_ns: Option<u64>,
-    /// Where several were joined: each has so many bytes, the last perhaps fewer.
+    /// The length of each joined datagram in bytes, the last perhaps shorter; `None` for a single one.
     segment_bytes: Option<usize>,
 }
 
 impl<'a> Received<'a> {
-    /// What a ring has received.
+    /// A datagram received by a ring.
     pub(crate) fn of_ring(out: &'a RecvMsgOut<'_>) -> Self {
         let mut name = Name([0; NAME_LEN]);
         let bytes = out.name_data();
@@ -132,13 +132,13 @@ impl<'a> Received<'a> {
         }
     }
 
-    /// What a frame of a network card held.
+    /// A datagram from a frame of a network card.
     #[cfg(feature = "af-xdp")]
     pub(crate) const fn of_frame(from: SocketAddr, bytes: &'a [u8]) -> Self {
         Self { from: Some(from), bytes, truncated: false, arrived_ns: None, segment_bytes: None }
     }
 
-    /// The datagrams, one by one: an empty one too.
+    /// The datagrams one by one, including empty ones.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         let len = self.segment_bytes.unwrap_or(bytes.len()).max(1);
@@ -154,7 +154,7 @@ impl DatagramBatch {
         Self::with(BATCH, datagram_bytes_max)
     }
 
-    /// Room to receive so many messages from a socket that may join datagrams; see [`join_datagrams`]. Each may be 64 KiB.
+    /// Room for this many messages from a socket that may join datagrams; see [`join_datagrams`]. Each may be 64 KiB.
     #[must_use]
     pub fn for_joined(messages_max: usize) -> Self {
         let mut batch = Self::with(messages_max, JOINED_BYTES_MAX);
@@ -162,8 +162,8 @@ impl DatagramBatch {
         batch
     }
 
-    /// From now on also takes what the kernel says beside the bytes of a message: when it arrived, what length joined datagrams
-    /// have.
+    /// From now on also requests the kernel's notes on a message: its time of arrival, and the length of joined
+    /// datagrams.
     pub fn take_notes(&mut self) {
         self.blocks = vec![ControlBlock::EMPTY; self.slots].into_boxed_slice();
     }
@@ -188,7 +188,7 @@ impl DatagramBatch {
         }
     }
 
-    /// Receives what waits, as many as there are slots, without blocking; 0 if nothing does.
+    /// Receives the waiting datagrams, up to the number of slots, without blocking; 0 if none waits.
     ///
     /// # Errors
     /// The socket reports an error, for example of an earlier send.
@@ -226,11 +226,11 @@ impl DatagramBatch {
         Ok(count)
     }
 
-    /// Has `read` put a datagram into each slot until there is no more, as [`receive`](Self::receive) does at once. It
-    /// says nothing of senders.
+    /// Makes `read` fill one slot after another until no datagram is left, as [`receive`](Self::receive) does at once.
+    /// The senders are unknown.
     ///
     /// # Errors
-    /// As `read` says, if it is the first to be asked for.
+    /// The error of `read`, if its first call fails.
     pub fn receive_each(
         &mut self,
         mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
@@ -248,13 +248,13 @@ impl DatagramBatch {
         Ok(self.headers.len())
     }
 
-    /// True if the last [`receive`](Self::receive) found as many as it asked for: there may be more.
+    /// True if the last [`receive`](Self::receive) found as many datagrams as it requested: there may be more.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// What the last [`receive`](Self::receive) put at `index`, which is below what it returned.
+    /// The datagram at `index` of the last [`receive`](Self::receive); `index` is below its result.
     #[must_use]
     pub fn received(&self, index: usize) -> Received<'_> {
         let header = &self.headers[index];
@@ -276,7 +276,7 @@ impl DatagramBatch {
     /// Puts a datagram of two parts at `index`, which is below [`BATCH`].
     ///
     /// # Panics
-    /// It is longer than there is room for.
+    /// The datagram is longer than the room for it.
     pub fn put(&mut self, index: usize, to: SocketAddr, head: &[u8], body: &[u8]) {
         let len = head.len() + body.len();
         assert!(len <= self.slot_bytes, "a datagram of {len} bytes");
@@ -288,8 +288,7 @@ impl DatagramBatch {
         self.name_lengths[index] = self.names[index].put(to);
     }
 
-    /// Sends the datagrams from `first` to before `end` as far as the kernel takes them, and says
-    /// how many it took.
+    /// Sends the datagrams from `first` to before `end` as far as the kernel takes them, and returns the number sent.
     ///
     /// # Errors
     /// The kernel does not take the first of them.
@@ -301,11 +300,11 @@ impl DatagramBatch {
         self.send_headers(socket, first, end)
     }
 
-    /// As [`send`](Self::send), but neighbors of one length to one address pass the kernel as one, which cuts
-    /// them apart at the end (UDP_SEGMENT).
+    /// As [`send`](Self::send), but adjacent datagrams of one length to one address pass the kernel as one, which
+    /// splits them at the end (UDP_SEGMENT).
     ///
     /// # Errors
-    /// As for [`send`](Self::send); also, the way to the address may not carry runs.
+    /// As for [`send`](Self::send); also, the route to the address may not carry runs.
     pub fn send_runs(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -330,7 +329,7 @@ impl DatagramBatch {
         Ok(if taken == run_count { end - first } else { begins[taken] - first })
     }
 
-    /// How many datagrams from `first` on go as one: all have one address.
+    /// The number of datagrams from `first` on that go as one: all have one address.
     fn run_len(&self, first: usize, end: usize) -> usize {
         let names = &self.names;
         let alike = (first..end).take_while(|index| names[*index] == names[first]);
@@ -381,7 +380,7 @@ impl DatagramBatch {
         header.msg_controllen = 0;
     }
 
-    /// Points a header of what is sent to its control block.
+    /// Points a header of a sent message to its control block.
     fn link_control(&mut self, index: usize) {
         let control = &raw mut self.controls[index];
         let header = &mut self.headers[index].msg_hdr;
@@ -424,7 +423,7 @@ impl Name {
         len as libc::socklen_t
     }
 
-    /// `None` for what is neither IPv4 nor IPv6.
+    /// The address; `None` if it is neither IPv4 nor IPv6.
     pub(crate) fn to_address(self) -> Option<SocketAddr> {
         let bytes = &self.0;
         let port = u16::from_be_bytes([bytes[2], bytes[3]]);
@@ -496,7 +495,8 @@ mod tests {
         assert_eq!(dropped_datagrams(other.as_fd()).unwrap(), 0);
     }
 
-    /// What is read one by one is handed over like what comes at once, up to the first error; an empty datagram is one.
+    /// Datagrams read one by one are handed over like those read at once, up to the first error; an empty datagram is
+    /// one.
     #[test]
     fn one_by_one_is_the_same() {
         let mut batch = DatagramBatch::new(100);

@@ -1,4 +1,4 @@
-//! How many files this process may have open.
+//! The number of files that this process may have open.
 //!
 //! Invariant: the limit is read and set as a whole; a process may raise its soft limit up to the hard one.
 
@@ -12,16 +12,16 @@ use crate::{check, readiness::EventFd};
 /// The most file descriptors of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimit {
-    /// The limit in force.
+    /// The current limit.
     pub soft: u64,
-    /// What the soft limit may be raised to.
+    /// The limit up to which the soft limit may be raised.
     pub hard: u64,
 }
 
 /// The limit of open files.
 ///
 /// # Errors
-/// The system does not say.
+/// The system does not report it.
 pub fn descriptor_limit() -> io::Result<DescriptorLimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a struct that lives, and the kernel writes no more than that.
@@ -32,7 +32,7 @@ pub fn descriptor_limit() -> io::Result<DescriptorLimit> {
 /// Sets the soft limit.
 ///
 /// # Errors
-/// It is above the hard limit.
+/// `soft` is above the hard limit.
 pub fn set_descriptor_limit(soft: u64) -> io::Result<()> {
     let DescriptorLimit { hard, .. } = descriptor_limit()?;
     let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };

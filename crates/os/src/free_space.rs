@@ -1,15 +1,15 @@
-//! How much room a file system has left.
+//! The free space of a file system.
 //!
-//! Invariant: room that only root may use is not counted.
+//! Invariant: space that only root may use is not counted.
 
 use std::{ffi::CString, io, mem::MaybeUninit, os::unix::ffi::OsStrExt as _, path::Path};
 
 use crate::check;
 
-/// Bytes that this user may still write on the file system of a path.
+/// The bytes that this user may still write on the file system of a path.
 ///
 /// # Errors
-/// The path does not exist, or the file system does not say.
+/// The path does not exist, or the file system does not report it.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let path = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a path with a zero byte"))?;

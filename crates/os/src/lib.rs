@@ -1,10 +1,9 @@
-//! The system calls that the standard library does not offer, behind functions that are safe to
-//! call, an allocator of large pages ([`memory`]), and the files in which Linux shows its settings
-//! ([`system_files`]).
+//! System calls that the standard library does not offer, behind safe functions; an allocator of
+//! large pages ([`memory`]); and the files in which Linux shows its settings ([`system_files`]).
 //!
-//! Start at the functions of this page. Nothing here depends on its use in an exchange.
+//! Start at the functions of this page. No function here depends on its use in an exchange.
 //!
-//! Architecture invariant: with `ring`, this is where unsafe code is; a safe function here cannot be
+//! Architecture invariant: unsafe code is only here and in `ring`; a safe function here cannot be
 //! called in a way that breaks memory.
 #![allow(unsafe_code)]
 
@@ -63,13 +62,13 @@ pub use uring::Uring;
 #[cfg(feature = "af-xdp")]
 pub use xdp_ring::{XdpRing, dropped_frames};
 
-/// True for the errors that say: nothing now, try again.
+/// True for the errors that mean: nothing now, try again.
 #[must_use]
 pub fn is_not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// What a system call returned: a count, or the error it left behind.
+/// The result of a system call: a count, or its error.
 fn check(result: libc::c_int) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -1,5 +1,5 @@
-//! A global allocator that takes large and cache-aligned blocks from huge pages of 2 MiB, and has
-//! them written to by a thread of its own before they are needed.
+//! A global allocator that takes large and cache-aligned blocks from huge pages of 2 MiB, and populates them from a
+//! separate thread before they are needed.
 //!
 //! The system's allocator gives pages of 4 KiB, each when it is first written: 2 MiB cost five
 //! hundred page faults, and with ten million orders nearly each access misses the TLB. So blocks of
@@ -41,20 +41,20 @@ const PAGE: usize = 2 << 20;
 /// Bytes of a page where the system has no huge one.
 const SMALL_PAGE: usize = 4 << 10;
 
-/// Bytes that are populated beyond what was taken.
+/// Bytes that are populated ahead of the blocks taken.
 const READY: usize = 32 << 20;
 
 /// Bytes of a cache line. Blocks with exactly this alignment come from the range, however small.
 const LINE: usize = 64;
 
-/// Blocks of so many bytes come from the range, whatever their alignment up to 4 KiB.
+/// Blocks of at least this many bytes come from the range, whatever their alignment up to 4 KiB.
 const LARGE: usize = 32 << 10;
 
 /// Larger blocks do not, unless they are aligned to a cache line or half of one: a list that grows leaves behind each block
 /// that it had, and a store of slots that share no line is allocated once.
 const LARGEST: usize = 8 << 20;
 
-/// Blocks of more bytes do not, whatever their alignment.
+/// Longer blocks do not come from the range, whatever their alignment.
 const LARGEST_ALIGNED: usize = 16 << 30;
 
 /// The alignment of large blocks, in bytes.
@@ -72,7 +72,7 @@ const _: () = assert!(Class::of_len(LARGEST_ALIGNED).index == CLASSES - 1);
 #[derive(Debug)]
 pub struct Allocator;
 
-/// The first address of the range; null before it is asked for, and where there is none.
+/// The first address of the range; null before the range is requested, and where there is none.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
 /// Bytes of the range that were ever taken. Changes only while [`PIECES`] is locked.
@@ -87,7 +87,7 @@ static PIECES: Mutex<Pieces> = Mutex::new(Pieces {
 /// The thread that populates the range, once there is one.
 static KEEPER: OnceLock<Thread> = OnceLock::new();
 
-/// Its number for the system; 0 before it runs.
+/// The system's number of that thread; 0 before it runs.
 static KEEPER_ID: AtomicI32 = AtomicI32::new(0);
 
 /// The free part of the range. A place is an offset in bytes from its first address.
@@ -96,7 +96,7 @@ struct Pieces {
     is_asked: bool,
     /// By class: the block freed last, whose first bytes hold the place of the one before.
     free: [Option<usize>; CLASSES],
-    /// By class: where the next small block is cut.
+    /// By class: the place of the next small block.
     spans: [Span; CLASSES],
 }
 
@@ -139,16 +139,16 @@ impl Class {
 
 impl Pieces {
     fn lock() -> MutexGuard<'static, Self> {
-        // Nothing panics while it is locked, and each change is one step.
+        // No code panics while it is locked, and each change is one step.
         PIECES.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place of a block, and true if it was never used, so that it is all zeros; `None` if the
-    /// range is used up or there is none.
+    /// The place of a block, and true if it was never used, so that it is all zeros; `None` if the range is used up or
+    /// does not exist.
     fn take(&mut self, class: Class) -> Option<(usize, bool)> {
         if let Some(place) = self.free[class.index] {
-            // SAFETY: a block in a free list is of the range and nobody uses it; its first bytes are
-            // what `give_back` has written there, aligned to a cache line.
+            // SAFETY: a block in a free list is of the range and not in use; its first bytes are those that `give_back`
+            // wrote there, aligned to a cache line.
             self.free[class.index] =
                 unsafe { BASE.load(Ordering::Relaxed).add(place).cast::<Option<usize>>().read() };
             return Some((place, false));
@@ -185,31 +185,31 @@ impl Pieces {
     /// Puts a block in the free list of its class.
     ///
     /// # Safety
-    /// [`take`](Self::take) gave it for this class, and nobody uses it any more.
+    /// [`take`](Self::take) gave it for this class, and it is no longer in use.
     unsafe fn give_back(&mut self, class: Class, place: usize) {
         let next = self.free[class.index];
-        // SAFETY: nobody else uses the block, which is longer than this and aligned to a cache line.
+        // SAFETY: the block is not in use, is longer than this, and is aligned to a cache line.
         unsafe { BASE.load(Ordering::Relaxed).add(place).cast::<Option<usize>>().write(next) };
         self.free[class.index] = Some(place);
     }
 }
 
-/// Has the system's allocator keep what is freed. It would give back the end of its heap once that is free, in the call
-/// that frees the last block there: 4 ms for 16 MiB, whose pages would have to be found again later.
+/// Makes the system's allocator keep freed memory. Otherwise it returns the free end of its heap, in the call that
+/// frees the last block there: 4 ms for 16 MiB, whose pages the system would have to find again later.
 fn keep_freed() {
     #[cfg(target_env = "gnu")]
     {
         const NEVER: libc::c_int = -1;
-        // SAFETY: it takes two numbers, and refuses what it does not know.
+        // SAFETY: the call takes two numbers, and refuses an unknown one.
         let _ = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, NEVER) };
     }
 }
 
-/// Reserves the address range, and asks for huge pages behind it; null if the system has none.
+/// Reserves the address range and requests huge pages for it; null if the system has none.
 fn ask_for_range() -> *mut u8 {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: no address is prescribed, so the kernel maps where nothing is.
+    // SAFETY: no address is prescribed, so the kernel maps an unused range.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), RANGE + PAGE, protection, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
         return ptr::null_mut();
@@ -217,8 +217,8 @@ fn ask_for_range() -> *mut u8 {
     let mapped = mapped.cast::<u8>();
     // SAFETY: the mapping is longer than the range by a page.
     let base = unsafe { mapped.add(mapped.align_offset(PAGE)) };
-    // SAFETY: the addresses are those of the mapping, which nobody uses yet. A system without this
-    // advice gives small pages.
+    // SAFETY: the addresses are those of the mapping, which is not in use yet. A system without this advice gives small
+    // pages.
     let _ = unsafe { libc::madvise(base.cast(), RANGE, libc::MADV_HUGEPAGE) };
     base
 }
@@ -244,10 +244,9 @@ fn take(class: Class) -> Option<(*mut u8, bool)> {
     Some((unsafe { BASE.load(Ordering::Acquire).add(place) }, is_zero))
 }
 
-// SAFETY: what comes from the system's allocator goes back to it, by the same layout. A block of the
-// range is at least as long as was asked for, aligned to a cache line, or to 4 KiB if it is large, and
-// is in no free list and no span while it is in use. Nothing here allocates or panics: the lock and
-// waking a thread are futexes.
+// SAFETY: memory from the system's allocator returns to it, by the same layout. A block of the range is at least as
+// long as requested, aligned to a cache line, or to 4 KiB if it is large, and is in no free list and no span while it
+// is in use. No code here allocates or panics: the lock and waking a thread are futexes.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -263,7 +262,7 @@ unsafe impl GlobalAlloc for Allocator {
         match Class::of(layout).and_then(take) {
             Some((pointer, true)) => pointer,
             Some((pointer, false)) => {
-                // SAFETY: the block has at least so many bytes, and nobody else uses it.
+                // SAFETY: the block has at least this many bytes, and no other code uses it.
                 unsafe { pointer.write_bytes(0, layout.size()) };
                 pointer
             }
@@ -310,7 +309,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Bytes of addresses that were reserved and not yet taken: they cost no more addresses. 0 where the range
+/// Bytes of addresses that are reserved but not yet taken: blocks from them need no new addresses. 0 where the range
 /// could not be reserved.
 pub fn reserved_bytes() -> u64 {
     match BASE.load(Ordering::Acquire).is_null() {
@@ -324,7 +323,7 @@ pub fn reserved_bytes() -> u64 {
 /// cannot populate pages (Linux before 5.14 on other processors than x86-64).
 ///
 /// # Errors
-/// The system has no room for another thread.
+/// The system cannot start another thread.
 pub fn keep_ready() -> io::Result<()> {
     if KEEPER.get().is_some() {
         return Ok(());
@@ -344,7 +343,7 @@ pub fn keep_off(cores: &[usize]) -> io::Result<()> {
     if KEEPER.get().is_none() || cores.is_empty() {
         return Ok(());
     }
-    // The thread may just have been started: its number is the first thing that it says.
+    // The thread may have just started: it stores its number first.
     loop {
         match KEEPER_ID.load(Ordering::Acquire) {
             0 => thread::yield_now(),
@@ -372,7 +371,7 @@ fn keep() {
     }
 }
 
-/// Has the kernel put memory behind a page of the range. Its contents stay, so a caller that has a part of it
+/// Makes the kernel put memory behind a page of the range. Its contents stay, so a caller that holds a part of it
 /// meanwhile sees no change.
 ///
 /// MADV_POPULATE_WRITE would hold the lock of all mappings of the process meanwhile, for milliseconds where the kernel
@@ -380,7 +379,7 @@ fn keep() {
 /// 6.4 on, the lock of this mapping alone.
 ///
 /// # Errors
-/// The system does not do so on request.
+/// The system does not support this.
 ///
 /// # Safety
 /// The page is of the range.
@@ -398,7 +397,7 @@ unsafe fn populate(page: *mut u8) -> io::Result<()> {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller has said so, and the advice keeps the contents.
+    // SAFETY: the page is of the range by the caller's promise, and the advice keeps the contents.
     crate::check(unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_POPULATE_WRITE) })?;
     Ok(())
 }
@@ -407,7 +406,7 @@ unsafe fn populate(page: *mut u8) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A page is there after it was populated, and has the contents it had.
+    /// A page is present after it was populated, and keeps its contents.
     #[test]
     fn contents_stay() {
         let base = ask_for_range();
@@ -419,7 +418,7 @@ mod tests {
             pages.iter().filter(|page| **page & 1 == 1).count()
         };
         assert_eq!(in_memory(), 0);
-        // SAFETY: nobody else has the range, and the byte is of the page.
+        // SAFETY: no other code has the range, and the byte is of the page.
         unsafe {
             populate(base).unwrap();
             base.add(SMALL_PAGE).write(7);

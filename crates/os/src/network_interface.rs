@@ -1,4 +1,4 @@
-//! Network interfaces: which one has an address, and whether its card notes when packets leave and arrive.
+//! Network interfaces: the one with an address, and whether its card notes when packets leave and arrive.
 //!
 //! Invariant: nothing here changes the settings of an interface.
 
@@ -20,10 +20,10 @@ pub(crate) struct NetworkInterface {
 }
 
 impl NetworkInterface {
-    /// The one that has this address.
+    /// The interface with this address.
     ///
     /// # Errors
-    /// None has it, or the system does not list them.
+    /// No interface has it, or the system does not list them.
     pub(crate) fn with_address(address: IpAddr) -> io::Result<Self> {
         let mut list = ptr::null_mut();
         // SAFETY: the list is written to a live pointer, and is freed below.
@@ -39,7 +39,7 @@ impl NetworkInterface {
                 break;
             }
         }
-        // SAFETY: the list is that of above, and nothing borrows from it any more.
+        // SAFETY: the list is the one from above, and no borrow of it is left.
         unsafe { libc::freeifaddrs(list) };
         found.filter(|found| found.index > 0).ok_or_else(|| {
             io::Error::new(
@@ -49,7 +49,7 @@ impl NetworkInterface {
         })
     }
 
-    /// The one with this name; its number is 0 if there is none.
+    /// The interface with this name; its number is 0 if it does not exist.
     fn named(text: &CStr) -> Self {
         let mut name = [0; libc::IFNAMSIZ];
         // The last byte stays zero.
@@ -64,10 +64,10 @@ impl NetworkInterface {
         self.name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8 as char).collect()
     }
 
-    /// Sees to it that the card notes when every packet leaves and arrives; `socket` is any socket.
+    /// Checks that the card notes when every packet leaves and arrives; `socket` is any socket.
     ///
     /// # Errors
-    /// It does not; the text says why and what to do.
+    /// The card does not; the text gives the reason and the remedy.
     pub(crate) fn check_packet_times(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: integers, for which all zeros is a value.
         let mut settings: libc::hwtstamp_config = unsafe { mem::zeroed() };
@@ -125,7 +125,7 @@ unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// An interface is found by its address, and an address that none has is named.
+    /// An interface is found by its address; an address that no interface has is named.
     #[test]
     fn an_interface_is_found_by_its_address() {
         let found = NetworkInterface::with_address(Ipv4Addr::LOCALHOST.into()).unwrap();

@@ -11,7 +11,7 @@ use crate::check;
 /// stay where they are, and so do sockets that were made before.
 ///
 /// # Errors
-/// The descriptor is of something else, or the process lacks CAP_SYS_ADMIN.
+/// The descriptor is of another kind, or the process lacks CAP_SYS_ADMIN.
 pub fn enter_network_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: it takes numbers only, and the descriptor is open for the whole call.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
@@ -23,7 +23,7 @@ mod tests {
 
     use super::*;
 
-    /// What is no network namespace is refused, and the thread stays where it is.
+    /// A descriptor of another kind is refused, and the thread stays where it is.
     #[test]
     fn only_a_network_namespace_can_be_entered() {
         let own = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();

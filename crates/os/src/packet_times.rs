@@ -17,7 +17,7 @@ use crate::{
     socket_option::set_number,
 };
 
-/// Which clock gives packets their times.
+/// The clock that gives packets their times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketTimes {
     /// The kernel's: Unix time, where a packet is handed to the interface and where it comes from it.
@@ -30,9 +30,9 @@ pub enum PacketTimes {
 /// A packet that left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketSent {
-    /// Bytes of the connection before its end, since [`stamp_packets`]; modulo 2^32.
+    /// Bytes of the connection up to its end, since [`stamp_packets`]; modulo 2^32.
     pub bytes: u32,
-    /// By the clock of the socket's [`PacketTimes`].
+    /// The time in nanoseconds, by the clock of the socket's [`PacketTimes`].
     pub sent_ns: u64,
 }
 
@@ -82,11 +82,11 @@ fn await_stamps() -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::TimedOut, "arrivals have no times"))
 }
 
-/// How often a packet to oneself is sent, until the kernel says when it arrived.
+/// The most packets that a thread sends to itself until the kernel gives one a time of arrival.
 const PROBES_MAX: usize = 1_000;
 const PROBE_PAUSE: Duration = Duration::from_millis(1);
 
-/// Which packets are to have a time.
+/// The packets that get a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Both,
@@ -133,7 +133,7 @@ pub fn receive_stamped(
     Ok((len, control.notes(control_len).stamp_ns))
 }
 
-/// The next packet of a connection that left and was not told yet.
+/// The next packet of a connection that left and was not reported yet.
 ///
 /// # Errors
 /// As recvmsg(2).
@@ -193,8 +193,8 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// Each write has a time under the number of bytes up to its end, and what it carries arrives with one that is no
-    /// earlier. Where a read takes several packets, it has the time of the last.
+    /// Each write has a time under the number of bytes up to its end, and its bytes arrive with a time that is no
+    /// earlier. A read of several packets has the time of the last.
     #[test]
     fn packets_have_their_times() {
         let (mut near, far) = pair();
@@ -228,7 +228,7 @@ mod tests {
         assert!(one.sent_ns < more.sent_ns && more.sent_ns <= received_ns.unwrap());
     }
 
-    /// A packet that waits has the time of its arrival, and not that of the read.
+    /// A packet that waits has the time of its arrival, not that of the read.
     #[test]
     fn a_wait_begins_with_the_arrival() {
         const PAUSE: Duration = Duration::from_millis(5);
@@ -248,7 +248,7 @@ mod tests {
         assert!((before_ns..=sent_ns).contains(&arrived_ns), "{before_ns} {arrived_ns} {sent_ns}");
     }
 
-    /// An interface without a card takes no times, and says so; the socket stays as it was.
+    /// An interface without a card refuses, with the reason; the socket stays as it was.
     #[test]
     fn loopback_has_no_card() {
         let (near, _far) = pair();

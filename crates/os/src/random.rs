@@ -1,10 +1,10 @@
-//! Numbers that nobody can guess, from the system: getrandom(2).
+//! Unpredictable numbers from the system: getrandom(2).
 
 use std::io;
 
 use crate::check;
 
-/// A number of which every bit is random.
+/// A number in which every bit is random.
 ///
 /// # Errors
 /// Linux before 3.17, or a sandbox that forbids the call.

@@ -27,7 +27,7 @@ pub struct Readiness {
     pub readable: bool,
     /// A write would not block: there is room, an end, or an error.
     pub writable: bool,
-    /// There is an end, behind what can be read, or an error.
+    /// The stream has ended, after its readable bytes, or has an error.
     pub ended: bool,
 }
 
@@ -50,7 +50,7 @@ impl Epoll {
         self.add_for(fd, token, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP)
     }
 
-    /// As [`add`](Self::add), and only that `fd` became writable, or has an error.
+    /// As [`add`](Self::add), but reports only that `fd` became writable, or has an error.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -58,7 +58,7 @@ impl Epoll {
         self.add_for(fd, token, libc::EPOLLOUT)
     }
 
-    /// As [`add`](Self::add), and only that `fd` became readable.
+    /// As [`add`](Self::add), but reports only that `fd` became readable.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -82,7 +82,7 @@ impl Epoll {
         check(result).map(drop)
     }
 
-    /// Reports what has changed since the last call, without waiting.
+    /// Reports the changes since the last call, without waiting.
     ///
     /// # Errors
     /// Only a fault of this program.
@@ -123,7 +123,7 @@ impl AsFd for Epoll {
 pub struct EventFd(File);
 
 impl EventFd {
-    /// Not signaled.
+    /// An unsignaled counter.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -135,13 +135,13 @@ impl EventFd {
 
     /// Makes it readable.
     pub fn signal(&self) {
-        // It fails only where the counter is full, and then it is readable as it should be.
+        // It fails only if the counter is full, and then it is readable as it should be.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
 
     /// Makes it unreadable until the next signal.
     pub fn clear(&self) {
-        // It fails only where nobody signaled, and then it is unreadable as it should be.
+        // It fails only if there was no signal, and then it is unreadable as it should be.
         let _ = (&self.0).read(&mut [0; 8]);
     }
 }
@@ -168,7 +168,7 @@ impl PollSet {
         Self { descriptors, entries }
     }
 
-    /// Waits until one of the descriptors is readable, a signal arrives, or the time is over.
+    /// Waits until one of the descriptors is readable, a signal arrives, or the time has passed.
     pub fn wait(&mut self, at_most: Duration) {
         debug_assert_eq!(self.descriptors.len(), self.entries.len());
         let at_most = libc::timespec {
@@ -190,7 +190,7 @@ impl PollSet {
 
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     check(fd)?;
-    // SAFETY: a call that makes a descriptor has just returned it, and nobody else has it.
+    // SAFETY: a call that creates a descriptor has just returned it, and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

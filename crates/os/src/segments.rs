@@ -1,5 +1,4 @@
-//! Datagrams that leave as one: what the control block of the message says of them (UDP_SEGMENT), and how many may go
-//! together.
+//! Datagrams that leave as one: the control block of their message (UDP_SEGMENT), and the number that may go together.
 //!
 //! Invariant: a run has datagrams of one length, of which only the last may be shorter, and is no longer than one
 //! datagram may be.
@@ -11,16 +10,16 @@ const RUN_BYTES_MAX: usize = 65_507;
 
 const WORD: usize = size_of::<usize>();
 
-/// A control block: length, level, type and one number. In it the length of the datagrams of a run.
+/// A control block: length, level, type and one number, which is the length of the datagrams of a run.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Control([u8; 24]);
 
 impl Control {
-    /// One that says nothing.
+    /// An empty block.
     pub(crate) const EMPTY: Self = Self([0; 24]);
 
-    /// Says that datagrams of so many bytes are sent as one.
+    /// States that datagrams of this many bytes are sent as one.
     pub(crate) fn of_segments(bytes: u16) -> Self {
         let mut control = Self::EMPTY;
         let block = &mut control.0;
@@ -32,7 +31,7 @@ impl Control {
     }
 }
 
-/// How many datagrams from the first on may go as one, by their lengths: at least 1 if there is one.
+/// The number of datagrams from the first on that may go as one, by their lengths: at least 1 if there is one.
 pub(crate) fn run_len(lengths: impl IntoIterator<Item = usize>) -> usize {
     let mut lengths = lengths.into_iter();
     let Some(first) = lengths.next() else { return 0 };
@@ -54,7 +53,7 @@ pub(crate) fn run_len(lengths: impl IntoIterator<Item = usize>) -> usize {
 mod tests {
     use super::*;
 
-    /// A run ends behind a shorter datagram, and before a longer one, an empty one, and what would be too much.
+    /// A run ends after a shorter datagram, and before a longer one, an empty one, and one that would exceed a limit.
     #[test]
     fn runs_are_what_the_kernel_splits_alike() {
         assert_eq!(run_len([50, 50, 9, 9]), 3);

@@ -1,5 +1,5 @@
 //! Many datagrams to one peer in one system call: sendmmsg(2) on a connected socket, with segmentation by the kernel
-//! (UDP_SEGMENT) where it is asked for.
+//! (UDP_SEGMENT) where requested.
 //!
 //! Invariant: pointers for the kernel are made from live borrows right before the call that uses them,
 //! and are not used after it.
@@ -15,22 +15,22 @@ use crate::{
     socket_option::set_number,
 };
 
-/// True if the kernel splits what is sent on this socket into segments (UDP_SEGMENT, since Linux 4.18).
+/// True if the kernel splits messages sent on this socket into segments (UDP_SEGMENT, since Linux 4.18).
 #[must_use]
 pub fn sends_segments(socket: BorrowedFd<'_>) -> bool {
     // No segment size for the whole socket: each message states its own.
     set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok()
 }
 
-/// Datagrams that wait to be sent to the peer of a connected socket, in the order of their sending.
+/// Datagrams that wait to be sent to the peer of a connected socket, in the order of sending.
 #[derive(Debug)]
 pub struct SendQueue {
     bytes: Vec<u8>,
-    /// Where each closed datagram begins and ends.
+    /// The beginning and end of each closed datagram, in bytes.
     datagrams: Vec<(usize, usize)>,
-    /// So many of them were sent.
+    /// The number of datagrams sent.
     sent: usize,
-    /// Where the datagram being filled begins.
+    /// The beginning of the datagram being filled, in bytes.
     open_from: usize,
     by_segments: bool,
     headers: Headers,
@@ -38,7 +38,7 @@ pub struct SendQueue {
 
 impl SendQueue {
     /// An empty queue. With `by_segments` datagrams of one length leave as one message, which the kernel splits:
-    /// [`sends_segments`] says whether it can.
+    /// [`sends_segments`] returns whether it can.
     #[must_use]
     pub fn new(by_segments: bool) -> Self {
         Self {
@@ -51,19 +51,19 @@ impl SendQueue {
         }
     }
 
-    /// Datagrams that wait, without the one being filled.
+    /// The number of datagrams that wait, without the one being filled.
     #[must_use]
     pub fn len(&self) -> usize {
         self.datagrams.len() - self.sent
     }
 
-    /// True if no datagram waits but the one being filled.
+    /// True if no datagram waits except the one being filled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of the datagram being filled.
+    /// The length of the datagram being filled, in bytes.
     #[must_use]
     pub fn open_len(&self) -> usize {
         self.bytes.len() - self.open_from
@@ -74,20 +74,20 @@ impl SendQueue {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The datagram being filled is complete, without its first `left_out` bytes.
+    /// Completes the datagram being filled, without its first `left_out` bytes.
     pub fn close(&mut self, left_out: usize) {
         self.datagrams.push((self.open_from + left_out, self.bytes.len()));
         self.open_from = self.bytes.len();
     }
 
-    /// The datagram that is sent next.
+    /// The next datagram to send.
     #[must_use]
     pub fn first(&self) -> Option<&[u8]> {
         let &(start, end) = self.datagrams.get(self.sent)?;
         Some(&self.bytes[start..end])
     }
 
-    /// So many datagrams were sent; their memory is used again once all were.
+    /// Marks `count` datagrams as sent; their memory is used again once all are.
     pub fn advance(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.datagrams.len() {
@@ -97,10 +97,10 @@ impl SendQueue {
         }
     }
 
-    /// Sends what waits, as far as the kernel takes it.
+    /// Sends the waiting datagrams, as far as the kernel takes them.
     ///
     /// # Errors
-    /// The kernel does not take the next datagram, or says what became of an earlier one.
+    /// The kernel does not take the next datagram, or reports the failure of an earlier one.
     pub fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         while !self.is_empty() {
             let count = self.headers.send(
@@ -115,10 +115,10 @@ impl SendQueue {
     }
 }
 
-/// What a call of sendmmsg(2) is given: kept for its memory alone.
+/// The arguments of sendmmsg(2), kept to reuse their memory.
 #[derive(Debug, Default)]
 struct Headers {
-    /// One per datagram: where its bytes are.
+    /// One per datagram: the place of its bytes.
     pieces: Vec<libc::iovec>,
     /// One per message: its pieces, as their number, and the bytes of a segment if it has several.
     messages: Vec<(usize, u16)>,
@@ -131,7 +131,7 @@ struct Headers {
 unsafe impl Send for Headers {}
 
 impl Headers {
-    /// Sends datagrams as far as the kernel takes them, and says how many it took: at least one.
+    /// Sends datagrams as far as the kernel takes them, and returns the number taken: at least one.
     fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// The same datagrams arrive in the same order, however they are handed to the kernel and taken from it.
+    /// The same datagrams arrive in the same order, however they are passed to the kernel and taken from it.
     #[test]
     fn datagrams_arrive_as_they_were_put() {
         for (by_segments, gathered) in [(false, false), (true, false), (true, true)] {

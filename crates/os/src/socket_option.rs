@@ -25,14 +25,15 @@ pub(crate) fn set_number(
 /// Sets an option.
 ///
 /// # Safety
-/// What the value points to is what the kernel may use for this option, for as long as it does.
+/// The kernel may use the memory that the value points to for this option, for as long as it does.
 pub(crate) unsafe fn set<T>(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: the value is live and of the length given; by the caller's promise the kernel may use what it points to.
+    // SAFETY: the value is live and of the length given; by the caller's promise the kernel may use the memory it
+    // points to.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -45,7 +46,7 @@ pub(crate) unsafe fn set<T>(
     check(result).map(drop)
 }
 
-/// The value of an option; what the kernel does not write of it is zero.
+/// The value of an option; bytes that the kernel does not write are zero.
 ///
 /// # Safety
 /// Every pattern of bytes is a value of `T`.

@@ -11,56 +11,56 @@ use io_uring::{opcode, squeue, types};
 
 use crate::buffer_ring::{BufferRing, Completion, GROUP};
 
-/// Above the token of a connection: what a completion is of.
+/// The kind of a completion stands above the token of a connection.
 const KIND_SHIFT: u32 = 60;
 const ACCEPT: u64 = 0;
 const RECEIVE: u64 = 1;
 const WRITABLE: u64 = 2;
 const CANCEL: u64 = 3;
 
-/// The most that a token may be.
+/// The greatest token.
 pub const STREAM_TOKEN_MAX: u64 = (1 << KIND_SHIFT) - 1;
 
-/// Accepts connections and receives from them, into buffers that the kernel takes from those given to it. Everything
-/// happens on the thread that calls it first.
+/// Accepts connections and receives from them, into buffers that the kernel takes from those given to it. All of it
+/// happens on the first thread that calls it.
 pub struct StreamRing {
     ring: BufferRing,
 }
 
-/// What has happened.
+/// An event of a ring.
 #[derive(Debug)]
 pub enum StreamEvent {
-    /// A connection, or why none could be accepted.
+    /// A connection, or the reason why none could be accepted.
     Accepted(io::Result<OwnedFd>),
-    /// Nothing more is accepted until it is asked for again.
+    /// No further connection is accepted until the next request.
     AcceptingEnded,
     /// Bytes of a connection.
     Received {
-        /// Of the connection.
+        /// The token of the connection.
         token: u64,
-        /// Where they are.
+        /// The bytes, still in their buffer.
         bytes: ReceivedBytes,
     },
-    /// Nothing more is received until it is asked for again.
+    /// No further bytes are received until the next request.
     ReceivingEnded {
-        /// Of the connection.
+        /// The token of the connection.
         token: u64,
-        /// Why.
+        /// The reason.
         end: StreamEnd,
     },
-    /// The connection takes bytes.
+    /// The connection takes bytes again.
     Writable {
-        /// Of the connection.
+        /// The token of the connection.
         token: u64,
     },
 }
 
-/// Why nothing more is received.
+/// The reason why no further bytes are received.
 #[derive(Debug)]
 pub enum StreamEnd {
-    /// The peer sends nothing more.
+    /// The peer has ended its stream.
     Finished,
-    /// No buffer was left, or it was asked for.
+    /// No buffer was left, or the caller paused the connection.
     Paused,
     /// The connection is broken.
     Broken(io::Error),
@@ -69,14 +69,14 @@ pub enum StreamEnd {
 /// Bytes in a buffer, to be given back.
 #[derive(Debug)]
 pub struct ReceivedBytes {
-    /// Address of the buffers, of one ring alone.
+    /// The address of the buffers, which only one ring has.
     ring: usize,
     buffer: u16,
     len: usize,
 }
 
 impl ReceivedBytes {
-    /// How many they are, at least 1.
+    /// The number of bytes, at least 1.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
@@ -90,7 +90,7 @@ impl ReceivedBytes {
 }
 
 impl StreamRing {
-    /// A ring with so many buffers, a power of two up to 32,768, of so many bytes.
+    /// A ring with this many buffers, a power of two up to 32,768, of this many bytes.
     ///
     /// # Errors
     /// The system has no io_uring (ENOSYS), does not let this process use it (EPERM), has no memory for it (ENOMEM), or
@@ -109,7 +109,7 @@ impl StreamRing {
         self.request(&accept.build(), ACCEPT, 0)
     }
 
-    /// Accepts nothing more; an end of accepting says when.
+    /// Stops accepting; an [`AcceptingEnded`](StreamEvent::AcceptingEnded) reports when it has ended.
     ///
     /// # Errors
     /// The kernel does not take the request.
@@ -126,7 +126,7 @@ impl StreamRing {
         self.request(&receive.build(), RECEIVE, token)
     }
 
-    /// Receives nothing more from a connection; an end of receiving says when.
+    /// Stops receiving from a connection; a [`ReceivingEnded`](StreamEvent::ReceivingEnded) reports when it has ended.
     ///
     /// # Errors
     /// The kernel does not take the request.
@@ -147,14 +147,14 @@ impl StreamRing {
         self.request(&poll.build(), WRITABLE, token)
     }
 
-    /// Hands a request to the kernel, which takes what it needs of the descriptor before this returns.
+    /// Hands a request to the kernel, which resolves the descriptor before this returns.
     fn request(&mut self, entry: &squeue::Entry, kind: u64, token: u64) -> io::Result<()> {
         assert!(token <= STREAM_TOKEN_MAX, "token {token}");
         // SAFETY: the requests made here point to no memory but the provided buffers.
         unsafe { self.ring.request(entry, kind << KIND_SHIFT | token) }
     }
 
-    /// Appends what has happened since the last call to `events`. Mostly it calls no kernel.
+    /// Appends the events since the last call to `events`. Usually makes no system call.
     ///
     /// # Errors
     /// Only a fault of this program.
@@ -164,7 +164,7 @@ impl StreamRing {
             let (kind, token) = (user_data >> KIND_SHIFT, user_data & STREAM_TOKEN_MAX);
             match kind {
                 ACCEPT => {
-                    // SAFETY: the kernel has just made the descriptor, and nobody else has it.
+                    // SAFETY: the kernel has just created the descriptor, and no other code has it.
                     let accepted = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
                     events.push(StreamEvent::Accepted(accepted));
                     if !goes_on {
@@ -191,7 +191,7 @@ impl StreamRing {
                     }
                 }
                 WRITABLE => events.push(StreamEvent::Writable { token }),
-                // A cancel that found nothing: what it was for has ended.
+                // A cancel without effect: its request has ended.
                 _ => {}
             }
         })
@@ -202,7 +202,7 @@ impl StreamRing {
     pub fn bytes(&self, received: &ReceivedBytes) -> &[u8] {
         let buffers = self.ring.buffers();
         assert!(received.ring == buffers.address(), "the bytes are of another ring");
-        // SAFETY: the completion named the buffer, and to give it back `received` would be gone.
+        // SAFETY: the completion named the buffer, and giving it back would consume `received`.
         unsafe { buffers.bytes(received.buffer, received.len) }
     }
 

@@ -14,7 +14,7 @@ pub struct SystemFiles {
 /// CPU time since boot, over all cores, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTicks {
-    /// All of it.
+    /// The total.
     pub all: u64,
     /// Time that the hypervisor gave to other guests.
     pub stolen: u64,
@@ -38,17 +38,17 @@ impl ProcessorTicks {
 }
 
 impl SystemFiles {
-    /// Those of this machine.
+    /// The files of this machine.
     pub fn of_this_machine() -> Self {
         Self::under(Path::new("/"))
     }
 
-    /// Those in a folder.
+    /// The files in a folder.
     pub fn under(root: &Path) -> Self {
         Self { root: root.into() }
     }
 
-    /// The text of a file without the white space around it; nothing if it cannot be read.
+    /// The text of a file without surrounding white space; `None` if it cannot be read.
     pub fn text(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.root.join(path)).ok()?;
         Some(text.trim().to_owned())
@@ -71,7 +71,7 @@ impl SystemFiles {
         self.limits(name)?.next()
     }
 
-    /// The hard limit, to which the process may raise its soft limit.
+    /// The hard limit, up to which the process may raise its soft limit.
     pub fn hard_limit(&self, name: &str) -> Option<u64> {
         self.limits(name)?.nth(1)
     }
@@ -86,8 +86,8 @@ impl SystemFiles {
         Some(limits.into_iter())
     }
 
-    /// A figure of a process's memory in bytes, by its name with the colon, as `VmRSS:`; the process by its number
-    /// or as `self`.
+    /// A figure of a process's memory in bytes, by its name with the colon, as `VmRSS:`; the process is given by its
+    /// number or as `self`.
     pub fn memory(&self, process: &str, name: &str) -> Option<u64> {
         let line = self.line(&format!("proc/{process}/status"), name)?;
         Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
@@ -117,7 +117,7 @@ impl SystemFiles {
         Some(digits?.into_iter().flat_map(in_digit).collect())
     }
 
-    /// The names in a folder, in order; none if it cannot be read.
+    /// The names in a folder, in order; empty if it cannot be read.
     pub fn entries(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.root.join(path)) else { return Vec::new() };
         let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
@@ -126,7 +126,7 @@ impl SystemFiles {
         names
     }
 
-    /// The text of a file of each core that has one.
+    /// The text of a file of each core that has this file.
     pub fn of_each_core(&self, path: &str) -> Vec<String> {
         (0..4096)
             .map_while(|core| {
@@ -138,7 +138,7 @@ impl SystemFiles {
     }
 }
 
-/// Reads a list of cores; an empty one is empty.
+/// Reads a list of cores; an empty text is an empty list.
 pub fn cores(list: &str) -> Option<Vec<usize>> {
     let mut cores = Vec::new();
     for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {

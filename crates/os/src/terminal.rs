@@ -1,4 +1,4 @@
-//! Input at a terminal that is not shown: tcsetattr(3).
+//! Hidden input at a terminal: tcsetattr(3).
 
 use std::{
     io,
@@ -7,17 +7,17 @@ use std::{
 
 use crate::check;
 
-/// A terminal that does not show what is typed, until this is dropped.
+/// A terminal that does not show the typed characters, until this is dropped.
 pub struct HiddenInput {
     terminal: OwnedFd,
     shown: libc::termios,
 }
 
 impl HiddenInput {
-    /// Hides what is typed from now on; the end of a line is shown.
+    /// Hides the characters typed from now on; the end of a line is shown.
     ///
     /// # Errors
-    /// It is no terminal, or the system does not let it be changed.
+    /// The descriptor is no terminal, or the system does not let its settings be changed.
     pub fn begin(terminal: &impl AsFd) -> io::Result<Self> {
         let terminal = terminal.as_fd().try_clone_to_owned()?;
         // SAFETY: a `termios` is numbers alone, for which 0 is a value.
@@ -48,7 +48,7 @@ fn set(terminal: &OwnedFd, settings: &libc::termios) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What is no terminal is an error.
+    /// A descriptor that is no terminal is an error.
     #[test]
     fn a_file_is_no_terminal() {
         let file = std::fs::File::open("/dev/null").unwrap();

@@ -1,5 +1,5 @@
-//! Resources of the calling thread: cores and priority, and the processor time, page faults and
-//! instructions that it has used.
+//! Resources of the calling thread: cores and priority, and the processor time, page faults and instructions that it
+//! has used.
 
 use std::{
     fs::File,
@@ -9,13 +9,13 @@ use std::{
 
 use crate::check;
 
-/// The number of the calling thread for the system.
+/// The system's number of the calling thread.
 pub(crate) fn thread_id() -> libc::pid_t {
     // SAFETY: no memory is passed.
     unsafe { libc::gettid() }
 }
 
-/// Takes these cores from those that a thread of this process may use, unless none would be left.
+/// Removes these cores from those that a thread of this process may use, unless none would be left.
 pub(crate) fn move_off(thread: libc::pid_t, cores: &[usize]) -> io::Result<()> {
     let mut allowed = cores_of(thread)?;
     let cores = cores.iter().filter(|core| **core < libc::CPU_SETSIZE as usize);
@@ -78,7 +78,7 @@ fn cores_of(thread: libc::pid_t) -> io::Result<libc::cpu_set_t> {
     Ok(set)
 }
 
-/// Lets other threads go before the calling one where there are not enough cores for all.
+/// Lets other threads run before the calling one where there are not enough cores for all.
 ///
 /// # Errors
 /// The system does not allow it.
@@ -100,7 +100,7 @@ pub fn run_in_idle_time() -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }).map(drop)
 }
 
-/// Ends the calling thread's sleeps when asked, instead of up to 50 µs later: PR_SET_TIMERSLACK.
+/// Ends the calling thread's sleeps at the requested time, instead of up to 50 µs later: PR_SET_TIMERSLACK.
 ///
 /// # Errors
 /// The system does not allow it.
@@ -110,9 +110,9 @@ pub fn wake_promptly() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) }).map(drop)
 }
 
-/// Asks for time slices of 0.1 ms for the calling thread, and those it starts: where threads share a core, one that wakes
-/// then waits about as long for the core, instead of 3 to 4 ms. Linux does so from 6.12 on; an older one changes
-/// nothing. Class and priority stay; in a class that has no slices, nothing happens.
+/// Requests time slices of 0.1 ms for the calling thread, and those it starts: where threads share a core, a thread
+/// that wakes then waits about as long for the core, instead of 3 to 4 ms. Linux supports it from 6.12 on; an older one
+/// changes nothing. Class and priority stay; in a class without slices, the call has no effect.
 ///
 /// # Errors
 /// The system does not allow it.
@@ -139,21 +139,21 @@ fn scheduling() -> io::Result<libc::sched_attr> {
     check(result as libc::c_int).map(|_| attributes)
 }
 
-/// Processor time the calling thread has used so far, in nanoseconds.
+/// Processor time of the calling thread so far, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Time that the calling thread was ready to run and had no core, in nanoseconds; `None` where the kernel
-/// does not count it.
+/// Time that the calling thread was ready to run but had no core, in nanoseconds; `None` where the kernel does not
+/// count it.
 #[must_use]
 pub fn thread_core_wait_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Processor time all threads of this process have used so far, in nanoseconds.
+/// Processor time of all threads of this process so far, in nanoseconds.
 #[must_use]
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -169,16 +169,16 @@ pub fn thread_page_faults() -> u64 {
     if result == 0 { usage.ru_minflt.cast_unsigned() } else { 0 }
 }
 
-/// Counts the instructions that the calling thread carries out outside the kernel: perf_event_open(2).
+/// Counts the instructions that the calling thread executes outside the kernel: perf_event_open(2).
 #[derive(Debug)]
 pub struct InstructionCounter(File);
 
 impl InstructionCounter {
-    /// Counts from now on; `None` where the processor or the system does not let count, as in most
-    /// virtual machines.
+    /// Counts from now on; `None` where the processor or the system does not permit counting, as in most virtual
+    /// machines.
     #[must_use]
     pub fn start() -> Option<Self> {
-        /// `struct perf_event_attr` as it was at first, which every kernel takes.
+        /// `struct perf_event_attr` in its first version, which every kernel takes.
         #[derive(Default)]
         #[repr(C)]
         struct Attributes {
@@ -208,7 +208,7 @@ impl InstructionCounter {
         };
         // This thread on any processor, in no group.
         let (thread, processor, group): (libc::pid_t, libc::c_int, libc::c_int) = (0, -1, -1);
-        // SAFETY: the kernel reads `size` bytes from the pointer, which is to a struct that lives.
+        // SAFETY: the kernel reads `size` bytes from the pointer, which is to a live struct.
         let descriptor = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open,
@@ -220,11 +220,11 @@ impl InstructionCounter {
             )
         };
         let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| 0 <= *descriptor)?;
-        // SAFETY: the kernel has just opened it, and nobody else has it.
+        // SAFETY: the kernel has just opened it, and no other code has it.
         Some(Self(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
     }
 
-    /// So many were carried out so far; `None` if the processor counted something else meanwhile.
+    /// The number of instructions so far; `None` if the processor counted another event meanwhile.
     #[must_use]
     pub fn count(&mut self) -> Option<u64> {
         let mut count = [0; 8];
@@ -256,7 +256,7 @@ mod tests {
         assert!(process_cpu_ns() >= thread_cpu_ns());
     }
 
-    /// Where instructions are counted, more work is more of them; elsewhere nothing is said.
+    /// Where instructions are counted, more work takes more of them; elsewhere there is no result.
     #[test]
     fn instructions_are_counted_or_not_at_all() {
         let Some(mut counter) = InstructionCounter::start() else { return };
@@ -266,7 +266,7 @@ mod tests {
         assert!(before + 100_000 <= counter.count().unwrap());
     }
 
-    /// The class holds for the thread that asks and for those that it starts, and for no other.
+    /// The class holds for the thread that requests it and for those that it starts, and for no other.
     #[test]
     fn idle_time_is_for_the_thread_and_its_children() {
         // SAFETY: it takes a number; 0 is the calling thread.
@@ -279,7 +279,7 @@ mod tests {
         assert_ne!(class(), libc::SCHED_IDLE);
     }
 
-    /// Slices get short where the kernel has them, and priority and class stay.
+    /// Slices get shorter where the kernel has them, and priority and class stay.
     #[test]
     fn short_slices_keep_class_and_priority() {
         let parts = |it: libc::sched_attr| (it.sched_policy, it.sched_nice, it.sched_runtime);
@@ -294,7 +294,7 @@ mod tests {
         });
         let (before, after, idle) = asked.join().unwrap();
         assert_eq!((before.0, before.1), (after.0, after.1));
-        // A kernel without slices of a thread's own says 0.
+        // A kernel without slices per thread returns 0.
         assert_eq!(after.2, if before.2 == 0 { 0 } else { 100_000 }, "{before:?}");
         assert_eq!(idle.0, libc::SCHED_IDLE as u32);
     }
@@ -306,7 +306,8 @@ mod tests {
         assert!(pin_to_core(usize::MAX).is_err());
     }
 
-    /// A thread that is restricted to cores may use these, and so may those that it starts; no core at all is an error.
+    /// A thread that is restricted to cores may use these, and so may the threads that it starts; no core at all is an
+    /// error.
     #[test]
     fn cores_are_inherited() {
         let all = allowed_cores().unwrap();

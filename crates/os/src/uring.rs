@@ -25,11 +25,11 @@ impl Uring {
         Ok(Self { ring: IoUring::new(2)? })
     }
 
-    /// Writes, then syncs, and returns when both are done; says how many bytes were written. Only if
-    /// those were all did it sync: a write that is cut short breaks the link.
+    /// Writes, then syncs, and returns when both are done; returns the number of bytes written. The
+    /// sync took place only if all bytes were written: a short write breaks the link.
     ///
     /// # Errors
-    /// Writing or syncing failed. The ring is not to be used again.
+    /// Writing or syncing failed. Do not use the ring again.
     pub fn write_synced(&mut self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let descriptor = types::Fd(file.as_raw_fd());
         let len = u32::try_from(bytes.len()).map_err(|_| ErrorKind::InvalidInput)?;
@@ -43,8 +43,8 @@ impl Uring {
             .build()
             .user_data(SYNC);
         // SAFETY: the kernel only reads `bytes`, and this function returns when it has done so; if
-        // entering the kernel fails for good before, what it still reads is garbage at worst, in a
-        // file of which nothing was confirmed.
+        // entering the kernel fails for good before, the bytes it still reads are garbage at worst,
+        // in a file of which nothing was confirmed.
         unsafe { self.ring.submission().push_multiple(&[write, sync]) }
             .map_err(|_| io::Error::other("the ring is not empty"))?;
         let mut results = [None; 2];
@@ -67,7 +67,7 @@ impl Uring {
     }
 }
 
-/// What a completion says: a count, or an error.
+/// The result of a completion: a count, or an error.
 pub(crate) fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
 }

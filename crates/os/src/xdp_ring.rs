@@ -25,20 +25,20 @@ use self::{
 };
 use crate::{datagrams::Received, network_interface::NetworkInterface, socket_option};
 
-/// How many datagrams a call hands over, at most.
+/// The most datagrams that a call hands over.
 const CALL_MAX: u32 = crate::BATCH as u32;
 
 /// Receives the datagrams of one port from one queue of the network interface that has its address.
 #[derive(Debug)]
 pub struct XdpRing {
-    /// The program is attached to the interface as long as this is open.
+    /// The program is attached to the interface while this is open.
     _link: OwnedFd,
     socket: FrameSocket,
     damaged: u64,
 }
 
 impl XdpRing {
-    /// For the datagrams to this address, with room for so many that wait: a power of two, each of 4 KiB.
+    /// A ring for the datagrams to this address, with room for `frames` waiting ones: a power of two, each of 4 KiB.
     ///
     /// # Errors
     /// No interface has the address, or its driver has no XDP (as loopback); the process lacks CAP_NET_ADMIN, CAP_NET_RAW or
@@ -59,7 +59,8 @@ impl XdpRing {
         Ok(Self { _link: link, socket, damaged: 0 })
     }
 
-    /// Hands over what has arrived since the last call, 64 datagrams at most, and says how many. Mostly it calls no kernel.
+    /// Hands over the datagrams since the last call, 64 at most, and returns their number. Usually makes no system
+    /// call.
     ///
     /// # Errors
     /// The kernel does not take frames back: a fault of the driver.
@@ -76,7 +77,7 @@ impl XdpRing {
         Ok(count)
     }
 
-    /// Frames that were received and held no datagram: their lengths or a checksum were wrong.
+    /// The number of received frames without a datagram: their lengths or a checksum were wrong.
     #[must_use]
     pub const fn damaged(&self) -> u64 {
         self.damaged
@@ -93,7 +94,7 @@ impl AsFd for XdpRing {
 /// Frames for the socket of an [`XdpRing`] that the kernel dropped, because none of its memory was free.
 ///
 /// # Errors
-/// It is no such socket.
+/// The socket is of another kind.
 pub fn dropped_frames(socket: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: the structure is integers, for which all bytes are values.
     let found: libc::xdp_statistics =
@@ -114,15 +115,15 @@ mod tests {
 
     const PORT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 2), 26_400);
 
-    /// The number that loopback has in each network namespace.
+    /// The number of loopback in each network namespace.
     const LOOPBACK: u32 = 1;
 
-    /// What the kernel does with a frame (enum xdp_action).
+    /// The kernel's actions on a frame (enum xdp_action).
     const PASS: u32 = 2;
     const REDIRECT: u32 = 4;
 
-    /// Carries out a test with a socket on loopback in a network namespace of its own, where this system has AF_XDP and lets
-    /// this process have both, else says so.
+    /// Runs a test with a socket on loopback in a separate network namespace, where this system has AF_XDP and permits
+    /// both to this process; otherwise prints that it does not.
     fn with_xdp(name: &str, test: impl FnOnce(&FrameSocket)) {
         // SAFETY: it takes a number only, and concerns this thread only.
         let unshared = check(unsafe { libc::unshare(libc::CLONE_NEWNET) });
@@ -136,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The kernel takes the program, and it takes the datagrams of the port, and nothing else.
+    /// The kernel takes the program, and the program takes only the datagrams of the port.
     #[test]
     fn only_datagrams_of_the_port_leave_the_stack() {
         with_xdp("only_datagrams_of_the_port_leave_the_stack", |socket| {
@@ -171,7 +172,7 @@ mod tests {
             }
             // "Don't fragment" is no fragment.
             assert_eq!(acts(&sealed(&datagram, 20, &[0x40, 0x00])), REDIRECT);
-            // A queue without a socket goes on as ever.
+            // Frames of a queue without a socket pass as before.
             let none = SocketMap::new(0).unwrap();
             let program = bpf::load(&program::instructions(none.as_fd(), PORT, 1_000)).unwrap();
             assert_eq!(bpf::test_run(program.as_fd(), &datagram).unwrap(), PASS);

@@ -17,7 +17,7 @@ static ALLOCATOR: Allocator = Allocator;
 #[repr(align(64))]
 struct Line([u64; 8]);
 
-/// Fills, grows, shrinks and drops blocks of every length; each keeps what was written to it.
+/// Fills, grows, shrinks and drops blocks of every length; each keeps the bytes written to it.
 fn churn(seed: u64) {
     let mut random = SplitMix64::new(seed);
     let mut bytes: Vec<(u8, Vec<u8>)> = Vec::new();
@@ -70,7 +70,7 @@ fn churn(seed: u64) {
     thread::spawn(move || drop(black_box((bytes, lines)))).join().unwrap();
 }
 
-/// Many threads at a time, with memory written ahead of them: nobody sees what is another's.
+/// Many threads at a time, with memory written ahead of them: no thread sees the bytes of another.
 #[test]
 fn each_has_memory_of_its_own() {
     keep_ready().unwrap();
@@ -81,7 +81,8 @@ fn each_has_memory_of_its_own() {
     }
 }
 
-/// Blocks that the system's allocator has served are kept when all of them are freed: the next ones cause no page fault.
+/// Blocks from the system's allocator are kept when all of them are freed: the next ones cause no
+/// page fault.
 #[cfg(target_env = "gnu")]
 #[test]
 fn freed_blocks_are_kept() {

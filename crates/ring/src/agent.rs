@@ -35,8 +35,9 @@ pub trait Agent: Any + Send {
     /// The agent cannot continue. All groups stop.
     fn do_work(&mut self, now_ns: u64) -> Result<usize, AgentError>;
 
-    /// Called before each turn: `true` if agents that had their turns before on this thread did work. The agent should
-    /// then postpone checks that can wait, such as a look at an idle socket, so as not to delay that work.
+    /// Called before each turn: `true` if agents with earlier turns on this thread did work. The
+    /// agent should then postpone checks that can wait, such as a look at an idle socket, so as not
+    /// to delay that work.
     fn note_busy(&mut self, _is_busy: bool) {}
 
     /// True if the last turn left work undone because a ring was full, so that a reader that frees slots
@@ -45,7 +46,8 @@ pub trait Agent: Any + Send {
         true
     }
 
-    /// The end: everything has stopped, perhaps because an agent failed, perhaps this one.
+    /// Closes the agent: all groups have stopped, perhaps because an agent failed, perhaps this
+    /// one.
     fn close(&mut self) {}
 }
 
@@ -66,7 +68,7 @@ pub trait Clock: Send + Sync {
 pub struct AgentFailure {
     /// The agent's name.
     pub agent: String,
-    /// Why.
+    /// The reason.
     pub error: AgentError,
 }
 
@@ -126,8 +128,8 @@ enum Life {
 }
 
 impl Runner {
-    /// Takes the agents in the order of their turns. Dropping the runner without
-    /// [`close`](Self::close) simulates a crash: no agent is closed.
+    /// A runner for agents in the order of their turns. Dropping it without [`close`](Self::close)
+    /// simulates a crash: no agent is closed.
     #[must_use]
     pub fn new(agents: Vec<Box<dyn Agent>>, clock: Arc<dyn Clock>) -> Self {
         Self { agents, clock, life: Life::RunningAgents }
@@ -136,7 +138,7 @@ impl Runner {
     /// One turn of each agent, all at the same time of the clock. Returns the sum of their work.
     ///
     /// # Errors
-    /// The first failure; those that come after in the round have no turn.
+    /// The first failure; later agents of the round have no turn.
     ///
     /// # Panics
     /// If an agent has failed before, or all are closed.
@@ -158,13 +160,13 @@ impl Runner {
         Ok(work)
     }
 
-    /// True if an agent's last turn left something undone for want of room in a ring.
+    /// True if an agent's last turn left work undone for want of room in a ring.
     #[must_use]
     pub fn is_held_up(&self) -> bool {
         self.agents.iter().any(|agent| agent.is_held_up())
     }
 
-    /// Closes every agent, in order. A second time it does nothing.
+    /// Closes every agent, in order. A second call has no effect.
     pub fn close(&mut self) {
         if self.life != Life::Closed {
             self.life = Life::Closed;
@@ -177,13 +179,13 @@ impl Runner {
 pub struct Group {
     /// Name of the thread; systems show the first 15 bytes.
     pub name: String,
-    /// In the order of their turns.
+    /// The agents, in the order of their turns.
     pub agents: Vec<Box<dyn Agent>>,
-    /// What to do after an empty turn.
+    /// The action after an empty turn.
     pub idle: IdleStrategy,
-    /// How to sleep.
+    /// The means to sleep.
     pub parker: Box<dyn Parker>,
-    /// The groups of the launch, by number, that wait for the work of this group; `None` is all.
+    /// The groups of the launch, by number, that wait for the work of this group; `None` means all.
     pub wake_targets: Option<WakeTargets>,
     /// Runs first on the thread, for example to bind it to a core.
     pub on_start: Option<Box<dyn FnOnce() + Send>>,
@@ -231,14 +233,14 @@ pub fn launch(groups: Vec<Group>, clock: Arc<dyn Clock>) -> RunningAgents {
     RunningAgents { threads, shared }
 }
 
-/// Groups that run. Dropping it asks them to stop, and does not wait.
+/// Running groups. Dropping this value requests them to stop, and does not wait.
 pub struct RunningAgents {
     threads: Vec<JoinHandle<Vec<Box<dyn Agent>>>>,
     shared: Arc<Shared>,
 }
 
 impl RunningAgents {
-    /// Asks all groups to stop. Each ends the turn it is in and closes its agents.
+    /// Requests all groups to stop. Each ends its current turn and closes its agents.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -249,8 +251,8 @@ impl RunningAgents {
         self.shared.is_stopping()
     }
 
-    /// Waits until all groups have ended; does not ask them to. Returns their agents, group by
-    /// group; [`take_agent`] finds one by its type.
+    /// Waits until all groups have ended; does not request them to stop. Returns their agents,
+    /// group by group; [`take_agent`] finds one by its type.
     ///
     /// # Errors
     /// The first failure of an agent, or of starting a thread.
@@ -290,7 +292,7 @@ pub fn take_agent<A: Agent>(agents: &mut Vec<Box<dyn Agent>>) -> Option<Box<A>> 
 struct Shared {
     stopping: AtomicBool,
     doorbells: Doorbells,
-    /// The first one.
+    /// The first failure.
     failure: Mutex<Option<AgentFailure>>,
 }
 
@@ -312,7 +314,7 @@ impl Shared {
         runner.agents
     }
 
-    /// Takes turns until all shall stop or an agent fails.
+    /// Takes turns until all groups must stop or an agent fails.
     fn go_round(
         &self,
         index: usize,
@@ -335,8 +337,9 @@ impl Shared {
                         } else {
                             self.doorbells.mark_parked(index);
                         }
-                        // Finds what was done before the mark; what is done after it rings. A turn
-                        // that is held up only now is marked as the wrong one, and does not park.
+                        // This turn finds the work done before the mark; later work rings the bell.
+                        // If the group is held up only now, its mark is the wrong one, and it does
+                        // not park.
                         work = runner.turn()?;
                         let is_marked_right = is_held_up || !runner.is_held_up();
                         if work == 0 && is_marked_right && !self.is_stopping() {
@@ -374,12 +377,12 @@ impl Shared {
     }
 
     fn failure(&self) -> MutexGuard<'_, Option<AgentFailure>> {
-        // Nothing panics with the lock held.
+        // No code panics with the lock held.
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Stops all groups when one has ended, also by a panic.
+/// Stops all groups when one has ended, even by a panic.
 struct StopAll<'a>(&'a Shared);
 
 impl Drop for StopAll<'_> {

@@ -123,7 +123,7 @@ impl<T> Consumer<T> {
         consumed
     }
 
-    /// As [`poll`](Self::poll) where each value is consumed.
+    /// As [`poll`](Self::poll), but consumes each value.
     #[inline]
     pub fn drain(&mut self, limit: usize, mut f: impl FnMut(&T, bool)) -> usize {
         self.poll(limit, |value, end_of_batch| {
@@ -132,7 +132,7 @@ impl<T> Consumer<T> {
         })
     }
 
-    /// Number of values that are published and not consumed.
+    /// Number of values that are published but not consumed.
     #[must_use]
     pub fn available(&self) -> usize {
         (self.reader.writer().published.get() - self.reader.released()) as usize
@@ -150,7 +150,7 @@ impl<T> Consumer<T> {
         self.reader.writer().is_closed()
     }
 
-    /// True once the writer is gone and everything it published is consumed.
+    /// True once the writer is gone and all its values are consumed.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         // In this order: once it is closed, `available` cannot grow.

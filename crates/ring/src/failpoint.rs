@@ -1,6 +1,6 @@
 //! Failpoints: faults that a loom test switches on, to show that it finds them.
 //!
-//! Without `--cfg loom` every question is a constant `false`.
+//! Without `--cfg loom` every query is a constant `false`.
 
 use crate::sync::Ordering;
 
@@ -11,7 +11,7 @@ pub enum Failpoint {
     RelaxedCursor,
     /// A gate is moved before the last slot has been read.
     EarlyRelease,
-    /// A batch publishes each value by itself.
+    /// A batch publishes each value separately.
     EagerBatch,
     /// A lossy consumer does not look at the stamp again after it has read the words.
     UncheckedStamp,

@@ -25,18 +25,18 @@ impl AtomicGauge {
         Self(AtomicU64::new(value))
     }
 
-    /// The value that was set last.
+    /// The value set last.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
-        // Relaxed: nothing else is read because of it.
+        // Relaxed: no other read depends on it.
         self.0.load(Ordering::Relaxed)
     }
 
     /// Sets the value. Only for its owner.
     #[inline]
     pub fn set(&self, value: u64) {
-        // Relaxed: nothing that was written before has to be seen with it.
+        // Relaxed: no earlier write has to be seen with it.
         self.0.store(value, Ordering::Relaxed);
     }
 }

@@ -22,11 +22,11 @@ pub enum IdleStrategy {
     Yield,
     /// Spins, then yields, then parks longer and longer until there is work.
     Backoff {
-        /// Empty turns after which it stops spinning.
+        /// Empty turns after which the group stops spinning.
         spins: u32,
-        /// Further empty turns after which it stops yielding.
+        /// Further empty turns after which the group stops yielding.
         yields: u32,
-        /// Longest time to park, and so the interval at which an agent that nothing wakes gets a turn.
+        /// Longest time to park, and so the interval of the turns of an agent that no bell wakes.
         /// The first time is a 64th of it.
         park_max: Duration,
     },
@@ -58,7 +58,7 @@ impl IdleStrategy {
     }
 }
 
-/// What to do after an empty turn.
+/// The action after an empty turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Spin,
@@ -66,12 +66,12 @@ pub(crate) enum Wait {
     Park(Duration),
 }
 
-/// How far a group has backed off.
+/// The progress of a group's backing off.
 pub(crate) struct Idling {
     strategy: IdleStrategy,
-    /// Since the last turn with work, as far as it matters.
+    /// Empty turns since the last turn with work, as far as they matter.
     empty_turns: u32,
-    /// How long it parked last; zero if it has not parked since the last turn with work.
+    /// The time that it parked last; zero if it has not parked since the last turn with work.
     parked: Duration,
 }
 
@@ -80,14 +80,14 @@ impl Idling {
         Self { strategy, empty_turns: 0, parked: Duration::ZERO }
     }
 
-    /// Begins anew after a turn with work.
+    /// Starts again after a turn with work.
     #[inline]
     pub(crate) fn worked(&mut self) {
         self.empty_turns = 0;
         self.parked = Duration::ZERO;
     }
 
-    /// After one more empty turn.
+    /// The action after one more empty turn.
     pub(crate) fn next(&mut self) -> Wait {
         let IdleStrategy::Backoff { spins, yields, park_max } = self.strategy else {
             return if self.strategy == IdleStrategy::Spin { Wait::Spin } else { Wait::Yield };
@@ -102,22 +102,22 @@ impl Idling {
     }
 }
 
-/// Puts a group's thread to sleep. One that watches sockets also wakes for those.
+/// Puts a group's thread to sleep. A parker that watches sockets also wakes for those.
 pub trait Parker: Send {
     /// Sleeps until unparked, or until `at_most` has passed, or for no reason at all. Returns at
     /// once if it was unparked since the last `park` returned.
     fn park(&mut self, at_most: Duration);
-    /// The handle that wakes it. Called once, before the group's thread starts.
+    /// The handle that wakes the parker. Called once, before the group's thread starts.
     fn unparker(&self) -> Arc<dyn Unparker>;
 }
 
 /// Wakes a [`Parker`].
 pub trait Unparker: Send + Sync {
-    /// Makes the present `park`, or else the next one, return.
+    /// Makes the current `park`, or else the next one, return.
     fn unpark(&self);
 }
 
-/// A [`Parker`] that waits for nothing but its unparker.
+/// A [`Parker`] that waits only for its unparker.
 ///
 /// ```
 /// use ring::{Parker, ThreadParker};
@@ -138,7 +138,7 @@ struct Token {
 
 impl Token {
     fn lock(&self) -> MutexGuard<'_, bool> {
-        // Nothing panics with the lock held, and a bool has no state between two.
+        // No code panics with the lock held, and a bool has no intermediate state.
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -164,14 +164,14 @@ impl Unparker for Token {
 
 /// The doorbells of groups on different threads: a group that has worked wakes groups that are parked.
 ///
-/// A group that wants to park *marks* itself parked, takes one more turn, and parks if that turn was
-/// empty too. A group that has worked *rings* for marked groups: always for those that read what it
-/// writes; for those that write what it reads only if they are marked as held up, since the others
-/// lack work and not room. Between its two steps each side has a sequentially consistent fence, so at
-/// least one side sees the other's write, "I am parked" or "there is work": either the last turn finds
-/// the work, or the bell rings. The unparker remembers, so a bell that rings before the park ends it
-/// at once. This is the one place where release and acquire are not enough: each side writes first and
-/// reads second.
+/// A group that wants to park *marks* itself parked, takes one more turn, and parks if that turn
+/// was empty too. A group that has worked *rings* for marked groups: always for the readers of its
+/// rings; for the writers of the rings it reads only if they are marked as held up, since other
+/// writers lack work and not room. Between its two steps each side has a sequentially consistent
+/// fence, so at least one side sees the other's write, "I am parked" or "there is work": either the
+/// last turn finds the work, or the bell rings. The unparker remembers, so a bell that rings before
+/// the park ends it at once. This is the one place where release and acquire are not enough: each
+/// side writes first and reads second.
 pub struct Doorbells(Box<[Doorbell]>);
 
 #[repr(align(128))]
@@ -188,9 +188,9 @@ const HELD_UP: u8 = 2;
 /// The groups that wait for a group. A group in neither list does not wait for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WakeTargets {
-    /// Groups that read its rings or cursors.
+    /// Groups that read the rings or cursors of the group.
     pub readers: Vec<usize>,
-    /// Groups that write the rings it reads, and may wait for room in them.
+    /// Groups that write the rings that the group reads, and may wait for room in them.
     pub writers: Vec<usize>,
 }
 
@@ -202,8 +202,8 @@ impl Doorbells {
         Self(unparkers.into_iter().map(doorbell).collect())
     }
 
-    /// Marks that `group` will park unless its next turn finds work, or finds it held up. That turn
-    /// must follow.
+    /// Marks that `group` will park unless its next turn finds work, or finds the group held up.
+    /// That turn must follow.
     pub fn mark_parked(&self, group: usize) {
         self.mark(group, PARKED);
     }
@@ -224,7 +224,7 @@ impl Doorbells {
         self.0[group].parked.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Wakes every marked group but `group`; each of them sees everything that `group` did before.
+    /// Wakes every marked group except `group`; each of them sees all earlier writes of `group`.
     #[inline]
     pub fn ring_others(&self, group: usize) {
         if self.0.len() < 2 {
@@ -238,8 +238,8 @@ impl Doorbells {
         }
     }
 
-    /// Wakes those of these groups that are marked, writers only if they are held up; each of them sees
-    /// everything that the caller did before.
+    /// Wakes the marked groups among these, writers only if they are held up; each of them sees all
+    /// earlier writes of the caller.
     #[inline]
     pub fn ring(&self, wake_targets: &WakeTargets) {
         if wake_targets.readers.is_empty() && wake_targets.writers.is_empty() {
@@ -263,7 +263,7 @@ impl Doorbells {
 }
 
 impl Doorbell {
-    /// Wakes the group if it is marked at least so.
+    /// Wakes the group if its mark is at least this one.
     #[inline]
     fn ring(&self, at_least: u8) {
         // Loaded first: a swap takes the cache line away from the group that owns it.
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// The other two never change.
+    /// The other two strategies never change.
     #[test]
     fn spin_and_yield_stay_what_they_are() {
         let mut spinning = Idling::new(IdleStrategy::Spin);
@@ -315,7 +315,8 @@ mod tests {
         }
     }
 
-    /// What is chosen for a machine always parks in the end, and spins only with cores to spare.
+    /// The strategy chosen for a machine always parks in the end, and spins only with cores to
+    /// spare.
     #[test]
     fn adaptive_spins_less_with_fewer_cores_and_always_parks() {
         let mut spins_before = u32::MAX;

@@ -30,7 +30,7 @@
 //! ```
 //!
 //! Architecture invariant: a slot has one writer and does not change while a gating reader may read
-//! it. Nothing waits inside a turn: the result of a call tells whether it could proceed. Unsafe code is in
+//! it. No call waits inside a turn: its result reports whether it could proceed. Unsafe code is in
 //! `slots.rs`, and one hint to the processor in `fetch.rs`.
 
 mod sync;

@@ -1,6 +1,6 @@
 //! The reading end that never holds the writer back: it misses overwritten values, and counts them.
 //!
-//! Invariant: a value it hands out is whole, and each value is either read or counted as missed.
+//! Invariant: each value handed out is whole, and each value is either read or counted as missed.
 
 use std::sync::Arc;
 
@@ -43,10 +43,11 @@ impl<T> LossyConsumer<T> {
         Self { mirror, writer, state, next: 1, words }
     }
 
-    /// Hands at most `limit` values to `f`, oldest first, and returns how many were missed.
+    /// Hands at most `limit` values to `f`, oldest first, and returns the numbers of values read
+    /// and missed.
     ///
-    /// It reads only values that were published before it began, so it ends however fast the writer
-    /// is. The values read and missed, over all polls, are all values published up to
+    /// A poll reads only values that were published before it began, so it ends however fast the
+    /// writer is. The values read and missed, over all polls, are all values published up to
     /// [`cursor`](Self::cursor).
     ///
     /// ```
@@ -93,7 +94,7 @@ impl<T> LossyConsumer<T> {
         self.next - 1
     }
 
-    /// True once the writer is gone and everything it published is read or missed.
+    /// True once the writer is gone and all its values are read or missed.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         // In this order: once it is closed, `published` cannot grow.
@@ -190,12 +191,12 @@ impl<T> Copy for WordForm<T> {}
 /// The values of a ring as atomic words, each slot under a stamp: the sequence it holds, or 0
 /// while it is written.
 ///
-/// All accesses are atomic, so there is no data race. The writer clears the stamp,
-/// fences (release), stores the words, and stores the stamp (release). A lossy consumer loads the stamp
-/// (acquire), loads the words, fences (acquire), and loads the stamp again. If one of the words it
+/// All accesses are atomic, so there is no data race. The writer clears the stamp, fences
+/// (release), stores the words, and stores the stamp (release). A lossy consumer loads the stamp
+/// (acquire), loads the words, fences (acquire), and loads the stamp again. If one of the words
 /// loaded belongs to a later lap, the two fences order that lap's cleared stamp before the second
-/// load, which then cannot return what the first did. Sequences never repeat, so equal stamps mean
-/// that nothing happened in between.
+/// load, which then cannot return the first value. Sequences never repeat, so equal stamps mean
+/// that no write happened in between.
 pub(crate) struct Mirror<T> {
     /// For each slot the stamp, then the words.
     atoms: Box<[AtomicU64]>,
@@ -220,7 +221,8 @@ impl<T> Mirror<T> {
         self.atoms[begin..begin + stride].split_first().expect("a stamp and at least one word")
     }
 
-    /// The value of a published sequence, unless the writer has come round or is just doing so.
+    /// The value of a published sequence, unless the writer has overwritten it or is overwriting
+    /// it.
     fn read(&self, sequence: u64, words: &mut [u64]) -> Option<T> {
         let (stamp, atoms) = self.slot(sequence);
         // Acquire, pairs with the Release of the stamp in `MirrorWriter::write`.

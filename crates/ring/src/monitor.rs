@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::ring::{ReaderState, WriterState};
 
-/// Reads the figures of a ring from outside, without an effect on writer and readers.
+/// Reads the figures of a ring from outside, without affecting writer and readers.
 ///
 /// All clones share one window: figures "since last read" count since the last read by *any* clone.
 #[derive(Clone)]
@@ -32,7 +32,8 @@ impl Monitor {
         self.writer.published.get()
     }
 
-    /// The last sequence that the reader of this name has read; `None` if there is none. Begins no new window.
+    /// The last sequence read by the reader of this name; `None` if there is no such reader. Begins
+    /// no new window.
     #[must_use]
     pub fn reader_cursor(&self, name: &str) -> Option<u64> {
         let reader = self.readers.iter().find(|reader| reader.name == name)?;
@@ -59,7 +60,7 @@ impl Monitor {
     /// ```
     #[must_use]
     pub fn read(&self) -> RingReport {
-        // Before the cursors of the readers, so that no lag comes out larger than it ever was.
+        // Before the cursors of the readers, so that no lag is reported larger than it ever was.
         let published = self.writer.published.get();
         let mut high_water = self.writer.high_water.take();
         let mut occupancy = 0;
@@ -98,21 +99,21 @@ impl Monitor {
 /// The figures of a ring. See [`Monitor::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingReport {
-    /// As it was built.
+    /// The name of the ring.
     pub name: &'static str,
     /// Number of slots.
     pub capacity: usize,
-    /// The last published sequence, which is also how many were published. Exact.
+    /// The last published sequence, which equals the number of published values. Exact.
     pub published: u64,
-    /// Slots now held by the slowest gating reader. While threads run it is at most what it was
-    /// when the call began.
+    /// Slots now held by the slowest gating reader. While threads run, at most the number when the
+    /// call began.
     pub occupancy: usize,
     /// Largest occupancy since last read, as the readers found it at the beginning of each poll,
-    /// and the whole ring if a publication was refused. While threads run it may miss what was
-    /// published during the longest poll.
+    /// and the whole ring if a publication was refused. While threads run, it may miss values that
+    /// were published during the longest poll.
     pub high_water: usize,
-    /// Publications refused because the ring was full, in total. Exact; a refusal that is tried
-    /// again counts again.
+    /// Publications refused because the ring was full, in total. Exact; a retry that is refused
+    /// counts again.
     pub stalls: u64,
     /// True once the writer is gone.
     pub closed: bool,
@@ -123,15 +124,16 @@ pub struct RingReport {
 /// The figures of one reader. See [`Monitor::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReaderReport {
-    /// As it was built.
+    /// The name of the reader.
     pub name: &'static str,
-    /// True if it holds the writer back, false if it may be lapped.
+    /// True if the reader holds the writer back, false if it may be lapped.
     pub gating: bool,
-    /// True once it is gone; it then holds nothing back.
+    /// True once the reader is gone; it then holds no slot back.
     pub closed: bool,
-    /// The last sequence that it has read or knows to be missed. Exact.
+    /// The last sequence that the reader has read or knows to be missed. Exact.
     pub cursor: u64,
-    /// Published and not read. For a lossy consumer it may be more than the ring holds: the rest is missed.
+    /// Number of values published but not read. For a lossy consumer it may be more than the ring
+    /// holds: the rest is missed.
     pub lag: u64,
     /// Largest number of values read in one poll since last read. Exact.
     pub batch_max: usize,

@@ -72,7 +72,8 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
         self.writer.state().published.get()
     }
 
-    /// Number of gating readers that still exist. With none left, only lossy consumers read the values.
+    /// Number of gating readers that still exist. Without any, only lossy consumers read the
+    /// values.
     #[must_use]
     pub fn consumers(&self) -> usize {
         self.writer.open_gates()
@@ -116,7 +117,7 @@ impl<T: Copy + Send + Sync + 'static> Producer<T> {
 /// Several values that become visible with one store. See [`Producer::batch`].
 pub struct Batch<'a, T: Copy + Send + Sync + 'static> {
     producer: &'a mut Producer<T>,
-    /// The sequence of its first value.
+    /// The sequence of the first value.
     begin: u64,
 }
 
@@ -131,8 +132,8 @@ impl<T: Copy + Send + Sync + 'static> Batch<'_, T> {
         self.push_with(|| value).ok_or(Full(value))
     }
 
-    /// Adds a value that is made in its slot, and returns the sequence it will have; `None`, and
-    /// nothing is made, if there is no slot for it, which counts one stall.
+    /// Adds a value that is made in its slot, and returns the sequence it will have; without a free
+    /// slot, makes no value, counts one stall and returns `None`.
     ///
     /// ```
     /// let mut builder = ring::Builder::new("example", 1);

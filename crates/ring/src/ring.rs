@@ -62,7 +62,7 @@ impl<T: Copy + Send + Sync + 'static> Builder<T> {
 
     /// A reader that never holds the writer back, and may be overtaken.
     ///
-    /// From the first one on the writer stores each value a second time, as words.
+    /// From the first lossy reader on, the writer stores each value a second time, as words.
     pub fn lossy(&mut self, name: &'static str) -> LossyConsumer<T>
     where
         T: Words,

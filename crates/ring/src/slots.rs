@@ -37,10 +37,10 @@ unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 #[repr(align(64))]
 struct Line<T>(Slot<T>);
 
-/// The slots of a ring, all of them in one of the two.
+/// The slots of a ring, all in one of the two forms.
 struct Slots<T> {
     lines: Arc<[Line<T>]>,
-    /// Values of at most half a cache line: one line brings several.
+    /// Values of at most half a cache line: one line holds several.
     packed: Arc<[Slot<T>]>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Writer<T> {
     next: u64,
     /// The last sequence that is published.
     shown: u64,
-    /// The last sequence that may be written, by the gates as they stood when last looked at.
+    /// The last sequence that may be written, by the gates when last read.
     limit: u64,
 }
 
@@ -107,7 +107,7 @@ impl<T: Copy + Send + Sync> Writer<T> {
         Self { slots, state, gates: Vec::new(), next: 1, shown: 0, limit: 0 }
     }
 
-    /// One more end that reads from the first sequence, and gates this writer.
+    /// Attaches one more end, which reads from the first sequence and gates this writer.
     pub(crate) fn attach(&mut self, gate: Arc<ReaderState>) -> Reader<T> {
         assert!(self.next == 1, "a reader joins before the first write");
         assert!(gate.cursor.get() == 0, "a gate begins at nothing read");
@@ -116,8 +116,8 @@ impl<T: Copy + Send + Sync> Writer<T> {
         Reader { slots: self.slots.clone(), writer: Arc::clone(&self.state), gate, next: 1, end: 0 }
     }
 
-    /// Makes a value in the slot of the next sequence and returns that; nobody sees it before
-    /// `publish`. `None`, and nothing is made, if the slot is still gated.
+    /// Makes a value in the slot of the next sequence and returns that sequence; no reader sees the
+    /// value before `publish`. `None`, without making a value, if the slot is still gated.
     // Where the value is made field by field, those are stored where they will be read, once. That
     // takes the whole way down to be one function.
     #[inline(always)]
@@ -128,25 +128,26 @@ impl<T: Copy + Send + Sync> Writer<T> {
         }
         self.slots.slot(sequence).with_mut(|slot| {
             // SAFETY: `sequence` is not published and at most `limit`: every open gate has passed
-            // what this slot held (3), so nobody looks at it. `make` cannot reach this writer.
+            // the earlier value of this slot (3), so no reader looks at it. `make` cannot reach
+            // this writer.
             unsafe { (*slot).write(make()) };
         });
         self.next = sequence + 1;
         Some(sequence)
     }
 
-    /// The value of a sequence that is written and not published.
+    /// The value of a sequence that is written but not published.
     pub(crate) fn unpublished(&self, sequence: u64) -> &T {
         assert!(self.unpublished_all().contains(&sequence), "sequence {sequence} is not ours");
         self.slots.slot(sequence).with(|slot| {
             // SAFETY: it is written, since it is before `next`, and its slot holds no later one,
-            // since it is less than a lap before. Nobody writes but this end, which is borrowed.
+            // since it is less than a lap before. Only this end writes, and it is borrowed.
             unsafe { (*slot).assume_init_ref() }
         })
     }
 
-    /// The sequences that are written and not published. Without a gate these may be more than the ring
-    /// has slots; the oldest are then overwritten.
+    /// The sequences that are written but not published. Without a gate these may be more than the
+    /// ring has slots; the oldest are then overwritten.
     pub(crate) fn unpublished_all(&self) -> Range<u64> {
         let oldest = self.next.saturating_sub(self.slots.len() as u64);
         oldest.max(self.shown + 1)..self.next
@@ -158,7 +159,7 @@ impl<T: Copy + Send + Sync> Writer<T> {
         self.next
     }
 
-    /// Shows the readers everything that is written.
+    /// Publishes all written values to the readers.
     #[inline]
     pub(crate) fn publish(&mut self) {
         self.shown = self.next - 1;
@@ -168,12 +169,12 @@ impl<T: Copy + Send + Sync> Writer<T> {
     /// Number of values that can be written now.
     pub(crate) fn free(&mut self) -> usize {
         self.look_at_gates();
-        // Without a gate `limit` is no bound; a ring's worth is a sensible one.
+        // Without a gate `limit` is no bound; the number of slots is a sensible one.
         let free = (self.limit - (self.next - 1)).min(self.slots.len() as u64);
         usize::try_from(free).expect("at most the number of slots")
     }
 
-    /// Number of readers that still gate.
+    /// Number of readers that still gate the writer.
     pub(crate) fn open_gates(&self) -> usize {
         self.gates.iter().filter(|gate| !gate.is_closed()).count()
     }
@@ -213,7 +214,7 @@ pub(crate) struct Reader<T> {
     slots: Slots<T>,
     writer: Arc<WriterState>,
     gate: Arc<ReaderState>,
-    /// The first sequence that is not released; the gate is one before.
+    /// The first sequence that is not released; the gate is one less.
     next: u64,
     /// The last sequence known to be published.
     end: u64,
@@ -238,7 +239,7 @@ impl<T> Reader<T> {
         })
     }
 
-    /// Lets the writer have everything up to and including `sequence`.
+    /// Releases all slots up to and including `sequence` to the writer.
     #[inline]
     pub(crate) fn release(&mut self, sequence: u64) {
         assert!(self.next <= sequence && sequence <= self.end, "sequence {sequence} is not ours");

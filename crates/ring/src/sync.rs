@@ -1,7 +1,7 @@
 //! The atomics of the protocols; under `--cfg loom` loom's checked versions of them.
 //!
-//! Figures (counts and maxima for monitoring) use the standard atomics directly: no protocol depends
-//! on them, so loom need not try their orders.
+//! Figures (counts and maxima for monitoring) use the standard atomics directly: no protocol
+//! depends on them, so loom need not check their orders.
 
 #[cfg(loom)]
 pub(crate) use loom::{

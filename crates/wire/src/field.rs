@@ -42,10 +42,10 @@ pub type Nanos48 = U48;
 pub struct U48([u8; 6]);
 
 impl U48 {
-    /// The largest: 2^48 - 1.
+    /// The greatest value: 2^48 - 1.
     pub const MAX: u64 = (1 << 48) - 1;
 
-    /// From a number; it must not be above [`U48::MAX`].
+    /// Converts a number, which must not be above [`U48::MAX`].
     #[must_use]
     pub const fn new(number: u64) -> Self {
         assert!(number <= Self::MAX);
@@ -80,11 +80,11 @@ pub fn trimmed(field: &[u8]) -> &[u8] {
 
 /// The whole number that a padded field of decimal digits holds.
 ///
-/// `Ok(None)` if it is blank. A number beyond 64 bits reads as the largest there is: no counter
-/// here gets so far.
+/// `Ok(None)` if the field is blank. A number beyond 64 bits reads as the largest one: no counter
+/// here reaches it.
 ///
 /// # Errors
-/// If anything but digits is between the padding.
+/// Other characters than digits are between the padding.
 pub fn decimal(field: &[u8]) -> Result<Option<u64>, NotWhole> {
     let digits = trimmed(field);
     if digits.is_empty() {
@@ -102,7 +102,7 @@ pub fn decimal(field: &[u8]) -> Result<Option<u64>, NotWhole> {
     }
 }
 
-/// A field holds something other than the digits of a whole number.
+/// A field holds other characters than the digits of a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotWhole;
 

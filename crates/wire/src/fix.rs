@@ -56,10 +56,10 @@ pub enum Version {
 pub const APPL_VER_ID: &str = "8";
 
 impl Version {
-    /// All of them.
+    /// All versions.
     pub const ALL: [Self; 3] = [Self::Fix42, Self::Fix44, Self::Fix50Sp1];
 
-    /// Its name.
+    /// The name of the version.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl Version {
     }
 }
 
-/// SessionRejectReason (373): why a message was rejected before the application read it.
+/// SessionRejectReason (373): the reason why a message was rejected before the application read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SessionReject {

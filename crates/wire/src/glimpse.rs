@@ -1,5 +1,5 @@
-//! GLIMPSE 5.0: the books as they are now, for a subscriber that joins late. docs/wire/glimpse.md has
-//! the table and our decisions.
+//! GLIMPSE 5.0: the current books, for a subscriber that joins late. docs/wire/glimpse.md has the
+//! table and our decisions.
 //!
 //! A snapshot is ITCH messages in SoupBinTCP packets, and one [`EndOfSnapshot`] after them.
 

@@ -20,7 +20,7 @@ pub use message::{
 /// Bytes of the longest message.
 pub const MESSAGE_LEN_MAX: usize = 50;
 
-/// Why bytes are not a message.
+/// The reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// No bytes.
@@ -29,11 +29,11 @@ pub enum Malformed {
     UnknownType(u8),
     /// The message does not have the length of its type.
     Length {
-        /// Its type.
+        /// The type of the message.
         message_type: u8,
         /// The length of this type, in bytes.
         expected: usize,
-        /// What there is.
+        /// The actual length, in bytes.
         len: usize,
     },
 }
@@ -102,7 +102,7 @@ macro_rules! messages {
         /// Lengths are checked, values are not.
         ///
         /// # Errors
-        /// If the bytes are not exactly one message.
+        /// The bytes are not exactly one message.
         pub fn decode(message: &[u8]) -> Result<Message<'_>, Malformed> {
             use $crate::layout::Message as _;
 

@@ -10,13 +10,13 @@ pub use zerocopy::IntoBytes;
 /// One row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The specification's word, in snake case.
+    /// The name in the specification, in snake case.
     pub name: &'static str,
-    /// The type's name, one of those in [`field`](crate::field).
+    /// The name of the type, one of those in [`field`](crate::field).
     pub kind: &'static str,
-    /// Bytes before it.
+    /// The number of bytes before the field.
     pub offset: usize,
-    /// Bytes of it.
+    /// The length of the field, in bytes.
     pub len: usize,
     /// The meaning and the permitted values.
     pub note: &'static str,
@@ -26,9 +26,9 @@ pub struct Field {
 pub trait Layout:
     FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Copy + 'static
 {
-    /// The specification's name for it.
+    /// The name in the specification.
     const NAME: &'static str;
-    /// Its rows, in order.
+    /// The rows, in order.
     const FIELDS: &'static [Field];
 }
 

@@ -6,8 +6,8 @@
 //! UDP. Each wire struct is its specification's table, row by row; [`layout`] lets tools and tests
 //! read the same rows. The tables with our decisions are in docs/wire.
 //!
-//! Architecture invariant: no socket, no clock, no knowledge of a book. Sessions are given bytes
-//! and time; whatever bytes arrive, nothing here panics. Encoding a message allocates nothing.
+//! Architecture invariant: no socket, no clock, no dependence on a book. Callers give sessions
+//! bytes and time; no bytes make code here panic. Encoding a message allocates no memory.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -21,14 +21,14 @@ const SPILLED_FACTOR: usize = 2;
 
 /// A key of a map. The default one is the smallest.
 pub(crate) trait Key: Copy + Ord + Default {
-    /// Sixty-four bits of it.
+    /// A hash of 64 bits.
     fn hash(&self) -> u64;
 }
 
 /// Values by key.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearMap<K, V> {
-    /// Each on its own: a longer list of them is a copy of their addresses.
+    /// Each set is a separate allocation, so growing the list copies only addresses.
     sets: Vec<Box<Set<K, V>>>,
     /// Keys whose set was full, sorted by the reversed bits of their hash, so that keys of a set are adjacent.
     spilled: BTreeMap<(u64, K), V>,
@@ -50,7 +50,7 @@ impl<K, V> Default for LinearMap<K, V> {
     }
 }
 
-/// The same keys with the same values, wherever they are.
+/// Equal if they have the same keys with the same values, wherever these are.
 impl<K: Key, V: Copy + Default + PartialEq> PartialEq for LinearMap<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len == other.len && self.iter().all(|(key, value)| other.get(key) == Some(value))
@@ -98,7 +98,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         }
     }
 
-    /// The same, to change it.
+    /// The value of a key, to change it.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.find_mut(key, key.hash())
     }
@@ -117,7 +117,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         self.get(key).is_some()
     }
 
-    /// Gives a key a value, and returns the one it had.
+    /// Sets the value of a key, and returns the previous one.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let hash = key.hash();
         if let Some(place) = self.find_mut(&key, hash) {
@@ -136,7 +136,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         None
     }
 
-    /// Forgets a key, and returns its value.
+    /// Removes a key, and returns its value.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let hash = key.hash();
         let index = self.index(hash);
@@ -159,7 +159,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         removed
     }
 
-    /// All keys and values, in no order that means anything.
+    /// All keys and values, in arbitrary order.
     fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let spilled = self.spilled.iter().map(|((_, key), value)| (key, value));
         self.sets.iter().flat_map(|set| set.entries()).chain(spilled)
@@ -172,7 +172,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
         keys
     }
 
-    /// Bytes that it holds, those of the allocator not counted.
+    /// The allocated memory in bytes, without the allocator's overhead.
     #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.sets.len() * size_of::<Set<K, V>>()
@@ -180,7 +180,7 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
             + self.spilled.len() * SPILLED_FACTOR * size_of::<((u64, K), V)>()
     }
 
-    /// How many keys have a value.
+    /// The number of keys.
     #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
         self.len
@@ -268,14 +268,14 @@ impl<K: Key, V: Copy + Default> LinearMap<K, V> {
     }
 }
 
-/// How a key is found among the spilled ones.
+/// The key of the map of spilled keys.
 fn spilled<K: Key>(hash: u64, key: &K) -> (u64, K) {
     (hash.reverse_bits(), *key)
 }
 
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Lets each bit of a sum have a part in each of the last and the first ones.
+/// Mixes the bits of a sum, so that each affects both the last and the first bits.
 const fn spread(sum: u64) -> u64 {
     let sum = (sum ^ sum >> 32).wrapping_mul(FACTOR);
     sum ^ sum >> 29
@@ -307,7 +307,7 @@ impl Key for u32 {
     }
 }
 
-/// The first bits of a hash, which are a mark, and those by which a set is found.
+/// The first bits of a hash are a mark; the bits after these select a set.
 const MARK_BITS: u32 = u8::BITS;
 const SETS_MASK: u64 = u64::MAX >> MARK_BITS;
 
@@ -327,7 +327,7 @@ mod tests {
         ClOrdId::new(&format!("NAME-{number}")).unwrap()
     }
 
-    /// Whatever is put and removed, it answers as a sorted map does, and equals one that was filled in another order.
+    /// After any insertions and removals, the map answers like a sorted map, and equals one filled in another order.
     #[test]
     fn it_does_what_a_sorted_map_does() {
         let (mut names, mut model) = (LinearMap::default(), BTreeMap::new());
@@ -350,7 +350,7 @@ mod tests {
         assert_ne!(names, other);
     }
 
-    /// Names that a client chose for one set are found, changed and removed as others are, before and after it grows.
+    /// Names that a client chose for one set are found, changed and removed like any names, before and after it grows.
     #[test]
     fn names_of_one_set_spill() {
         let chosen: Vec<_> = (0..400_000).map(id).filter(|id| id.hash() & 0xFFF == 7).collect();
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!((names.len(), names.spilled.len() < 500), (5_000, true));
     }
 
-    /// A set with keys among the spilled ones is full, and knows of them; after a removal or a split there are fewer.
+    /// A set with spilled keys is full, and is marked; after a removal or a split fewer keys are spilled.
     #[test]
     fn only_full_sets_spill() {
         let mut names = LinearMap::default();
@@ -400,7 +400,7 @@ mod tests {
         assert!(names.spilled.len() < 200, "{}", names.spilled.len());
     }
 
-    /// Its memory follows the keys that it has, spread or chosen for one set, also once there were many more of the others.
+    /// The memory is proportional to the present keys, spread or chosen for one set, even after many more were removed.
     #[test]
     fn its_memory_follows_its_keys() {
         type Names = LinearMap<ClOrdId, u32>;
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Numbers, which mostly follow each other, seldom fill a set, and are sorted where that is asked.
+    /// Numbers, which are mostly consecutive, seldom fill a set, and are sorted on request.
     #[test]
     fn numbers_are_keys_too() {
         let mut numbers = LinearMap::default();

@@ -58,7 +58,7 @@ layout! {
     }
 }
 
-/// Why bytes are not a packet.
+/// The reason why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// They end before the header, a block or the stated number of blocks.
@@ -88,7 +88,7 @@ pub struct Packet<'a> {
     pub session: Session,
     /// Number of the first message; in a packet without messages, of the next one.
     pub sequence_number: u64,
-    /// What it carries.
+    /// The content of the packet.
     pub kind: PacketKind<'a>,
 }
 

@@ -47,7 +47,7 @@ pub const MARKET_PRICE: u64 = 0x7FFF_FFFF;
 /// AIQGroupID of an order that names no group.
 const SELF_MATCH_GROUP_DEFAULT: &[u8] = b"**";
 
-/// Why bytes are not a message, or not one that can be carried out.
+/// The reason why bytes are not a message, or not one that can be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// No bytes.
@@ -56,9 +56,9 @@ pub enum Malformed {
     UnknownType(u8),
     /// The message ends before its fixed part does.
     Short {
-        /// Its type.
+        /// The type of the message.
         message_type: u8,
-        /// Its bytes.
+        /// The length of the message, in bytes.
         len: usize,
     },
     /// The appendage's lengths do not fit the message.
@@ -127,7 +127,7 @@ macro_rules! direction {
         /// Lengths are checked, values are not.
         ///
         /// # Errors
-        /// If the bytes are not exactly one message with a sound appendage.
+        /// The bytes are not exactly one message with a sound appendage.
         pub fn $decode(message: &[u8]) -> Result<$name<'_>, Malformed> {
             use $crate::layout::Message as _;
 

@@ -19,7 +19,7 @@ pub use messages::{
 pub use request::{Requests, TokenFault, request};
 pub use tokens::Tokens;
 
-/// The bytes of a note that a session speaks OUCH 4.2 from now on.
+/// The bytes of a note: the session uses OUCH 4.2 from now on.
 pub const NOTE: &[u8] = b"4";
 
 /// A token: the participant's name for an order.

@@ -30,11 +30,11 @@ pub const HEADER_LEN: usize = 9;
 /// The longest datagram that either side sends.
 pub const DATAGRAM_LEN_MAX: usize = crate::moldudp64::PACKET_LEN_DEFAULT;
 
-/// Bytes that the frame of one reply adds to it, at most: its length, the header of a packet, and that of a block.
+/// The most bytes that the frame of one reply adds: its length, the header of a packet, and that of a block.
 pub const FRAME_LEN_MAX: usize =
     FRAME_HEADER_LEN + crate::moldudp64::HEADER_LEN + crate::moldudp64::BLOCK_HEADER_LEN;
 
-/// Maximum number of replies that one request asks for.
+/// The most replies of one resend request.
 pub const RESEND_REPLIES_MAX: u16 = 1_024;
 
 /// Bytes before each datagram where several are kept in a row: its length.
@@ -47,7 +47,7 @@ const LOGOUT: u8 = b'O';
 const DEBUG: u8 = b'+';
 
 layout! {
-    /// Hello (`H`), from the client: asks for a token.
+    /// Hello (`H`), from the client: requests a token.
     "Hello" HelloPacket [32] = b'H' {
         packet_type: Char,      "`H`";
         version: Char,          "`1`";
@@ -123,7 +123,7 @@ layout! {
 /// The timers of a session, in nanoseconds.
 pub type Timers = crate::soupbintcp::Timers;
 
-/// Why a login was rejected.
+/// The reason why a login was rejected.
 pub type LoginRejectReason = crate::soupbintcp::LoginRejectReason;
 
 /// A client's login. Text is without its padding.
@@ -188,7 +188,7 @@ pub fn answer_to_hello(nonce: u64, token: u64) -> TokenPacket {
     TokenPacket { packet_type: TokenPacket::TYPE, nonce: nonce.into(), token: token.into() }
 }
 
-/// The token that a client's datagram carries, and the nonce if it is a login. `None`: it carries none.
+/// The token in a client's datagram, and the nonce if the datagram is a login; `None` if it carries no token.
 #[must_use]
 pub fn token(datagram: &[u8]) -> Option<(u64, Option<u64>)> {
     let (header, _) = MessagesPacket::ref_from_prefix(datagram).ok()?;
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(token(&packet.as_bytes()[..50]), Some((7, None)));
     }
 
-    /// What a stranger may send buys no longer answer: each is longer than what the venue says to it.
+    /// A stranger's datagram never causes a longer answer: each is longer than the venue's reply to it.
     #[test]
     fn an_answer_is_shorter_than_what_asked() {
         assert!(size_of::<TokenPacket>() < size_of::<HelloPacket>());

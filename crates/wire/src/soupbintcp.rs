@@ -174,13 +174,14 @@ impl LoginRequest {
         })
     }
 
-    /// True if it is for this user, in any case.
+    /// True if the login is for this user, in any case.
     #[must_use]
     pub fn username_is(&self, username: &str) -> bool {
         self.username.as_str().eq_ignore_ascii_case(username.trim())
     }
 
-    /// True if it has this password, in any case. The comparison takes the same time for any password.
+    /// True if the login has this password, in any case. The comparison takes the same time for any
+    /// password.
     #[must_use]
     pub fn password_is(&self, password: &str) -> bool {
         let Some(expected) = Text::<10>::new(password.trim()) else { return false };
@@ -238,7 +239,7 @@ impl fmt::Debug for LoginRequest {
     }
 }
 
-/// Why a login was rejected.
+/// The reason why a login was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LoginRejectReason {
@@ -249,13 +250,13 @@ pub enum LoginRejectReason {
 }
 
 impl LoginRejectReason {
-    /// Its character.
+    /// The character of the reason.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// From its character.
+    /// The reason of a character.
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -282,7 +283,7 @@ impl fmt::Display for LoginRejectReason {
 pub enum Violation {
     /// A packet states a length that its type cannot have, or that no packet may have now.
     Length {
-        /// Its type.
+        /// The type of the packet.
         packet_type: u8,
         /// The stated length.
         length: u16,
@@ -352,7 +353,7 @@ fn number(field: &[u8], name: &'static str) -> Result<Option<u64>, Violation> {
 mod tests {
     use super::*;
 
-    /// Names and passwords do not depend on case; nothing else equals them.
+    /// Names and passwords do not depend on case; no other text equals them.
     #[test]
     fn credentials_ignore_case() {
         let login = LoginRequest::new("USER01", "PassWord01").unwrap();

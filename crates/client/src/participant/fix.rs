@@ -29,7 +29,7 @@ impl FixWriter {
         Self { version, client, venue, next: 1, outgoing: Vec::new(), written: 0 }
     }
 
-    /// The version that it speaks.
+    /// The version of FIX that the session uses.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
@@ -41,10 +41,10 @@ impl FixWriter {
         &self.outgoing[self.written..]
     }
 
-    /// Removes the first bytes of [`outgoing`](Self::outgoing), which were sent.
+    /// Removes the first bytes of [`outgoing`](Self::outgoing), which have been sent.
     ///
     /// # Panics
-    /// There were fewer.
+    /// `count` is above the number of waiting bytes.
     pub fn sent(&mut self, count: usize) {
         self.written += count;
         assert!(self.written <= self.outgoing.len(), "{count} bytes");
@@ -54,7 +54,7 @@ impl FixWriter {
         }
     }
 
-    /// Puts a message with the next number; `fields` are those after the header.
+    /// Writes a message with the next number; `fields` are those after the header.
     pub fn put(&mut self, msg_type: &str, now_ns: u64, fields: impl FnOnce(&mut Builder<'_>)) {
         let mut buffer = [0; BUILDER_LEN_MAX];
         let mut builder = Builder::new(&mut buffer);
@@ -68,7 +68,7 @@ impl FixWriter {
     /// A Logon without heartbeats. With `reset` both sides number from 1 again.
     ///
     /// # Panics
-    /// A reset is asked for when messages have been sent.
+    /// A reset is requested after messages have been sent.
     pub fn log_on(&mut self, password: &str, reset: bool, now_ns: u64) {
         assert!(!reset || self.next == 1, "a reset begins with the Logon");
         let version = self.version;
@@ -125,7 +125,7 @@ impl FixWriter {
         });
     }
 
-    /// Refuses an order with a term for which there is no tag.
+    /// Refuses an order with a term that has no tag.
     fn check(&self, order: &EnterOrder) -> Result<(), String> {
         let Instructions { pricing, handling, trigger, offset, shown_quantity, expires_s, .. } =
             order.instructions;
@@ -181,7 +181,7 @@ impl FixFrames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole message, if it is there.
+    /// The next whole message, if it is complete.
     ///
     /// # Errors
     /// [`Garbled`].

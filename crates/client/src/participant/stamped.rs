@@ -1,6 +1,6 @@
 //! A TCP connection with the times at which packets left and arrived, by the clock of the kernel or of the network card.
 //!
-//! Invariant: a time is always that of the requested clock; without one there is no time.
+//! Invariant: a time is always from the requested clock; where that gives none, there is no time.
 
 use std::{
     collections::VecDeque,
@@ -13,15 +13,15 @@ use os::PacketTimes;
 
 use super::{ClientError, connect_tcp};
 
-/// A nonblocking connection that may know when its packets left and arrived.
+/// A nonblocking connection that may report when its packets left and arrived.
 pub trait Connection: Read + Write {
-    /// When the packet arrived that has the last byte of the last read.
+    /// The time of arrival, in nanoseconds, of the packet with the last byte of the last read.
     fn arrived_ns(&self) -> Option<u64> {
         None
     }
 
-    /// When the packet left that has the last of the first `bytes` bytes written. From call to call
-    /// `bytes` must not fall: earlier times are forgotten.
+    /// The time at which the packet left that has the last of the first `bytes` bytes written, in nanoseconds. From
+    /// call to call `bytes` must not fall: earlier times are dropped.
     fn left_ns(&mut self, _bytes: u64) -> Option<u64> {
         None
     }
@@ -29,21 +29,21 @@ pub trait Connection: Read + Write {
 
 impl Connection for TcpStream {}
 
-/// A connection that asks for these times (SO_TIMESTAMPING).
+/// A connection that requests these times (SO_TIMESTAMPING).
 #[derive(Debug)]
 pub struct StampedStream {
     stream: TcpStream,
     arrived_ns: Option<u64>,
-    /// Packets that left: bytes up to the end of each, and when.
+    /// Packets that left: the bytes up to the end of each, and its time.
     left: VecDeque<(u64, u64)>,
-    /// Bytes up to the end of the newest of them, and of the newest that had to go.
+    /// Bytes up to the end of the newest of them, and of the newest that was dropped.
     left_bytes: u64,
     forgotten_bytes: u64,
-    /// Writes since the kernel was asked last.
+    /// Writes since the last query of the kernel.
     writes: usize,
 }
 
-/// Packets that are kept at most, for requests whose answer is awaited.
+/// The most packets kept, for requests that await their answer.
 const LEFT_MAX: usize = 1 << 16;
 /// Writes after which the kernel's queue of times is read, before it is full and times are lost.
 const WRITES_MAX: usize = 32;
@@ -66,9 +66,9 @@ impl StampedStream {
         })
     }
 
-    /// Asks the kernel which packets have left since.
+    /// Takes the packets that have left since from the kernel.
     fn take_left(&mut self) {
-        // A packet that the queue of the kernel does not give has no time.
+        // A packet missing from the kernel's queue has no time.
         while let Ok(Some(sent)) = os::next_packet_sent(self.stream.as_fd()) {
             // A packet that is sent again ends no later than the newest.
             let further = sent.bytes.wrapping_sub(self.left_bytes as u32) as i32;
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection and its other end; `None`, and said, where the system has no times of packets.
+    /// A connection and its other end; `None`, with a message, where the system has no times of packets.
     fn pair() -> Option<(StampedStream, TcpStream)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         match StampedStream::connect(listener.local_addr().unwrap(), PacketTimes::Software) {
@@ -148,7 +148,8 @@ mod tests {
         }
     }
 
-    /// A byte left with the packet in which it was, whichever packets have left since; one that was not written has not.
+    /// A byte left with the packet that contained it, whichever packets have left since; a byte that was not written
+    /// has not left.
     #[test]
     fn a_byte_left_with_its_packet() {
         let Some((mut near, mut far)) = pair() else { return };
@@ -175,7 +176,7 @@ mod tests {
         assert!(near.arrived_ns().unwrap() > six);
     }
 
-    /// Times that had to go are not replaced by later ones.
+    /// Dropped times are not replaced by later ones.
     #[test]
     fn a_forgotten_time_is_none() {
         let Some((mut near, mut far)) = pair() else { return };

@@ -15,9 +15,9 @@ use wire::soupbintcp::{
 
 use super::ClientError;
 
-/// How long a venue may take to accept the TCP connection.
+/// The time for a venue to accept the TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes that may wait to be written.
+/// The most bytes that may wait to be written.
 const OUTGOING_MAX: usize = 256 * 1024;
 /// Bytes read at a time.
 const READ_LEN: usize = 64 * 1024;
@@ -27,13 +27,13 @@ const READS_PER_POLL: usize = 8;
 /// The state of a client's login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
-    /// The login is sent, the answer is not there yet.
+    /// The login is sent, and its answer is pending.
     Connecting,
     /// The venue accepted the login.
     LoggedIn {
         /// Name of the venue's session.
         session: Text<10>,
-        /// Number of the first sequenced message that it sends.
+        /// Number of the first sequenced message to come.
         next_sequence: u64,
     },
     /// The venue rejected the login; it closes the connection.
@@ -52,10 +52,10 @@ pub struct TcpClient<S = TcpStream> {
     state: ClientState,
     /// Name of the venue's session, once the login was accepted.
     name: Option<Text<10>>,
-    /// The last text of the venue for people.
+    /// The last text of the venue for a human reader.
     debug_text: Option<String>,
     buffer: Box<[u8]>,
-    /// Bytes that the connection took so far.
+    /// Bytes that the connection has taken so far.
     written: u64,
 }
 
@@ -91,7 +91,7 @@ pub fn connect_tcp(address: SocketAddr) -> Result<TcpStream, ClientError> {
 }
 
 impl<S: Read + Write> TcpClient<S> {
-    /// A client over a connection that is open already; queues the login.
+    /// A client over an open connection; queues the login.
     pub fn over(stream: S, login: LoginRequest, timers: Timers, now_ns: u64) -> Self {
         Self {
             stream,
@@ -127,7 +127,7 @@ impl<S: Read + Write> TcpClient<S> {
         self.name
     }
 
-    /// The last text of the venue for people, for example the reason for which it rejected a login.
+    /// The last text of the venue for a human reader, for example the reason for which it rejected a login.
     #[must_use]
     pub fn debug_text(&self) -> Option<&str> {
         self.debug_text.as_deref()
@@ -139,8 +139,8 @@ impl<S: Read + Write> TcpClient<S> {
         matches!(self.state, ClientState::LoggedIn { .. }) && self.session.is_logged_in()
     }
 
-    /// One turn: writes waiting bytes, reads available ones, hands the sequenced messages on with
-    /// their stream sequence numbers, and sends heartbeats. Returns how many messages were handed on.
+    /// One turn: writes waiting bytes, reads available ones, hands the sequenced messages on with their stream sequence
+    /// numbers, and sends heartbeats. Returns the number of messages handed on.
     ///
     /// # Errors
     /// The connection cannot be used any more. After the end of the session there is no error, only
@@ -276,7 +276,7 @@ impl<S: Read + Write> TcpClient<S> {
                     delivered += 1;
                 }
                 ClientHappening::EndOfSession => self.state = ClientState::Ended,
-                // OUCH sends nothing unsequenced to clients.
+                // The venue sends no unsequenced OUCH messages to clients.
                 ClientHappening::Unsequenced(_) => {}
                 ClientHappening::Debug(text) => {
                     self.debug_text = Some(String::from_utf8_lossy(text).into_owned());
@@ -304,11 +304,11 @@ mod tests {
 
     #[derive(Default)]
     struct PipeState {
-        /// What the client may read.
+        /// The bytes for the client to read.
         to_client: VecDeque<u8>,
-        /// What the client wrote.
+        /// The bytes written by the client.
         to_server: Vec<u8>,
-        /// Bytes that the client may still write, if that is limited.
+        /// The bytes that the client may still write, if limited.
         room: Option<usize>,
         is_closed: bool,
     }
@@ -454,7 +454,7 @@ mod tests {
         assert_eq!(scene.poll().unwrap(), 0);
     }
 
-    /// A venue that closes without a goodbye is an error, once.
+    /// A venue that closes without ending the session is an error, once.
     #[test]
     fn sudden_end_is_an_error() {
         for mut scene in [Scene::new(), Scene::logged_in()] {
@@ -481,7 +481,7 @@ mod tests {
         assert!(matches!(scene.poll(), Err(ClientError::Timeout(Timeout::Login))));
     }
 
-    /// A venue that breaks the protocol is an error.
+    /// A breach of the protocol by the venue is an error.
     #[test]
     fn violation_is_an_error() {
         let mut scene = Scene::logged_in();
@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(scene.client.state(), ClientState::Ended);
     }
 
-    /// While the venue does not read, only so much may wait; then all of it arrives in order.
+    /// While the venue does not read, only a limited number of bytes may wait; then all of them arrive in order.
     #[test]
     fn what_waits_is_bounded() {
         let mut scene = Scene::logged_in();

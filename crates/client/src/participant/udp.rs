@@ -24,7 +24,7 @@ const READS_PER_POLL: usize = 64;
 const SENDS_PER_CALL: usize = 64;
 /// The same for receiving if the kernel joins datagrams: each may then contain many.
 const RECEIVES_PER_CALL: usize = 16;
-/// A reply that is missing is asked for again after this long.
+/// A missing reply is requested again after this long.
 const REQUEST_TIMEOUT_NS: u64 = 200_000_000;
 
 /// A nonblocking socket that is connected to one peer.
@@ -56,7 +56,7 @@ pub trait DatagramSocket {
     /// Receives waiting datagrams, as many as the batch has room for; 0 if there are none.
     ///
     /// # Errors
-    /// As [`receive`](Self::receive), but for `WouldBlock`.
+    /// As [`receive`](Self::receive), except `WouldBlock`.
     fn receive_batch(&self, batch: &mut DatagramBatch) -> io::Result<usize> {
         batch.receive_each(|buffer| self.receive(buffer))
     }
@@ -80,7 +80,7 @@ impl DatagramSocket for UdpSocket {
     }
 }
 
-/// How a [`UdpClient`] uses the system.
+/// The use of the system calls by a [`UdpClient`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatagramBatching {
     /// A datagram is sent as soon as it is full.
@@ -88,7 +88,7 @@ pub enum DatagramBatching {
     Single,
     /// Full datagrams wait for [`UdpClient::flush`], up to 64, and leave with one system call.
     Batch,
-    /// The same, and the kernel splits and gathers datagrams of one length (UDP_SEGMENT, UDP_GRO).
+    /// As `Batch`, and the kernel splits and gathers datagrams of one length (UDP_SEGMENT, UDP_GRO).
     Segments,
 }
 
@@ -121,7 +121,7 @@ pub struct UdpClientReport {
     pub datagrams_received: u64,
     /// Received datagrams that were not MoldUDP64 packets, and were ignored.
     pub malformed: u64,
-    /// How often the system reported that no program listens at the venue's address.
+    /// The number of times that the system reported no program listening at the venue's address.
     pub refused: u64,
     /// The counters of the replies.
     pub replies: ReceiverStatistics,
@@ -147,7 +147,7 @@ impl UdpClient {
         let socket = UdpSocket::bind(local)
             .and_then(|socket| {
                 socket.set_nonblocking(true)?;
-                // Replies come in bursts; the system grants as much of this as it may.
+                // Replies come in bursts; the system grants as much of this as its limits permit.
                 SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
                 Ok(socket)
             })
@@ -161,7 +161,7 @@ impl UdpClient {
     /// Makes the client send and receive in batches. Only for a client that has sent nothing yet.
     ///
     /// # Errors
-    /// [`ClientError::Segments`] if the kernel is to split and join datagrams, and cannot.
+    /// [`ClientError::Segments`] if the kernel is to split and join datagrams, but cannot.
     pub fn with_batching(mut self, batching: DatagramBatching) -> Result<Self, ClientError> {
         let is_split = batching == DatagramBatching::Segments;
         if is_split {
@@ -188,7 +188,7 @@ impl UdpClient {
 }
 
 impl<S: DatagramSocket> UdpClient<S> {
-    /// A client over a socket that is connected already; else as [`bind`](UdpClient::bind).
+    /// A client over a connected socket; otherwise as [`bind`](UdpClient::bind).
     ///
     /// # Panics
     /// If a datagram may carry no message.
@@ -212,28 +212,27 @@ impl<S: DatagramSocket> UdpClient<S> {
         self.receiver.as_ref().and_then(Receiver::session)
     }
 
-    /// Number of the next reply to be delivered; `None` before the first packet of a client that
-    /// has no number to begin at.
+    /// Number of the next reply to be delivered; `None` before the first packet of a client without a start number.
     #[must_use]
     pub fn next_sequence(&self) -> Option<u64> {
         self.receiver.as_ref().map(Receiver::expected)
     }
 
-    /// True once the venue ended the session and all of it was delivered.
+    /// True once the venue has ended the session and all its replies were delivered.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.receiver.as_ref().is_some_and(Receiver::is_ended)
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn report(&self) -> UdpClientReport {
         let replies = self.receiver.as_ref().map(Receiver::statistics).unwrap_or_default();
         UdpClientReport { replies, ..self.report }
     }
 
-    /// One turn: sends waiting datagrams, reads available ones, hands the replies on with their stream
-    /// sequence numbers, and requests missing ones. Returns how many replies were handed on.
+    /// One turn: sends waiting datagrams, reads available ones, hands the replies on with their stream sequence
+    /// numbers, and requests missing ones. Returns the number of replies handed on.
     ///
     /// # Errors
     /// The socket failed, or the replies are those of another session. It is no error if no program
@@ -316,7 +315,7 @@ impl<S: DatagramSocket> UdpClient<S> {
         self.queue.open_len() + BLOCK_HEADER_LEN + len <= PACKET_LEN_DEFAULT
     }
 
-    /// The datagram being filled is complete, if there is one.
+    /// Completes the datagram being filled, if there is one.
     fn close(&mut self) {
         if self.waiting_count > 0 {
             // A single message goes as it is, without a length.
@@ -338,7 +337,7 @@ impl<S: DatagramSocket> UdpClient<S> {
     /// # Errors
     /// [`ClientError::Send`].
     pub fn ask_again(&mut self, request: &Request) -> Result<(), ClientError> {
-        // What the system does not take now is asked for again after the timeout.
+        // A request that the system does not take now is repeated after the timeout.
         let Self { socket, report, .. } = self;
         transmit(&mut report.refused, || socket.send(&request.encode())).map(drop)
     }
@@ -401,7 +400,7 @@ fn limits() -> ReceiverLimits {
     ReceiverLimits { request_timeout_ns: REQUEST_TIMEOUT_NS, ..ReceiverLimits::default() }
 }
 
-/// Sends; false if the system does not take it now.
+/// Sends a datagram; false if the system does not take it now.
 fn transmit(
     refused: &mut u64,
     mut send: impl FnMut() -> io::Result<()>,
@@ -411,7 +410,7 @@ fn transmit(
             Ok(()) => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // This tells of an earlier datagram; the socket is as good as before.
+            // The error concerns an earlier datagram; the socket remains usable.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 *refused += 1;
                 return Ok(false);
@@ -431,7 +430,7 @@ mod tests {
 
     const SESSION: &[u8; 10] = b"0000000001";
 
-    /// A socket whose datagrams the test puts and takes.
+    /// A socket whose datagrams are set and read by the test.
     #[derive(Clone, Default)]
     struct FakeSocket(Rc<RefCell<FakeState>>);
 
@@ -493,8 +492,7 @@ mod tests {
         messages
     }
 
-    /// A message alone goes as it is; several go with their lengths, as soon as the datagram is
-    /// full or when asked.
+    /// A single message goes as it is; several go with their lengths, as soon as the datagram is full, or on request.
     #[test]
     fn messages_share_datagrams() {
         let (mut single, socket) = client(None, 1);
@@ -511,7 +509,7 @@ mod tests {
         assert_eq!(socket.sent(), [b"for"]);
         assert_eq!(several.report().datagrams_sent, 2);
 
-        // A datagram stays within what a network carries whole.
+        // A datagram stays within the length that a network carries whole.
         several.send(&[b'a'; 1_000]).unwrap();
         several.send(&[b'b'; 1_000]).unwrap();
         assert_eq!(socket.sent(), [[b'a'; 1_000]]);
@@ -545,7 +543,7 @@ mod tests {
         assert!(socket.sent().is_empty());
     }
 
-    /// A client that wants the history asks for it, and again when no answer comes.
+    /// A client that wants the history requests it, and again when no answer comes.
     #[test]
     fn missing_replies_are_asked_for() {
         let (mut client, socket) = client(Some(1), 1);

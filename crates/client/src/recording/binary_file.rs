@@ -31,7 +31,7 @@ impl BinaryFileReader {
             return Ok(None);
         }
         self.message.resize(length, 0);
-        // A message that is longer than any is read as far as its type, which the error names.
+        // A message beyond the longest length is read as far as its type, which the error names.
         self.message.truncate(MESSAGE_LEN_MAX + 1);
         input.fill_rest(&mut self.message, begin)?;
         Ok(Some(&self.message))
@@ -41,7 +41,7 @@ impl BinaryFileReader {
 /// Writes a message.
 ///
 /// # Panics
-/// It is longer than 65,535 bytes.
+/// `message` is longer than 65,535 bytes.
 pub(super) fn write(file: &mut impl Write, message: &[u8]) -> io::Result<()> {
     let length = u16::try_from(message.len()).expect("a message has less than 64 KiB");
     file.write_all(&length.to_be_bytes())?;

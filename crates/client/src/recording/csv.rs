@@ -22,7 +22,7 @@ use super::{
 /// The longest line.
 const LINE_LEN_MAX: usize = 1 << 14;
 
-/// How many decimals the numbers of a field have; `None` if it is text.
+/// The number of decimals of a field's numbers; `None` for text.
 fn decimals(field: &Field) -> Option<u8> {
     match Meaning::of(field) {
         Meaning::Decimal { decimals, .. } => Some(decimals),
@@ -35,13 +35,13 @@ fn decimals(field: &Field) -> Option<u8> {
 pub struct CsvWriter<W> {
     file: W,
     columns: Columns,
-    /// By stock locate, from the directory.
+    /// The symbols by stock locate, from the directory.
     symbols: BTreeMap<u16, Vec<u8>>,
     row: Vec<u8>,
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Writes the header: the fields of these types of messages, or of all types if there are none here.
+    /// Writes the header: the fields of these types of messages, or of all types if `types` is empty.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -52,13 +52,13 @@ impl<W: Write> CsvWriter<W> {
         Ok(Self { file, columns, symbols: BTreeMap::new(), row: Vec::new() })
     }
 
-    /// Writes a row; none for a type that is left out.
+    /// Writes a row, unless the type is left out.
     ///
     /// # Errors
     /// The file cannot be written.
     ///
     /// # Panics
-    /// It is no ITCH message.
+    /// `recorded` is no ITCH message.
     pub fn write(&mut self, recorded: Recorded<'_>) -> io::Result<()> {
         let Recorded { number, received_ns, message, .. } = recorded;
         let decoded = itch::decode(message).expect("it was checked when it was read");
@@ -69,7 +69,7 @@ impl<W: Write> CsvWriter<W> {
         let Some(columns) = self.columns.of(message[0]) else { return Ok(()) };
         let row = &mut self.row;
         row.clear();
-        // What is in a snapshot has no number.
+        // A message of a snapshot has no number.
         if number > 0 {
             write!(row, "{number}")?;
         }
@@ -99,7 +99,7 @@ impl<W: Write> CsvWriter<W> {
         self.file.write_all(row)
     }
 
-    /// Writes what is in memory.
+    /// Writes the data in memory.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -108,7 +108,7 @@ impl<W: Write> CsvWriter<W> {
     }
 }
 
-/// Text, in quotes where it has to be; bytes beyond ASCII as the characters of Latin-1.
+/// Text, in quotes where necessary; bytes beyond ASCII as the characters of Latin-1.
 fn push_text(row: &mut Vec<u8>, text: &[u8]) {
     let needs_quotes =
         |byte: &u8| matches!(byte, b',' | b'"' | b' ' | b'\n' | b'\r') || *byte < b' ';
@@ -137,12 +137,12 @@ pub(super) struct CsvReader {
     message: [u8; MESSAGE_LEN_MAX],
 }
 
-/// When a message was received, and its bytes.
+/// The time of reception of a message, and its bytes.
 type Row<'a> = (Option<u64>, &'a [u8]);
 
 enum Column {
     ReceivedNs,
-    /// Not a part of the message: another column of ours.
+    /// A column of this program that is not a part of the message.
     Ignored,
     Field(String),
 }
@@ -178,7 +178,7 @@ impl CsvReader {
         Ok(Self { columns, type_index, line, line_number: 1, message })
     }
 
-    /// The next message, and when it was received; `None` at the end.
+    /// The next message, and its time of reception; `None` at the end.
     pub(super) fn next<R: Read>(
         &mut self,
         input: &mut Input<R>,

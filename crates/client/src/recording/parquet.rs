@@ -32,9 +32,9 @@ use super::{
     table::{Columns, Meaning, OWN, number_of, text_of},
 };
 
-/// Rows that are in memory before they are written as one group.
+/// Rows held in memory before they are written as one group.
 const GROUP_ROWS: usize = 1 << 17;
-/// Bytes of a price in 64 bits: one more than it has, because decimals have a sign.
+/// Bytes of a price in 64 bits: one more than its own, because decimals have a sign.
 const WIDE: usize = 9;
 /// Digits of the largest number of 32 and of 64 bits.
 const DIGITS: [i32; 2] = [10, 20];
@@ -43,19 +43,19 @@ const DIGITS: [i32; 2] = [10, 20];
 pub struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     columns: Columns,
-    /// Those of [`OWN`], then those of the fields.
+    /// The values of [`OWN`], then those of the fields.
     values: Vec<Values>,
     rows: usize,
-    /// By stock locate, from the directory.
+    /// The symbols by stock locate, from the directory.
     symbols: BTreeMap<u16, ByteArray>,
-    /// Each byte as a text.
+    /// Each byte as text.
     chars: Vec<ByteArray>,
 }
 
-/// The values of a column in the present group.
+/// The values of a column in the current group.
 struct Values {
     kind: Kind,
-    /// For each row, 1 if it has a value and else 0.
+    /// For each row, 1 if it has a value and otherwise 0.
     levels: Vec<i16>,
 }
 
@@ -67,7 +67,7 @@ enum Kind {
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// Begins a file with the fields of these types of messages, or of all types if there are none here.
+    /// Begins a file with the fields of these types of messages, or of all types if `types` is empty.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -88,13 +88,13 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(Self { file, columns, values, rows: 0, symbols: BTreeMap::new(), chars })
     }
 
-    /// Writes a row; none for a type that is left out.
+    /// Writes a row, unless the type is left out.
     ///
     /// # Errors
     /// The file cannot be written.
     ///
     /// # Panics
-    /// It is no ITCH message.
+    /// `recorded` is no ITCH message.
     pub fn write(&mut self, recorded: Recorded<'_>) -> io::Result<()> {
         let Recorded { number, received_ns, message, .. } = recorded;
         let decoded = itch::decode(message).expect("it was checked when it was read");
@@ -104,7 +104,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         }
         let Some(fields) = self.columns.of(message[0]) else { return Ok(()) };
         let (own, values) = self.values.split_at_mut(OWN.len());
-        // What is in a snapshot has no number.
+        // A message of a snapshot has no number.
         own[0].put_number((number > 0).then_some(number));
         own[1].put_number(received_ns);
         own[2].put_text(self.symbols.get(&locate).cloned());
@@ -149,7 +149,7 @@ impl Values {
                 [byte] => values.push(chars[usize::from(*byte)].clone()),
                 longer => values.push(text(longer)),
             },
-            // Unsigned numbers keep their bits; the type of the column says what they mean.
+            // Unsigned numbers keep their bits; the type of the column gives their meaning.
             Kind::Short(values) => values.push(number_of(bytes) as i32),
             Kind::Number(values) => values.push(number_of(bytes) as i64),
             Kind::Wide(values) => {
@@ -173,7 +173,7 @@ impl Values {
         values.extend(value);
     }
 
-    /// Writes all values and forgets them.
+    /// Writes all values and clears them.
     fn write(&mut self, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
         let levels = mem::take(&mut self.levels);
         let levels = Some(&levels[..]);
@@ -260,8 +260,8 @@ mod tests {
         message
     }
 
-    /// A file has a row for each message in order, more than one group of them, with the values of the fields and
-    /// nothing where a message has no such field.
+    /// A file has a row for each message in order, more than one group of them, with the values of the fields and null
+    /// where a message has no such field.
     #[test]
     fn a_parquet_file_has_every_message() {
         let path = std::env::temp_dir().join(format!("damrak-{}.parquet", std::process::id()));

@@ -1,6 +1,6 @@
 //! Packets with the time of each in nanoseconds: the pcap files of tcpdump and Wireshark.
 //!
-//! Invariant: a packet that is no whole UDP datagram over IP is counted, and not taken for one.
+//! Invariant: a packet that is no whole UDP datagram over IP is counted, and not read as one.
 
 use std::{
     io::{self, Read, Write},
@@ -17,7 +17,7 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const VERSION: (u16, u16) = (2, 4);
 const ETHERNET: u32 = 1;
 const SECOND_NS: u64 = 1_000_000_000;
-/// The longest record there is.
+/// The longest valid record, in bytes.
 const RECORD_LEN_MAX: u32 = 1 << 18;
 const ETHERNET_LEN: usize = 14;
 const IP_LEN: usize = 20;
@@ -33,7 +33,7 @@ pub(super) fn is_magic(bytes: &[u8]) -> bool {
     Order::of(bytes).is_some()
 }
 
-/// How the numbers of a file are written.
+/// The byte order and time unit of a file.
 #[derive(Clone, Copy)]
 struct Order {
     is_big_endian: bool,
@@ -76,7 +76,7 @@ impl PcapReader {
             return Err(RecordingError::CutShort { offset: 0 });
         }
         let order = Order::of(&header[..4]).expect("it was looked at");
-        // The upper bits say how long check sums are.
+        // The upper bits give the length of check sums.
         let link = order.number(&header, 20) & 0xffff;
         match link {
             0 | 1 | 101 | 113 | 276 => Ok(Self { order, link, frame: Vec::new() }),
@@ -112,7 +112,7 @@ impl PcapReader {
         }
     }
 
-    /// Where the content of a UDP datagram lies in the frame; `None` if it is no such datagram, or a part of one.
+    /// The place of a UDP datagram's content in the frame; `None` for another packet, or for a part of a datagram.
     fn payload(&self) -> Option<Range<usize>> {
         let frame = &self.frame[..];
         let word =
@@ -145,7 +145,7 @@ impl PcapReader {
 
 /// Writes messages as MoldUDP64 packets in a pcap file with nanoseconds.
 ///
-/// A packet has the messages that came at the same time, as many as fit.
+/// A packet has the messages received at the same time, as many as fit.
 pub struct PcapWriter<W> {
     file: W,
     form: PacketForm,
@@ -165,7 +165,7 @@ impl<W: Write> PcapWriter<W> {
         file.write_all(&NANOSECONDS.to_le_bytes())?;
         file.write_all(&VERSION.0.to_le_bytes())?;
         file.write_all(&VERSION.1.to_le_bytes())?;
-        // Time zone and accuracy, which nobody fills.
+        // Time zone and accuracy, which are unused.
         file.write_all(&[0; 8])?;
         file.write_all(&RECORD_LEN_MAX.to_le_bytes())?;
         file.write_all(&ETHERNET.to_le_bytes())?;
@@ -173,7 +173,7 @@ impl<W: Write> PcapWriter<W> {
         Ok(Self { file, form, packets, session: form.session, time_ns: 0, frame: Vec::new() })
     }
 
-    /// Writes a message; its time is when it was received, or where that is not known its own.
+    /// Writes a message with its time of reception or, if that is unknown, its own time.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -199,7 +199,7 @@ impl<W: Write> PcapWriter<W> {
         Ok(())
     }
 
-    /// Writes what is in memory.
+    /// Writes the data in memory.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -246,7 +246,7 @@ fn frame(form: &PacketForm, payload: &[u8], frame: &mut Vec<u8>) {
     ip[16..20].copy_from_slice(&to.ip().octets());
     let words = ip.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
     let sum: u32 = words.sum();
-    // Carries come back in; the second time there is one at most.
+    // The carries are added again; the second time there is at most one.
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = !((sum + (sum >> 16)) as u16);
     ip[10..12].copy_from_slice(&sum.to_be_bytes());

@@ -1,6 +1,6 @@
 //! Sends a recording again: at the speed at which it was recorded, at a multiple of it, or as fast as it can go.
 //!
-//! Invariant: it has no clock and no socket. The caller gives the time, and sends what is due.
+//! Invariant: a replay has no clock and no socket. The caller gives the time, and sends the packets that are due.
 
 use std::io::{self, Read};
 
@@ -11,13 +11,13 @@ use super::{Format, RecordingError, RecordingReader};
 
 /// Packets sent in one turn.
 const PACKETS_PER_TURN: u64 = 64;
-/// A heartbeat goes out when nothing else did for this long.
+/// A heartbeat is sent after this long without another packet.
 const HEARTBEAT_NS: u64 = 1_000_000_000;
-/// How often the end of the session is sent, and the time between: a receiver may lose one.
+/// The number of times that the end of the session is sent, and the time between: a receiver may lose one.
 const ENDS: u32 = 4;
 const END_NS: u64 = 100_000_000;
 
-/// How fast a recording is sent.
+/// The speed at which a recording is sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
     /// This multiple of the recorded speed.
@@ -26,10 +26,10 @@ pub enum Speed {
     Unlimited,
 }
 
-/// How a recording is sent.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplayOptions {
-    /// How fast.
+    /// The speed.
     pub speed: Speed,
     /// Name of the session, for a recording of messages. Packets keep theirs.
     pub session: Session,
@@ -40,15 +40,15 @@ pub struct ReplayOptions {
 /// The result of one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayTurn {
-    /// Something was sent, or the network was full.
+    /// A packet was sent, or the network was full.
     Busy,
-    /// Nothing is due for this time, in nanoseconds.
+    /// No packet is due for this time, in nanoseconds.
     Waits(u64),
-    /// All was sent.
+    /// All packets were sent.
     Over,
 }
 
-/// What was sent so far.
+/// The counters of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayReport {
     /// Packets, heartbeats and ends of the session included.
@@ -82,16 +82,16 @@ pub struct FeedReplay<R> {
     session: Session,
     /// True if the last recorded packet was the end of its session.
     has_end: bool,
-    /// When the first packet was sent, and its time in the recording.
+    /// The time when the first packet was sent, and its time in the recording.
     begun: Option<(u64, u64)>,
     sent_ns: u64,
-    /// Ends of the session that were sent; `None` before the end of the recording.
+    /// The number of session ends sent; `None` before the end of the recording.
     ends: Option<u32>,
     report: ReplayReport,
 }
 
 impl<R: Read> FeedReplay<R> {
-    /// Sends the recording of this reader.
+    /// A replay of the recording of this reader.
     pub fn new(reader: RecordingReader<R>, options: ReplayOptions) -> Self {
         let packets = Packetizer::new(options.session, 1, options.packet_len_max);
         Self {
@@ -109,13 +109,13 @@ impl<R: Read> FeedReplay<R> {
         }
     }
 
-    /// What was sent so far.
+    /// The counters so far.
     #[must_use]
     pub const fn report(&self) -> ReplayReport {
         self.report
     }
 
-    /// What was read so far.
+    /// The reader of the recording, with its counters.
     pub const fn reader(&self) -> &RecordingReader<R> {
         &self.reader
     }
@@ -123,7 +123,7 @@ impl<R: Read> FeedReplay<R> {
     /// Sends the packets that are due. `send` returns false if there is no room for a packet now.
     ///
     /// # Errors
-    /// The recording cannot be read, or a packet not be sent.
+    /// The recording cannot be read, or a packet cannot be sent.
     pub fn turn(
         &mut self,
         now_ns: u64,
@@ -139,7 +139,7 @@ impl<R: Read> FeedReplay<R> {
                 self.next.clear();
                 continue;
             }
-            // A packet that is full, or has all that is due, goes first.
+            // A packet that is full, or has all messages that are due, goes first.
             if !self.packets.is_empty() {
                 let count = u64::from(self.packets.count());
                 if !self.send(now_ns, Sent::Built, send)? {
@@ -165,7 +165,7 @@ impl<R: Read> FeedReplay<R> {
         Ok(ReplayTurn::Busy)
     }
 
-    /// Reads the next bytes, unless they are here; false at the end.
+    /// Reads the next bytes, unless they are already there; false at the end.
     fn read(&mut self) -> Result<bool, RecordingError> {
         while self.next.is_empty() && self.ends.is_none() {
             let Some(stamped) = self.reader.next_timed()? else {
@@ -173,7 +173,7 @@ impl<R: Read> FeedReplay<R> {
                 break;
             };
             self.next.extend(stamped.payload);
-            // A time that goes back is none.
+            // A time that goes back is ignored.
             self.next_ns = self.next_ns.max(stamped.time_ns);
             if self.reader.format() == Format::Pcap && !self.is_feed() {
                 self.reader.report.other_packets += 1;
@@ -183,7 +183,7 @@ impl<R: Read> FeedReplay<R> {
         Ok(self.ends.is_none())
     }
 
-    /// True if the bytes are a packet of a feed; notes the session and how far it got, for its end.
+    /// True if the bytes are a packet of a feed; records the session and its progress, for the end.
     fn is_feed(&mut self) -> bool {
         let Ok(packet) = moldudp64::parse(&self.next) else { return false };
         let count = match packet.kind {
@@ -200,7 +200,7 @@ impl<R: Read> FeedReplay<R> {
         true
     }
 
-    /// How long the next bytes are not due yet.
+    /// The time until the next bytes are due, in nanoseconds.
     fn wait_ns(&mut self, now_ns: u64) -> u64 {
         let Speed::Times(times) = self.options.speed else { return 0 };
         let (begun_ns, first_ns) = *self.begun.get_or_insert((now_ns, self.next_ns));
@@ -264,7 +264,7 @@ impl<R: Read> FeedReplay<R> {
     }
 }
 
-/// What is sent.
+/// The kind of the packet to send.
 #[derive(Clone, Copy)]
 enum Sent {
     /// The packet that was built.

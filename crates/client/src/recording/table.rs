@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use wire::{itch::Message, layout::Field};
 
-/// Columns before those of the fields: the number of the message, when it was received in nanoseconds since 1970,
-/// and the symbol of its instrument as the directory has it.
+/// Columns before those of the fields: the number of the message, its time of reception in nanoseconds since 1970, and
+/// the symbol of its instrument from the directory.
 pub(super) const OWN: [&str; 3] = ["number", "received_ns", "symbol"];
 
 pub(super) type Table = (u8, &'static str, &'static [Field]);
@@ -16,14 +16,14 @@ pub(super) fn table_of(code: u8) -> Option<&'static Table> {
     Message::TABLES.iter().find(|table| table.0 == code)
 }
 
-/// What the bytes of a field are.
+/// The meaning of a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Text,
-    /// Nanoseconds since 1970; no field of a message is that.
+    /// Nanoseconds since 1970; no field of a message has this meaning.
     #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "CSV has no types"))]
     Time,
-    /// A whole number of so many bits.
+    /// A whole number of this many bits.
     Number(usize),
     /// A number of units that are so many decimals behind the point.
     Decimal {
@@ -61,14 +61,14 @@ impl Meaning {
 
 /// The columns after [`OWN`].
 pub(super) struct Columns {
-    /// Their names, and what they have.
+    /// The names and meanings of the columns.
     named: Vec<(&'static str, Meaning)>,
-    /// By type of message, for each column the field that it has; no row for types that are left out.
+    /// By type of message, the field for each column; no row for types that are left out.
     by_type: BTreeMap<u8, Vec<Option<&'static Field>>>,
 }
 
 impl Columns {
-    /// The fields of these types of messages, or of all types if there are none here.
+    /// The fields of these types of messages, or of all types if `types` is empty.
     pub(super) fn new(types: &[u8]) -> Self {
         let tables: Vec<&Table> = Message::TABLES
             .iter()
@@ -90,12 +90,12 @@ impl Columns {
         Self { named, by_type }
     }
 
-    /// Their names, and what they have.
+    /// The names and meanings of the columns.
     pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, Meaning)> {
         self.named.iter().copied()
     }
 
-    /// For each column the field that a type of messages has; `None` for types that are left out.
+    /// For each column the field of a type of messages; `None` for types that are left out.
     pub(super) fn of(&self, code: u8) -> Option<&[Option<&'static Field>]> {
         self.by_type.get(&code).map(Vec::as_slice)
     }
@@ -105,7 +105,7 @@ pub(super) fn number_of(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// A text without the spaces after it.
+/// A text without trailing spaces.
 pub(super) fn text_of(field: &[u8]) -> &[u8] {
     let end = field.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     &field[..end]

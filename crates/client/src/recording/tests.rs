@@ -95,7 +95,7 @@ fn every_type_comes_back_from_every_form() {
     }
 }
 
-/// A table of some types has their columns alone, and the symbol that the directory gave each instrument.
+/// A table of some types has only their columns, and the symbol that the directory gave each instrument.
 #[test]
 fn a_table_has_the_columns_of_its_types() {
     let mut directory = of_every_type()[1].clone();
@@ -116,7 +116,7 @@ fn a_table_has_the_columns_of_its_types() {
     );
 }
 
-/// What is damaged is named by its place.
+/// Damage is reported with its place.
 #[test]
 fn damage_is_named_by_its_place() {
     let messages = of_every_type();
@@ -243,8 +243,8 @@ fn packets_are_read_from_every_link() {
     }
 }
 
-/// Packets of two lines, out of order and with a hole, give each message once and in order, and say how many are
-/// missing; what is no feed is counted.
+/// Packets of two lines, out of order and with a hole, give each message once and in order, and the number missing;
+/// packets that are no feed are counted.
 #[test]
 fn lines_are_merged_and_holes_are_counted() {
     let messages = of_every_type();
@@ -267,7 +267,7 @@ fn lines_are_merged_and_holes_are_counted() {
     let numbers: Vec<u64> = read.iter().map(|(number, ..)| *number).collect();
     assert_eq!(numbers, [2, 3, 4, 5, 6, 10, 11]);
     assert!(read.iter().all(|(number, _, message)| *message == messages[*number as usize - 1]));
-    // 7 to 9, and 12 to 14 that a heartbeat tells of.
+    // 7 to 9, and 12 to 14, which a heartbeat reports.
     assert_eq!((report.missing, report.duplicates, report.other_packets), (6, 3, 3), "{report:?}");
     let other = Packetizer::new(*b"0000000008", 1, 1400).heartbeat();
     let frames = [frame(&packet(1, &messages[..1])), frame(&other)];
@@ -329,7 +329,7 @@ fn at(timestamp_ns: u64) -> Vec<u8> {
     message
 }
 
-/// Replays with a clock that jumps to the next moment; what was sent, with the time after the beginning.
+/// Replays with a clock that jumps to the next moment: the packets sent, with the time after the beginning.
 fn replayed(bytes: &[u8], speed: Speed) -> (Vec<(u64, Vec<u8>)>, ReplayReport) {
     let options = ReplayOptions { speed, session: SESSION, packet_len_max: 1400 };
     let mut replay = FeedReplay::new(RecordingReader::open(bytes).unwrap(), options);
@@ -351,8 +351,8 @@ fn replayed(bytes: &[u8], speed: Speed) -> (Vec<(u64, Vec<u8>)>, ReplayReport) {
     }
 }
 
-/// A day is sent at its speed, at a multiple, and as fast as it goes: the same messages with the same numbers, those
-/// of one moment in one packet; a heartbeat in each second of silence, and at the end the end of the session.
+/// A day is sent at its speed, at a multiple, and at full speed: the same messages with the same numbers, those of one
+/// moment in one packet; a heartbeat in each second of silence, and finally the end of the session.
 #[test]
 fn a_day_is_sent_in_its_own_time() {
     let times = [0, 0, 500_000_000, 3_000_000_000, 3_000_000_001];
@@ -402,7 +402,7 @@ fn a_day_is_sent_in_its_own_time() {
     }
 }
 
-/// Recorded packets are sent as they are, with their session, numbers, losses and times; then the end of the session.
+/// Recorded packets are sent unchanged, with their session, numbers, losses and times; then the end of the session.
 #[test]
 fn packets_are_sent_as_they_are() {
     let messages = of_every_type();
@@ -419,7 +419,7 @@ fn packets_are_sent_as_they_are() {
     let end = Packetizer::new(SESSION, 10, 1400).end_of_session();
     assert!(sent[3..].iter().all(|(_, packet)| packet == &end));
     assert_eq!((report.packets, sent.len()), (7, 7));
-    // A recording that has the end gets no other.
+    // A recording that already has the end gets no second one.
     frames.push((9_000, datagram(&link, false, &end)));
     let bytes = pcap([0x4d, 0x3c, 0xb2, 0xa1], false, 1, &frames);
     assert_eq!(replayed(&bytes, Speed::Unlimited).1.packets, 4);

@@ -17,12 +17,11 @@ use self::{
 
 /// The books of all instruments, by order, rebuilt from the feed.
 ///
-/// The words are those of ITCH: orders have reference numbers and shares, instruments are stock
-/// locates. Trades (`E`, `C`) count as volume; trade messages about no order (`P`, `Q`, `B`) do not
-/// change a book.
+/// The terms are those of ITCH: orders have reference numbers and shares, instruments are stock locates. Trades (`E`,
+/// `C`) count as volume; trade messages without an order of the book (`P`, `Q`, `B`) do not change a book.
 #[derive(Clone, Debug, Default)]
 pub struct FeedBook {
-    /// By stock locate.
+    /// The books by stock locate.
     instruments: Vec<Option<Box<Book>>>,
     orders: Queues,
     messages: u64,
@@ -33,14 +32,14 @@ pub struct FeedBook {
 /// An instrument of the feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedInstrument {
-    /// Its number on the feed, from 1.
+    /// The number of the instrument on the feed, from 1.
     pub stock_locate: u16,
-    /// Its printed name.
+    /// The symbol.
     pub symbol: Symbol,
     /// The last trading state published: `T` trading, `H` halted, `P` paused, `Q` quotation only;
     /// `None` before the first, which means halted.
     pub trading_state: Option<u8>,
-    /// Orders in its book.
+    /// The number of orders in the book.
     pub order_count: usize,
     /// Executed shares of orders of the book.
     pub volume: u64,
@@ -51,18 +50,18 @@ pub struct FeedInstrument {
 /// An order in a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedOrder {
-    /// The exchange's name for it.
+    /// The exchange's reference number of the order.
     pub order_reference_number: u64,
-    /// In ticks.
+    /// The price in ticks.
     pub price: u32,
-    /// Shown and open; at least 1.
+    /// The shares shown and open; at least 1.
     pub shares: u32,
 }
 
 /// An order with its instrument and side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedPlace {
-    /// The number of its instrument.
+    /// The number of the instrument.
     pub stock_locate: u16,
     /// True for a bid.
     pub is_bid: bool,
@@ -73,11 +72,11 @@ pub struct FeedPlace {
 /// All orders of one side at one price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// In ticks.
+    /// The price in ticks.
     pub price: u32,
-    /// Shown and open, of all orders.
+    /// The shares shown and open, of all orders.
     pub shares: u64,
-    /// How many orders.
+    /// The number of orders.
     pub order_count: usize,
 }
 
@@ -94,16 +93,16 @@ pub struct FeedError {
 /// The contradiction between a message and the book or the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FeedViolation {
-    /// It is not an ITCH message.
+    /// The bytes are not an ITCH message.
     #[error(transparent)]
     Malformed(itch::Malformed),
-    /// It names an order that is not in a book.
+    /// The message names an order that is not in a book.
     #[error("order {0} is in no book")]
     UnknownOrder(u64),
-    /// It adds an order under a number that is taken.
+    /// The message adds an order under a number that is taken.
     #[error("order {0} is in a book already")]
     KnownOrder(u64),
-    /// It takes more shares from an order than the order has.
+    /// The message takes more shares from an order than it has.
     #[error("{taken} shares taken from order {reference}, which has {open}")]
     TooManyShares {
         /// The order reference number.
@@ -113,10 +112,10 @@ pub enum FeedViolation {
         /// Shares that the order has.
         open: u32,
     },
-    /// It adds, takes or leaves 0 shares.
+    /// The message adds, takes or leaves 0 shares.
     #[error("no shares for order {0}")]
     NoShares(u64),
-    /// It names an order of another instrument.
+    /// The message names an order of another instrument.
     #[error("order {reference} is not one of stock locate {stock_locate}")]
     OtherInstrument {
         /// The order reference number.
@@ -124,23 +123,23 @@ pub enum FeedViolation {
         /// The message's locate.
         stock_locate: u16,
     },
-    /// In continuous trading it puts an order at a price at which it would have traded.
+    /// The message adds an order, in continuous trading, at a price at which it would have traded.
     #[error("order {reference} at {price} crosses the best price {best} of the other side")]
     Crossed {
         /// The order reference number.
         reference: u64,
-        /// Its price, in ticks.
+        /// The price of the order, in ticks.
         price: u32,
         /// The best price of the other side, in ticks.
         best: u32,
     },
-    /// It names an instrument without a directory message, or by another symbol.
+    /// The message names an instrument without a directory message, or by another symbol.
     #[error("stock locate {0} is not in the directory under that name")]
     UnknownInstrument(u16),
-    /// It gives an instrument another symbol.
+    /// The message gives an instrument another symbol.
     #[error("stock locate {0} is in the directory under another name")]
     KnownInstrument(u16),
-    /// It has a side that is neither buy nor sell.
+    /// The message has a side that is neither buy nor sell.
     #[error("'{}' is not a side", .0.escape_ascii())]
     Side(u8),
     /// The symbol is not printable.
@@ -438,7 +437,7 @@ impl FeedBook {
         Ok(())
     }
 
-    /// Takes shares from an order, which leaves the book with its last one; gives its price.
+    /// Takes shares from an order, which leaves the book with its last share; returns its price.
     fn reduce(
         &mut self,
         reference: u64,

@@ -1,5 +1,5 @@
-//! A subscriber that joins at any time: takes a snapshot of the books, applies the feed from there on, fills
-//! gaps, and takes a new snapshot where that is not possible.
+//! A subscriber that joins at any time: takes a snapshot of the books, applies the feed from there on, fills gaps, and
+//! takes a new snapshot where that is not possible.
 //!
 //! Invariant: the books have exactly the messages before the next one, or there are no books yet.
 
@@ -18,11 +18,11 @@ use wire::{
 use super::{FeedBook, FeedError, FeedReceiver, FeedReceiverError};
 use crate::participant::{ClientError, ClientState, DatagramSocket, TcpClient};
 
-/// How long a message may be missing before a new snapshot is taken, in nanoseconds.
+/// The time that a message may be missing before a new snapshot is taken, in nanoseconds.
 const GAP_NS_MAX: u64 = 5_000_000_000;
-/// How long the subscriber waits after a join that failed, in nanoseconds.
+/// The wait after a failed join, in nanoseconds.
 const RETRY_NS: u64 = 1_000_000_000;
-/// Turns of a connection that are taken at a time, so that a snapshot does not wait for packets of the feed.
+/// Turns of a connection in one poll, so that a snapshot does not wait for packets of the feed.
 const TURNS_PER_POLL: usize = 16;
 
 /// Connects to a service of the venue with this beginning, at this time in nanoseconds.
@@ -31,7 +31,7 @@ pub type Connect<T> = Box<dyn FnMut(Begin, u64) -> Result<TcpClient<T>, ClientEr
 /// The session and the first message that a login to a service requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin {
-    /// The session that the packets of the feed name, where some came: that of the feed, or of a delta stream.
+    /// The session in the packets of the feed, if any arrived: that of the feed, or of a delta stream.
     pub session: Option<Session>,
     /// Number of the first message.
     pub number: u64,
@@ -69,7 +69,7 @@ pub struct TcpFeed<T> {
     client: Option<TcpClient<T>>,
     /// Number of the next message; `None` while a snapshot is on its way.
     next: Option<u64>,
-    /// True once it was connected: from then on it connects again where the connection breaks.
+    /// True once the feed was connected: from then on a broken connection is opened again.
     was_connected: bool,
     retry_ns: u64,
 }
@@ -115,19 +115,19 @@ pub enum FeedSubscriberError {
     /// The snapshot service, or the feed over TCP, is not available.
     #[error("{service}: {source}")]
     Service {
-        /// Which of the two.
+        /// The name of the service.
         service: &'static str,
-        /// What went wrong.
+        /// The error of the client.
         source: ClientError,
     },
     /// A login was rejected.
     #[error("{service}: login rejected: {reason}{}", said(.text))]
     Rejected {
-        /// Which of the two.
+        /// The name of the service.
         service: &'static str,
         /// The venue's reason code.
         reason: LoginRejectReason,
-        /// The venue's text for people.
+        /// The venue's text for a human reader.
         text: Option<String>,
     },
     /// The feed over TCP ended, with this text of the venue.
@@ -138,9 +138,9 @@ pub enum FeedSubscriberError {
 /// A message that a subscriber hands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered<'a> {
-    /// Of a snapshot.
+    /// A message of a snapshot.
     Snapshot(&'a [u8]),
-    /// Of the feed, with its number.
+    /// A message of the feed, with its number.
     Feed(u64, &'a [u8]),
 }
 
@@ -179,10 +179,10 @@ pub struct FeedSubscriber<S = UdpSocket, T = TcpStream> {
 }
 
 impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
-    /// Begins; the first [`poll`](Self::poll) connects where a snapshot is to be taken.
+    /// Begins a subscription; the first [`poll`](Self::poll) connects if a snapshot is needed.
     ///
     /// # Errors
-    /// The service of snapshots cannot be reached.
+    /// The snapshot service cannot be reached.
     pub fn start(
         mut channel: FeedChannel<S, T>,
         start: Start<T>,
@@ -260,7 +260,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         Ok(0)
     }
 
-    /// The books, once there are some: after the first snapshot, or from the first message on.
+    /// The books, once there are any: after the first snapshot, or from the first message on.
     pub fn book(&self) -> Option<&FeedBook> {
         self.has_books.then_some(&self.book)
     }
@@ -285,7 +285,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         }
     }
 
-    /// True once the session is over and all of it was handed on.
+    /// True once the session is over and all its messages were handed on.
     pub fn is_ended(&self) -> bool {
         match &self.channel {
             FeedChannel::Datagrams(receiver) => self.is_live() && receiver.is_ended(),
@@ -298,7 +298,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         self.report
     }
 
-    /// Its channel of the feed.
+    /// The channel by which the feed is received.
     pub const fn channel(&self) -> &FeedChannel<S, T> {
         &self.channel
     }
@@ -342,7 +342,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
                 if let Some(heard) = self.channel.heard()
                     && session.is_some_and(|session| session != heard)
                 {
-                    // What comes in is a delta stream: its own snapshot has its instruments and numbers.
+                    // The packets are a delta stream: its own snapshot has its instruments and numbers.
                     self.report.session_changes += 1;
                     return self.join(now_ns);
                 }
@@ -372,7 +372,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
         Ok(())
     }
 
-    /// A join after the first that failed is tried again later.
+    /// Postpones a join that failed, unless it is the first.
     fn put_off(
         &mut self,
         joined: Result<(), FeedSubscriberError>,
@@ -392,7 +392,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedSubscriber<S, T> {
 }
 
 impl<S: DatagramSocket, T: Read + Write> FeedChannel<S, T> {
-    /// The session of the newest packet, where it comes in packets.
+    /// The session of the newest packet, if the feed comes in packets.
     fn heard(&self) -> Option<Session> {
         match self {
             Self::Datagrams(receiver) => receiver.heard(),
@@ -424,7 +424,7 @@ impl<S: DatagramSocket, T: Read + Write> FeedChannel<S, T> {
     fn begin_next(&mut self) {
         match self {
             Self::Datagrams(receiver) => receiver.begin_next(),
-            // The newest message is the first.
+            // Number 0 stands for the newest message.
             Self::Tcp(feed) => feed.next = Some(0),
         }
     }
@@ -449,12 +449,12 @@ impl<S: DatagramSocket, T: Read + Write> FeedChannel<S, T> {
 }
 
 impl<T: Read + Write> TcpFeed<T> {
-    /// Connects when it knows with which message to begin.
+    /// A channel that connects once the first message is known.
     pub fn new(connect: Connect<T>) -> Self {
         Self { connect, client: None, next: None, was_connected: false, retry_ns: 0 }
     }
 
-    /// Takes available messages; connects, and connects again after the connection broke.
+    /// Takes available messages; connects, and reconnects after the connection broke.
     fn poll(
         &mut self,
         now_ns: u64,
@@ -478,7 +478,7 @@ impl<T: Read + Write> TcpFeed<T> {
         };
         let mut other = None;
         let polled = client.poll(now_ns, &mut |number, message| {
-            // 0 was the newest, whatever its number.
+            // The newest message was requested by 0, so any number is accepted.
             if *next != 0 && number != *next {
                 other.get_or_insert(number);
             } else if other.is_none() {
@@ -500,7 +500,7 @@ impl<T: Read + Write> TcpFeed<T> {
             Err(ClientError::Closed) if client.debug_text().is_some() => {
                 Err(FeedSubscriberError::Ended(client.debug_text().unwrap_or_default().to_owned()))
             }
-            // The connection broke, or the venue stopped: the session goes on when it is back.
+            // The connection broke, or the venue stopped: the session goes on when the venue is back.
             Err(_) => {
                 self.client = None;
                 Ok(0)

@@ -23,7 +23,7 @@ const READS_PER_POLL: usize = 256;
 /// Maximum bytes of datagrams that are kept while a snapshot is received; later ones are dropped, and
 /// requested again when the feed is applied.
 const HELD_BYTES_MAX: usize = 64 << 20;
-/// The longest datagram there is.
+/// The length of the longest datagram, in bytes.
 const DATAGRAM_LEN_MAX: usize = 65_535;
 
 /// The address at which the feed is received.
@@ -40,7 +40,7 @@ pub enum FeedSource {
     Unicast(SocketAddr),
 }
 
-/// How a [`FeedReceiver`] receives.
+/// The configuration of a [`FeedReceiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedReceiverConfig {
     /// The address at which the feed is received.
@@ -51,14 +51,14 @@ pub struct FeedReceiverConfig {
     pub requests_to: Option<SocketAddr>,
     /// Number of the first message to deliver; 1 is the first of the session.
     pub expected: u64,
-    /// When missing messages are requested, and how many later ones are kept meanwhile.
+    /// The delay before missing messages are requested, and the number of later ones kept meanwhile.
     pub limits: ReceiverLimits,
 }
 
 /// The counters of a [`FeedReceiver`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedReceiverReport {
-    /// Datagrams received, with answers to requests.
+    /// Datagrams received, including answers to requests.
     pub datagrams: u64,
     /// Received datagrams that were not MoldUDP64 packets, and were ignored.
     pub malformed: u64,
@@ -66,7 +66,7 @@ pub struct FeedReceiverReport {
     pub heartbeats: u64,
     /// Messages requested; a repeated request counts again.
     pub requested: u64,
-    /// Messages that are known to exist and were not received: lost, unless an answer still brings them.
+    /// Messages known to exist that were not received: lost, unless an answer still brings them.
     pub missing: u64,
     /// The counters of the messages.
     pub messages: ReceiverStatistics,
@@ -75,7 +75,7 @@ pub struct FeedReceiverReport {
 /// The counters of one line of the feed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedLineReport {
-    /// Datagrams.
+    /// Datagrams received by this line.
     pub datagrams: u64,
     /// Messages whose first copy arrived by this line.
     pub first: u64,
@@ -128,7 +128,7 @@ pub struct FeedReceiver<S = UdpSocket> {
     receiver: Receiver,
     limits: ReceiverLimits,
     mode: Mode,
-    /// Datagrams that were kept and have not been taken yet, each with its line.
+    /// Datagrams that were kept and not taken yet, each with its line.
     held: VecDeque<(usize, Vec<u8>)>,
     held_bytes: usize,
     /// The session of the newest packet of a line.
@@ -137,7 +137,7 @@ pub struct FeedReceiver<S = UdpSocket> {
     report: FeedReceiverReport,
     /// One above the highest number known to exist.
     known_end: u64,
-    /// Since when the first hole is open, and which message opens it.
+    /// The time since which the first hole is open, and the number of its first message.
     gap: Option<(u64, u64)>,
     receive_buffer_granted: usize,
 }
@@ -154,14 +154,14 @@ impl<S> Line<S> {
     }
 }
 
-/// What is done with datagrams of the feed.
+/// The treatment of the feed's datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// They are kept.
+    /// Datagrams are kept.
     Hold,
-    /// The first one says with which message it begins.
+    /// The first datagram gives the number of the first message.
     BeginNext,
-    /// They are taken.
+    /// Datagrams are taken.
     Take,
 }
 
@@ -199,8 +199,8 @@ impl FeedReceiver {
         self.lines.iter().map(|line| line.socket.local_addr()).collect()
     }
 
-    /// Bytes that the system granted each line for datagrams that wait to be read, of
-    /// [`RECEIVE_BUFFER_BYTES`] asked.
+    /// Bytes that the system granted each line for datagrams that wait to be read, of [`RECEIVE_BUFFER_BYTES`]
+    /// requested.
     #[must_use]
     pub fn receive_buffer_granted(&self) -> usize {
         self.receive_buffer_granted
@@ -208,8 +208,7 @@ impl FeedReceiver {
 }
 
 impl<S: DatagramSocket> FeedReceiver<S> {
-    /// A receiver over sockets that are open already: one for the feed, one that is connected to
-    /// the server of requests.
+    /// A receiver over open sockets: one for the feed, one connected to the re-request server.
     pub fn over(feed: S, requests: Option<S>, expected: u64, limits: ReceiverLimits) -> Self {
         Self {
             lines: vec![Line::new(feed)],
@@ -244,14 +243,14 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         self.gap = None;
     }
 
-    /// Takes the datagrams that were kept and later ones, from this message of this session on. The
-    /// counters of messages begin anew.
+    /// Takes the kept datagrams and later ones, from this message of this session on. The counters of messages start
+    /// again.
     pub fn begin_at(&mut self, session: Option<Session>, number: u64) {
         self.receiver = match session {
             Some(session) => Receiver::for_session(session, number, self.limits),
             None => Receiver::new(number, self.limits),
         };
-        // What was kept of another session is not of this feed.
+        // Datagrams kept from another session do not belong to this feed.
         let is_other = |datagram: &Vec<u8>| {
             moldudp64::parse(datagram).is_ok_and(|it| session.is_some_and(|own| own != it.session))
         };
@@ -313,8 +312,8 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         Ok(delivered)
     }
 
-    /// One turn: reads available datagrams, hands the messages on with their stream sequence numbers,
-    /// and requests missing ones. Returns how many messages were handed on.
+    /// One turn: reads available datagrams, hands the messages on with their stream sequence numbers, and requests
+    /// missing ones. Returns the number of messages handed on.
     ///
     /// # Errors
     /// The socket failed, or the packets are those of another session.
@@ -347,7 +346,7 @@ impl<S: DatagramSocket> FeedReceiver<S> {
             self.report.requested += u64::from(request.count);
             match requests.send(&request.encode()) {
                 Ok(()) => {}
-                // It is asked for again after the timeout.
+                // The request is repeated after the timeout.
                 Err(error) if is_passing(&error) => {}
                 Err(error) => return Err(FeedReceiverError::Socket(error)),
             }
@@ -373,7 +372,7 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         self.receiver.session()
     }
 
-    /// The session of the newest packet that was kept for a snapshot, or that showed that the session is another.
+    /// The session of the newest packet that was kept for a snapshot, or that showed a change of session.
     pub(super) const fn heard(&self) -> Option<Session> {
         self.heard
     }
@@ -388,14 +387,14 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         self.receiver.expected()
     }
 
-    /// True once the session is over and all of it was handed on.
+    /// True once the session is over and all its messages were handed on.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.receiver.is_ended()
     }
 
-    /// How long the next message has been missing although later ones exist, in nanoseconds; 0 if it is
-    /// not missing. The caller decides when to give it up.
+    /// The time that the next message has been missing although later ones exist, in nanoseconds; 0 if it is not
+    /// missing. The caller decides when to give it up.
     #[must_use]
     pub fn stalled_ns(&self, now_ns: u64) -> u64 {
         self.gap.map_or(0, |(since_ns, _)| now_ns.saturating_sub(since_ns))
@@ -447,8 +446,8 @@ impl<S: DatagramSocket> FeedReceiver<S> {
         if !self.receiver.has_gap() {
             self.known_end = self.receiver.expected();
         }
-        // Only a packet that delivered nothing may be a heartbeat, and only one that left a gap
-        // may say more about how far the session got.
+        // Only a packet that delivered no message may be a heartbeat, and only one that left a gap may give a later end
+        // of the session.
         if (delivered == 0 || self.receiver.has_gap())
             && let Ok(packet) = moldudp64::parse(&self.buffer[..len])
         {
@@ -495,7 +494,7 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// A nonblocking socket at which a feed comes in.
+/// A nonblocking socket that receives the feed.
 ///
 /// # Errors
 /// [`FeedReceiverError::Open`].
@@ -515,7 +514,7 @@ fn open_feed(source: FeedSource) -> io::Result<(UdpSocket, usize)> {
         socket.set_reuse_address(true)?;
     }
     socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-    // Linux doubles what it grants, to pay for its own book-keeping, and tells the double.
+    // Linux doubles the granted size for its own book-keeping, and reports the double.
     let granted = socket.recv_buffer_size()? / if cfg!(target_os = "linux") { 2 } else { 1 };
     socket.bind(&local.into())?;
     if let FeedSource::Multicast { group, interface } = source {
@@ -549,7 +548,7 @@ mod tests {
     const SESSION: &[u8; 10] = b"0000000001";
     const SECOND: u64 = 1_000_000_000;
 
-    /// A socket whose datagrams the test puts and takes.
+    /// A socket whose datagrams are set and read by the test.
     #[derive(Clone, Default)]
     struct FakeSocket {
         incoming: Rc<RefCell<VecDeque<Vec<u8>>>>,
@@ -586,8 +585,8 @@ mod tests {
         Packetizer::new(*SESSION, next, PACKET_LEN_DEFAULT).heartbeat().to_vec()
     }
 
-    /// A gap is counted, asked for on the other socket, and filled from there; nothing is
-    /// delivered out of order or twice.
+    /// A gap is counted, requested on the other socket, and filled from there; no message is delivered out of order or
+    /// twice.
     #[test]
     fn gap_is_asked_for_and_filled() {
         let (feed, requests) = (FakeSocket::default(), FakeSocket::default());
@@ -621,8 +620,8 @@ mod tests {
         assert_eq!(seen[2].1, b"three");
     }
 
-    /// Of two lines the first copy of each message counts, whichever brings it. What one line lost is not asked
-    /// for; what both lost is, after the delay.
+    /// Of two lines the first copy of each message counts, whichever brings it. A message lost on one line is not
+    /// requested; one lost on both is, after the delay.
     #[test]
     fn the_second_line_fills_what_the_first_lost() {
         let sockets: [FakeSocket; 3] = Default::default();
@@ -669,7 +668,7 @@ mod tests {
         assert_eq!((receiver.report().missing, receiver.report().requested), (0, 2));
     }
 
-    /// A subscriber that waits for a snapshot keeps what both lines bring.
+    /// A subscriber that waits for a snapshot keeps the datagrams of both lines.
     #[test]
     fn both_lines_are_kept_for_a_snapshot() {
         let (a, b) = (FakeSocket::default(), FakeSocket::default());
@@ -738,7 +737,7 @@ mod tests {
     }
 
     fn wait_for_one(receiver: &mut FeedReceiver) -> usize {
-        // A minute or more: what fails is truly lost.
+        // A minute or more: a message not received by then is truly lost.
         for _ in 0..60_000 {
             let delivered = receiver.poll(0, &mut |_, _| {}).unwrap();
             if delivered > 0 {
@@ -749,7 +748,7 @@ mod tests {
         0
     }
 
-    /// The feed comes in where it is sent to one address of ours.
+    /// The feed is received by unicast to an address of this machine.
     #[test]
     fn unicast_feed_comes_in() {
         let mut receiver = open(FeedSource::Unicast((Ipv4Addr::LOCALHOST, 0).into()));
@@ -758,7 +757,7 @@ mod tests {
         assert_eq!(wait_for_one(&mut receiver), 1);
     }
 
-    /// Two receivers on one machine both get what is sent to their group on loopback.
+    /// Two receivers on one machine both get the datagrams sent to their group on loopback.
     #[test]
     fn multicast_feed_comes_in_twice() {
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 1), free_port());
@@ -774,7 +773,7 @@ mod tests {
         }
     }
 
-    /// Whether the system does it, found out without what is tested.
+    /// Whether the system supports multicast, checked without the code under test.
     fn multicast_works(group: SocketAddrV4) -> io::Result<()> {
         let socket = UdpSocket::bind(group)?;
         socket.join_multicast_v4(group.ip(), &Ipv4Addr::LOCALHOST)?;

@@ -1,6 +1,7 @@
-//! Reading one segment: whether its header belongs here, its records, and where the whole ones end.
+//! Reading one segment: whether its header belongs here, its records, and the end of the whole
+//! ones.
 //!
-//! Invariant: a record that is shown has verified, and follows the one before it.
+//! Invariant: a record that is shown has verified, and follows the previous one.
 
 use std::path::{Path, PathBuf};
 
@@ -16,23 +17,23 @@ use crate::{
     storage::{FileAccess, Storage, StorageFile},
 };
 
-/// Takes a record that has verified, with its segment and where in it it begins.
+/// Takes a verified record, with the path of its segment and its offset there.
 pub(super) type Show<'a> = dyn FnMut(&Path, u64, Record<'_>) -> Result<(), ReadError> + 'a;
 
-/// Where the last whole segment ends.
+/// The end of the last whole segment.
 pub(crate) struct End {
     pub(crate) first_sequence: u64,
     pub(super) chain: Chain,
-    /// Where in it the last whole batch ends that is wanted.
+    /// The offset of the end of the last wanted batch.
     pub(crate) offset: u64,
     pub(crate) file_len: u64,
-    /// It has no input: the next segment will have its name.
+    /// The segment has no input: the next segment will have its name.
     pub(super) is_empty: bool,
 }
 
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
-    /// As its name says.
+    /// The first sequence in its name.
     pub(crate) first_sequence: u64,
     /// The first sequence of the next segment; `None` for the last one, which may be torn.
     pub(crate) next: Option<u64>,
@@ -52,8 +53,8 @@ impl Segment {
         Ok((Self { path, first_sequence, next, file_len }, file))
     }
 
-    /// The header, if it is the one that should be here; `None` if a crash left it half made. What
-    /// is before may be unknown where reading begins: then any chain will do.
+    /// The header, if it belongs here; `None` if a crash left it half made. Where reading begins,
+    /// the chain before may be unknown: then any chain is accepted.
     pub(crate) fn read_header(
         &self,
         storage: &mut dyn Storage,
@@ -122,7 +123,7 @@ impl Segment {
         Ok(Some(header))
     }
 
-    /// The header belongs to this file, this journal and this place in it.
+    /// Checks that the header belongs to this file, this journal and this place in it.
     fn check_header(
         &self,
         storage: &mut dyn Storage,
@@ -138,7 +139,7 @@ impl Segment {
         }
         let found = header.first_sequence;
         if found != self.first_sequence {
-            // What stands under the name that this header would have?
+            // Which segment stands under the name that this header would have?
             let other = Self::open(storage, found, None).ok().and_then(|(other, mut file)| {
                 let bytes = other.read_head(&mut *file).ok()?;
                 decode_both(&bytes).into_iter().find_map(Result::ok)
@@ -168,7 +169,7 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// True if something other than zeros lies behind the header.
+    /// True if bytes other than zeros lie behind the header.
     fn has_more(&self, file: &mut dyn StorageFile) -> Result<bool, ReadError> {
         let mut chunk = vec![0; 64 * 1024];
         let mut at = SEGMENT_HEADER_LEN;
@@ -187,7 +188,8 @@ impl Segment {
         }
     }
 
-    /// Shows the records up to `until`, in whole batches, and gives where the whole ones end.
+    /// Shows the records up to `until`, in whole batches, and returns the end of the last whole
+    /// one.
     pub(super) fn read_records(
         &self,
         header: &SegmentHeader,
@@ -248,7 +250,7 @@ impl Segment {
         let is_empty = report.last_sequence < self.first_sequence;
         Ok(End {
             first_sequence: self.first_sequence,
-            // One without an input is made anew, and its notes are left out.
+            // A segment without an input is recreated, and its notes are dropped.
             chain: if is_empty { header.chain } else { reader.chain() },
             offset: end,
             file_len: if is_truncated { end } else { self.file_len },
@@ -256,7 +258,7 @@ impl Segment {
         })
     }
 
-    /// Decides on the bytes behind the last whole batch: true if they are a torn tail, which goes.
+    /// Decides on the bytes behind the last whole batch: true if they are a torn tail, to be cut.
     fn judge_end(
         &self,
         reader: &mut SegmentReader,

@@ -12,9 +12,9 @@ use crate::{
 /// The content of a journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Its identity; `None` if there is no whole segment.
+    /// The identity; `None` if there is no whole segment.
     pub journal_id: Option<u64>,
-    /// When its first segment was made, in ns since the Unix epoch.
+    /// When the first segment was made, in ns since the Unix epoch.
     pub created: u64,
     /// The first sequence; 0 is none.
     pub first_sequence: u64,
@@ -22,74 +22,74 @@ pub struct RecoveryReport {
     pub last_sequence: u64,
     /// The time of the last record, in ns since the Unix epoch; 0 if there is none.
     pub last_timestamp: u64,
-    /// How many inputs verified.
+    /// The number of verified inputs.
     pub record_count: u64,
-    /// How many notes verified.
+    /// The number of verified notes.
     pub checkpoint_count: u64,
-    /// How many bytes they and the headers take, zeros between batches included.
+    /// The bytes of records and headers, zeros between batches included.
     pub byte_count: u64,
-    /// How many segments there are.
+    /// The number of segments.
     pub segment_count: u64,
-    /// How often the journal was opened for writing.
+    /// The number of times that the journal was opened for writing.
     pub epoch: u64,
     /// The sequence in the watermark: all records up to it must exist; 0 without a watermark.
     pub watermark: u64,
-    /// Each of them, in order.
+    /// The segments, in order.
     pub segments: Vec<SegmentReport>,
     /// The torn tail that was cut, or that the next [`open`](crate::open) would cut.
     pub torn_tail: Option<TornTail>,
-    /// Copies of headers and of the watermark that are damaged, where the other copy verifies. Nothing
-    /// is lost; a copy of the folder should be taken.
+    /// Damaged copies of headers and of the watermark whose other copy verifies. No data is lost; a
+    /// copy of the folder should be taken.
     pub damaged_copies: Vec<DamagedCopy>,
 }
 
 /// The content of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Which opening made it.
+    /// The number of the opening that made it.
     pub epoch: u64,
-    /// The sequence its name says.
+    /// The sequence in its name.
     pub first_sequence: u64,
-    /// The last sequence in it; one less than the first if there is none.
+    /// The last sequence; one less than the first if the segment has no input.
     pub last_sequence: u64,
-    /// How many batches verified.
+    /// The number of verified batches.
     pub batch_count: u64,
-    /// How many inputs.
+    /// The number of verified inputs.
     pub record_count: u64,
-    /// How many notes.
+    /// The number of verified notes.
     pub checkpoint_count: u64,
-    /// Where the last batch ends.
+    /// The end of the last batch, in bytes.
     pub end: u64,
-    /// How many bytes the file has.
+    /// The length of the file, in bytes.
     pub file_len: u64,
-    /// The chain over all batches up to its end.
+    /// The chain over all batches up to that end.
     pub chain: [u8; 16],
 }
 
-/// A torn tail: bytes of which nothing was confirmed, unless the medium lost what it had synced.
+/// A torn tail: bytes without a confirmed record, unless the medium lost bytes that it had synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
-    /// The segment.
+    /// The path of the segment.
     pub path: PathBuf,
-    /// Where in it the tail begins; 0 if its header was not whole, and then the file is removed.
+    /// The offset of the tail; 0 if the header was not whole: then the file is removed.
     pub offset: u64,
-    /// How many bytes it has.
+    /// The length of the tail, in bytes.
     pub byte_count: u64,
 }
 
 /// One of the two copies of a segment's header, or of the watermark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedCopy {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Where in it the copy begins.
+    /// The offset of the copy, in bytes.
     pub offset: u64,
 }
 
 impl RecoveryReport {
-    /// The first sequence of the first segment that was read; 0 if there is none.
+    /// The first sequence of the first segment read; 0 if there is none.
     #[must_use]
     pub fn first_segment(&self) -> u64 {
         self.segments.first().map_or(0, |segment| segment.first_sequence)

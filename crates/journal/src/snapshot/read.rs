@@ -1,6 +1,6 @@
 //! Reads snapshots: forward, each section after it has verified.
 //!
-//! Invariant: a snapshot that was read without error is the file that was written, all of it.
+//! Invariant: a snapshot that was read without error is the whole file as it was written.
 
 use std::io::{self, ErrorKind};
 
@@ -21,19 +21,20 @@ const CHUNK_LEN: usize = 4 << 20;
 /// A snapshot that was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
-    /// What it is of.
+    /// The header of the snapshot.
     pub header: SnapshotHeader,
-    /// How many sections it has.
+    /// The number of sections.
     pub section_count: u64,
-    /// How many bytes the file has.
+    /// The length of the file, in bytes.
     pub byte_count: u64,
 }
 
 /// Reads a snapshot by its sequence and shows each section, code and bytes, to `visit`; at its end
-/// all of it has verified. What was made of the sections is to be thrown away on an error.
+/// all of it has verified. On an error, discard the results from the sections.
 ///
 /// # Errors
-/// It is not there, is damaged or unknown, is not of the journal `journal_id`, or `visit` failed.
+/// The snapshot does not exist, is damaged or unknown, belongs to another journal than
+/// `journal_id`, or `visit` failed.
 pub fn read_snapshot<E: Into<BoxError>>(
     storage: &mut dyn Storage,
     journal_id: Option<u64>,
@@ -53,16 +54,16 @@ pub fn read_snapshot<E: Into<BoxError>>(
     Ok(SnapshotSummary { header, section_count, byte_count })
 }
 
-/// What is wrong, and where.
+/// A fault and its offset.
 type Wrong = (u64, SnapshotFault);
 
-/// A section that has verified: where it begins, its code and its bytes.
+/// A verified section: its offset, its code and its bytes.
 type Shown<'a> = (u64, u16, &'a [u8]);
 
-/// Reads only what a snapshot says of itself first; nothing after that is looked at.
+/// Reads only the header of a snapshot; the bytes after it are not read.
 ///
 /// # Errors
-/// It is not there, or its header does not verify.
+/// The file does not exist, or its header does not verify.
 pub fn read_snapshot_header(
     storage: &mut dyn Storage,
     journal_id: Option<u64>,
@@ -79,11 +80,11 @@ pub fn read_snapshot_header(
 struct Source {
     file: Box<dyn StorageFile>,
     len: u64,
-    /// Where the next section begins.
+    /// The offset of the next section.
     offset: u64,
     chunk: Vec<u8>,
     chunk_offset: u64,
-    /// Over all bytes before `offset`.
+    /// The hash over all bytes before `offset`.
     hash: Xxh3,
     section_count: u64,
 }
@@ -125,7 +126,7 @@ impl Source {
         Ok(header)
     }
 
-    /// Shows all sections: where each begins, its code and its bytes; says how many there were.
+    /// Shows all sections: the offset, the code and the bytes of each; returns their number.
     fn sections(
         mut self,
         header: &SnapshotHeader,
@@ -145,7 +146,7 @@ impl Source {
         }
     }
 
-    /// The next section: its code, and where in the chunk its bytes lie.
+    /// The next section: its code, and the range of its bytes in the chunk.
     fn section(&mut self, seed: u32, nth: u32) -> Result<(u16, Range), SnapshotFault> {
         let range = self.load(SECTION_HEADER_LEN)?;
         let head = SectionHeader::decode(self.chunk[range].first_chunk().expect("so many"));
@@ -167,7 +168,7 @@ impl Source {
         Ok((head.code, start..start + len))
     }
 
-    /// Compares what the end says with what came before it; says how many sections there were.
+    /// Compares the record at the end with the sections before it; returns their number.
     fn end(&self, range: Range) -> Result<u64, SnapshotFault> {
         let end: &[u8; END_LEN] =
             self.chunk[range].try_into().map_err(|_| SnapshotFault::Section)?;
@@ -191,7 +192,7 @@ impl Source {
         self.hash.update(&self.chunk[range]);
     }
 
-    /// Brings the next `len` bytes into the chunk and says where in it they lie.
+    /// Loads the next `len` bytes into the chunk and returns their range there.
     fn load(&mut self, len: usize) -> Result<Range, SnapshotFault> {
         assert!(self.offset <= self.len, "byte {} of {}", self.offset, self.len);
         if self.len - self.offset < len as u64 {

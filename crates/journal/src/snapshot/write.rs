@@ -1,6 +1,6 @@
 //! Writes a snapshot under another name, syncs it, then renames it.
 //!
-//! Invariant: a file with the name of a snapshot was whole on the medium when it got it.
+//! Invariant: a file with the name of a snapshot was whole on the medium when it got that name.
 
 use std::io;
 
@@ -12,15 +12,15 @@ use super::{
 };
 use crate::storage::{Storage, StorageFile};
 
-/// So much is gathered before it is written.
+/// The bytes gathered for one write.
 const BUFFER_LEN: usize = 1 << 20;
 
-/// So much is written before it is synced, so that the last sync is short and the journal beside it
-/// never waits behind all of it.
+/// The bytes written between two syncs, so that the last sync is short and the journal beside it
+/// never waits for all of them.
 const SYNC_LEN: u64 = 16 << 20;
 
 /// A snapshot on its way to storage. Dropped before [`finish`](Self::finish) it leaves a file that
-/// is no snapshot, and that the next one removes.
+/// is no snapshot; the next writer removes it.
 pub struct SnapshotWriter<'a> {
     storage: &'a mut dyn Storage,
     header: SnapshotHeader,
@@ -36,7 +36,7 @@ pub struct SnapshotWriter<'a> {
 }
 
 impl<'a> SnapshotWriter<'a> {
-    /// Begins the file. [`finish`](Self::finish) returns any error.
+    /// Creates the file. [`finish`](Self::finish) returns any error.
     pub fn new(storage: &'a mut dyn Storage, header: SnapshotHeader) -> Self {
         let mut writer = Self {
             storage,
@@ -58,18 +58,18 @@ impl<'a> SnapshotWriter<'a> {
     /// Adds a section.
     ///
     /// # Panics
-    /// The bytes are more than [`SECTION_LEN_MAX`], or the code is that of the end (65,535).
+    /// `bytes` is longer than [`SECTION_LEN_MAX`], or the code is that of the end (65,535).
     pub fn section(&mut self, code: u16, bytes: &[u8]) {
         assert!(bytes.len() <= SECTION_LEN_MAX, "a section of {} bytes", bytes.len());
         assert!(code != END_CODE, "the end is written by `finish`");
         self.add(code, bytes);
     }
 
-    /// Ends the file, brings it to the medium and gives it its name. Says how many bytes it has.
+    /// Ends the file, brings it to the medium and gives it its name. Returns its length in bytes.
     ///
     /// # Errors
-    /// Storage failed, now or before. There is no new snapshot then, and those before it are as
-    /// they were.
+    /// Storage failed, now or before. There is no new snapshot then, and the earlier ones are
+    /// unchanged.
     pub fn finish(mut self) -> io::Result<u64> {
         let mut end = [0; END_LEN];
         end[..8].copy_from_slice(&u64::from(self.section_count).to_le_bytes());
@@ -147,7 +147,7 @@ impl<'a> SnapshotWriter<'a> {
         Ok(())
     }
 
-    /// Does it unless something has failed; remembers the first failure.
+    /// Runs `act` unless an earlier call failed; remembers the first failure.
     fn attempt(&mut self, act: impl FnOnce(&mut Self) -> io::Result<()>) {
         if self.failed.is_none()
             && let Err(error) = act(self)

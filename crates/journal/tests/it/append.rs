@@ -1,4 +1,4 @@
-//! Appending, committing, and going on after a peaceful stop.
+//! Appending, committing, and going on after a clean stop.
 
 use journal::{Durability, PAYLOAD_LEN_MAX, SEGMENT_HEADER_LEN};
 use tempfile::tempdir;
@@ -10,7 +10,7 @@ use crate::support::{
 
 const ALL: [Durability; 3] = [Durability::None, Durability::Written, Durability::Synced];
 
-/// What was appended comes back, in order and unchanged, under every policy.
+/// Appended records come back, in order and unchanged, under every policy.
 #[test]
 fn replays_what_was_appended() {
     for durability in ALL {
@@ -49,8 +49,8 @@ fn replays_what_was_appended() {
     }
 }
 
-/// The writer goes on where the journal ends, as often as it is opened, and the identity stays
-/// the one that was chosen first.
+/// The writer goes on at the end of the journal, however often it is opened, and keeps the identity
+/// that was chosen first.
 #[test]
 fn goes_on_at_the_tail() {
     on_both!(|place| {
@@ -81,8 +81,8 @@ fn bytes_depend_on_the_batches_alone() {
     }
 }
 
-/// A segment ends before the batch that would make it too long, and the next is named by it.
-/// Batches that are synced have blocks for themselves.
+/// A segment ends before the batch that would make it too long, and the next is named by it. Synced
+/// batches have blocks for themselves.
 #[test]
 fn a_full_segment_is_followed_by_the_next() {
     for durability in ALL {
@@ -103,7 +103,7 @@ fn a_full_segment_is_followed_by_the_next() {
     }
 }
 
-/// A start that only notes something leaves a segment whose name the next one needs: it is made anew.
+/// A start that only writes a note leaves a segment whose name the next one needs: it is made anew.
 #[test]
 fn a_segment_of_notes_alone_is_made_anew() {
     for durability in ALL {
@@ -182,8 +182,8 @@ fn a_segment_has_at_least_one_record() {
     });
 }
 
-/// Records that fill the buffer are written before a commit asks, and all come back: the longest
-/// ones, over many of the reader's chunks, with no two ending at the same place in one.
+/// Records that fill the buffer are written before a commit, and all come back: the longest ones,
+/// over many of the reader's chunks, with no two ending at the same place in one.
 #[test]
 fn long_records_and_long_batches() {
     on_both!(|place| {
@@ -208,7 +208,7 @@ fn long_records_and_long_batches() {
     });
 }
 
-/// A commit without records touches nothing, once the next segment is prepared.
+/// A commit without records touches no file, once the next segment is prepared.
 #[test]
 fn an_empty_commit_costs_nothing() {
     let storage = journal::CrashStorage::new();
@@ -253,7 +253,7 @@ fn a_thread_works_ahead() {
     }
 }
 
-/// Files have the same bytes in whichever way they are written.
+/// Files have the same bytes under every write method.
 #[test]
 fn every_method_gives_the_same_bytes() {
     let reference = tempdir().unwrap();
@@ -300,7 +300,7 @@ fn time_does_not_go_back() {
     let _ = writer.append(3, 999, b"");
 }
 
-/// A payload that could not be read again is the caller's mistake.
+/// A payload too long to be read again is the caller's mistake.
 #[test]
 #[should_panic(expected = "a payload of 65537 bytes")]
 fn a_payload_has_a_longest() {
@@ -309,8 +309,8 @@ fn a_payload_has_a_longest() {
     let _ = writer.append(1, 0, &[0; PAYLOAD_LEN_MAX + 1]);
 }
 
-/// Lives that left nothing but a note do not stand in the way of the next one, however many they are;
-/// who follows goes on with it.
+/// Lives that left only a note do not block the next one, however many there were; a follower goes
+/// on with it.
 #[test]
 fn lives_without_inputs_leave_nothing() {
     on_both!(|place| {

@@ -1,4 +1,4 @@
-//! Segments that were archived are read as if they were there.
+//! Archived segments are read as if they were still there.
 
 use journal::{
     Crash, CrashStorage, Fault, FileAccess, Storage, StorageFile, WithArchives,
@@ -23,8 +23,8 @@ fn everything(storage: &mut dyn Storage) -> Vec<u64> {
     sequences
 }
 
-/// The first segments are compressed and removed, the journal can be written on, and is read from its
-/// first record with them; without them there is a hole.
+/// The first segments are compressed and removed; the journal accepts further records, and is read
+/// from its first record with the archives; without them there is a hole.
 #[test]
 fn archived_segments_are_read() {
     let storage = CrashStorage::new();
@@ -42,7 +42,7 @@ fn archived_segments_are_read() {
     assert_eq!(archives, 2, "{:?}", storage.names());
 }
 
-/// However far it came before a crash: all records are there afterwards, and trying again ends it.
+/// A crash at any operation of archiving loses no record, and a second try completes it.
 #[test]
 fn a_crash_loses_no_record() {
     let mut crashes = 0;
@@ -65,8 +65,8 @@ fn a_crash_loses_no_record() {
     assert!(crashes > 10, "{crashes}");
 }
 
-/// A byte of an archive that is changed is found out, unless it says the same another way, as some do
-/// of how often a zero is repeated; and nothing is taken for the journal that is not.
+/// A changed byte of an archive is detected, unless it encodes the same content differently, as
+/// some do for the count of a repeated zero; and no other bytes are taken for the journal.
 #[test]
 fn a_damaged_archive_is_refused() {
     let storage = CrashStorage::new();

@@ -1,5 +1,5 @@
-//! Copies of a journal that is being written: a backup always verifies and opens; a plain copy does
-//! so as well, or is refused with the words that help.
+//! Copies of a journal while it is written: a backup always verifies and opens; a plain copy does
+//! so as well, or is refused with a helpful message.
 
 use std::{
     io,
@@ -21,7 +21,7 @@ use crate::support::{
 struct Busy {
     storage: CrashStorage,
     writer: Arc<Mutex<Writer>>,
-    /// Records before each operation; a batch has three, and what is over stays uncommitted.
+    /// Records before each operation; a batch has three, and the rest stays uncommitted.
     pace: u64,
 }
 
@@ -131,8 +131,8 @@ fn assert_opens(copy: &CrashStorage, last: u64) {
     assert_eq!(verify(copy.storage()).unwrap().0, records(last + 1));
 }
 
-/// However fast a venue writes, and whatever it promises, its backup verifies and opens, and has at
-/// least what was durable when the backup began.
+/// However fast a venue writes, and under every policy, its backup verifies and opens, and has at
+/// least the records that were durable when the backup began.
 #[test]
 fn backup_of_a_journal_that_is_written() {
     let mut segments = 0;
@@ -167,7 +167,7 @@ fn backup_of_a_journal_that_is_written() {
     assert!(segments > 3, "{segments}");
 }
 
-/// Of a journal that a killed venue or a power cut has left, whatever the moment.
+/// A backup of a journal after a kill or a power cut at any moment.
 #[test]
 fn backup_after_a_crash() {
     for durability in [Durability::Written, Durability::Synced] {
@@ -199,7 +199,7 @@ fn backup_after_a_crash() {
 }
 
 /// A backup that is interrupted at any operation, by a kill or a power cut, is refused or whole; a
-/// whole one has all that was copied.
+/// whole one has all copied records.
 #[test]
 fn a_backup_that_is_interrupted() {
     let source = CrashStorage::new();
@@ -238,7 +238,8 @@ fn a_backup_that_is_interrupted() {
     assert!(refused > 30 && whole > 3, "{refused} refused, {whole} whole");
 }
 
-/// A failure of the target is an error with its file, and leaves nothing that is taken for a journal.
+/// A failure of the target is an error with its file, and leaves no files that are taken for a
+/// journal.
 #[test]
 fn a_target_that_fails() {
     let source = CrashStorage::new();
@@ -290,7 +291,7 @@ fn backup_of_a_journal_without_its_beginning() {
     assert!(matches!(error, BackupError::NoSnapshot { first_sequence } if first_sequence == first));
 }
 
-/// A target that holds something is refused and left alone, and so is a source that is no journal.
+/// A target that is not empty is refused and left alone, and so is a source that is no journal.
 #[test]
 fn what_is_refused() {
     on_both!(|place| {
@@ -332,7 +333,7 @@ fn backup_of_a_folder() {
 }
 
 /// A copy file by file while the venue writes, as `cp -r` makes it: in any order of the files, each
-/// read in steps. It opens with a beginning of the records, or is refused with what to do.
+/// read in steps. It opens with a prefix of the records, or is refused with the remedy.
 #[test]
 fn a_plain_copy_opens_or_is_refused() {
     let mut random = 7_u64;
@@ -387,7 +388,7 @@ fn a_plain_copy_opens_or_is_refused() {
     assert!(opened > 20 && refused > 20, "{opened} opened, {refused} refused");
 }
 
-/// The same of a journal at rest: a plain copy of it always opens.
+/// The same for a journal at rest: a plain copy of it always opens.
 #[test]
 fn a_plain_copy_of_a_journal_at_rest() {
     for end in [End::Peace, End::Kill] {

@@ -1,4 +1,4 @@
-//! A crash at every operation, with every part of its write done: what was confirmed is there.
+//! A crash at every operation, with every part of its write done: confirmed records survive.
 
 use journal::{
     AppendError, Crash, CrashStorage, DiskOperation, Durability, Fault, OpenError,
@@ -11,7 +11,7 @@ const COUNT: u64 = 10;
 /// Appends between two commits: 1, 2 or 3.
 const BATCHES: [u64; 3] = [1, 3, 2];
 
-/// What a run saw before it ended.
+/// The progress of a run before it ended.
 struct Run {
     /// The last sequence that a commit returned.
     confirmed: u64,
@@ -48,7 +48,7 @@ fn live(storage: &CrashStorage, durability: Durability) -> Run {
     run
 }
 
-/// Ends of a process: a kill, and power cuts that keep more and less of what was not synced.
+/// Ends of a process: a kill, and power cuts that keep more and less of the unsynced bytes.
 fn crashes() -> Vec<Crash> {
     let mut crashes = vec![Crash::Process];
     for unsynced_bytes in [0, 1, 65, 4_200, u64::MAX] {
@@ -62,8 +62,8 @@ fn crashes() -> Vec<Crash> {
     crashes
 }
 
-/// The parts of a write that are worth stopping at: each byte of a short one, and of one that is
-/// mostly zeros those at the edges of what matters.
+/// The parts of a write worth stopping at: each byte of a short one; of one that is mostly zeros,
+/// the bytes at the edges of its content.
 fn parts(bytes_asked: u64) -> Vec<u64> {
     let matters = |part: &u64| {
         bytes_asked < 1_024
@@ -76,8 +76,8 @@ fn parts(bytes_asked: u64) -> Vec<u64> {
     (0..=bytes_asked).filter(matters).collect()
 }
 
-/// For each policy, crash at each operation of a life: what the policy promises is kept, what is
-/// kept is a prefix, and the next life goes on to the same end.
+/// For each policy, crash at each operation of a life: the promised records are kept, the kept ones
+/// are a prefix, and the next life goes on to the same end.
 #[test]
 fn a_crash_at_every_operation() {
     let mut crash_count = 0_u64;
@@ -115,8 +115,8 @@ fn check_after(storage: &CrashStorage, durability: Durability, crash: Crash, run
     let opened = open(storage.storage(), &options(durability));
     let (writer, kept, report) = match (opened, crash) {
         (Ok(opened), _) => opened,
-        // What was not synced may be anything, and where it looks like damage it is refused. Where
-        // commits sync there is no such thing.
+        // Unsynced bytes may have any content, and are refused where they look like damage. Where
+        // commits sync there are no such bytes.
         (Err(error), Crash::Scattered { .. }) if durability != Durability::Synced => {
             assert!(error.is_corruption(), "{error}");
             return false;
@@ -147,7 +147,7 @@ fn check_after(storage: &CrashStorage, durability: Durability, crash: Crash, run
     report.torn_tail.is_some()
 }
 
-/// A crash while recovering from a crash loses nothing either.
+/// A crash during recovery from a crash loses no record either.
 #[test]
 fn a_crash_while_recovering() {
     let torn = |storage: &CrashStorage| {
@@ -173,7 +173,7 @@ fn a_crash_while_recovering() {
                 let storage = CrashStorage::new();
                 damage(&storage);
                 storage.fault_at(operation_number, Fault::Stop { bytes: 0 });
-                // At the very end it only prepares, and that may fail.
+                // At the very end an opening only prepares, and that may fail.
                 drop(open(storage.storage(), &options(Durability::Synced)));
                 storage.crash(crash);
                 let (_, again, _) = open(storage.storage(), &options(Durability::Synced)).unwrap();
@@ -183,7 +183,7 @@ fn a_crash_while_recovering() {
     }
 }
 
-/// The model does take what it may: without a sync, a power cut loses confirmed records. So the
+/// The model does lose all that it may: without a sync, a power cut loses confirmed records. So the
 /// tests above could fail.
 #[test]
 fn a_power_cut_takes_what_was_only_written() {
@@ -197,7 +197,8 @@ fn a_power_cut_takes_what_was_only_written() {
     assert_eq!(report.torn_tail.unwrap().offset, SEGMENT_HEADER_LEN);
 }
 
-/// A folder that was not synced forgets a file that was; a writer of before the crash is dead.
+/// A folder that was not synced loses the name of a synced file; a writer from before the crash is
+/// dead.
 #[test]
 fn the_model_forgets_names_and_writers() {
     let storage = CrashStorage::new();
@@ -221,7 +222,7 @@ fn the_model_forgets_names_and_writers() {
     assert_eq!(storage.names(), ["other"]);
 }
 
-/// A power cut that scatters takes sectors from the middle, and nothing of what was synced.
+/// A power cut that scatters takes sectors from the middle, and no synced bytes.
 #[test]
 fn the_model_scatters_sectors() {
     let mut kept_sectors = [0, 0];

@@ -1,6 +1,6 @@
-//! Every small damage, one by one: what comes back is never anything but the first records as they
-//! were written, never less than the watermark says, and where a confirmed record is missing it is
-//! because its bytes look exactly like a write that a crash interrupted.
+//! Every small damage, one by one: the records read are always the first ones as they were written,
+//! never fewer than the watermark requires, and a confirmed record is missing only where its bytes
+//! look exactly like a write that a crash interrupted.
 
 use journal::{CrashStorage, Durability, OpenError, SEGMENT_HEADER_LEN, VerifyError};
 use market::SplitMix64;
@@ -12,13 +12,13 @@ const COUNT: u64 = 14;
 /// The results of damaged bytes.
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    /// So many records, and the place of the cut if there was one.
+    /// The number of records kept, and the place of the cut if there was one.
     Kept(u64, Option<(String, u64)>),
-    /// Refused, at this place.
+    /// The opening refused, with this place.
     Refused(String, u64),
 }
 
-/// A journal that is whole, and what its watermark says.
+/// An undamaged journal, and the sequence in its watermark.
 struct Journal {
     files: Vec<(String, Vec<u8>)>,
     spots: Vec<Spot>,
@@ -38,7 +38,7 @@ impl Journal {
         Self { files, spots: spots(&storage), durability, end, marked }
     }
 
-    /// All that are tried.
+    /// All journals of these tests.
     fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for end in [End::Peace, End::Kill] {
@@ -48,7 +48,7 @@ impl Journal {
         all
     }
 
-    /// With one file other than it was, or gone.
+    /// A copy with one file changed or removed.
     fn with(&self, name: &str, bytes: Option<Vec<u8>>) -> CrashStorage {
         let storage = CrashStorage::new();
         for (other, content) in &self.files {
@@ -58,7 +58,7 @@ impl Journal {
         storage
     }
 
-    /// Verifies and opens; both must agree, and what is kept must be what was written.
+    /// Verifies and opens; both must agree, and the kept records must be those written.
     fn judge(&self, damaged: &CrashStorage) -> Verdict {
         let before = damaged.everything();
         let verified = verify(damaged.storage());
@@ -86,7 +86,7 @@ impl Journal {
         &self.spots.last().unwrap().name
     }
 
-    /// What the decision table says of a bad byte at this place.
+    /// The verdict of the decision table for a bad byte at this place.
     fn expected(&self, name: &str, at: u64) -> Verdict {
         if name == "watermark" || at < SEGMENT_HEADER_LEN {
             return Verdict::Kept(COUNT, None); // the other copy says the same
@@ -110,9 +110,9 @@ impl Journal {
     }
 }
 
-/// Any byte of any file changed, in every way that is worth trying: in a header or in the watermark
-/// nothing is lost; in a batch it is refused with the batch's place; in the last one, where the
-/// watermark does not name it, that batch is cut.
+/// Any byte of any file changed, in every way worth trying: in a header or in the watermark no
+/// record is lost; in a batch the change is refused with the batch's place; in the last batch, if
+/// the watermark does not require it, that batch is cut.
 #[test]
 fn every_byte_changed() {
     let mut counts = [0_u64; 3];
@@ -122,7 +122,7 @@ fn every_byte_changed() {
                 continue;
             }
             for at in 0..bytes.len() {
-                // All of a block beyond its fields is zero, and one change is like another.
+                // All bytes of a block beyond its fields are zero, and one change is like another.
                 let is_field = at >= 8_192 || at % 4_096 < 80;
                 let changes: &[u8] = if is_field { &[0x01, 0x80, 0xff] } else { &[4] };
                 for change in changes {
@@ -131,7 +131,7 @@ fn every_byte_changed() {
                     let verdict = journal.judge(&journal.with(name, Some(changed)));
                     let expected = journal.expected(name, at as u64);
                     let agrees = match (&verdict, &expected) {
-                        // In the zeros of an ended segment, any place from there on will do.
+                        // In the zeros of an ended segment, any place from there on is accepted.
                         (Verdict::Refused(file, _), Verdict::Refused(expected, offset))
                             if offset % 8 == 0 && file == expected && expected == name =>
                         {
@@ -157,8 +157,8 @@ fn every_byte_changed() {
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
-/// Every file at every shorter length, and gone: whole batches are kept where the watermark allows it,
-/// and only of the last segment; everything else is refused.
+/// Every file at every shorter length, and removed: whole batches are kept where the watermark
+/// allows it, and only in the last segment; all other cases are refused.
 #[test]
 fn every_length() {
     let mut counts = [0_u64; 2];
@@ -299,7 +299,7 @@ fn check_block(
     }
 }
 
-/// Any damage at all to several bytes at once, from printed seeds: never other records.
+/// Any damage to several bytes at once, from printed seeds: never other records.
 #[test]
 fn random_damage() {
     let all = Journal::all();
@@ -328,7 +328,7 @@ fn random_damage() {
             });
         }
         println!("seed {seed}");
-        // Both copies of the watermark may be hit; then what it said is not known any more.
+        // Both copies of the watermark may be hit; then its value is lost.
         let watermark = damaged.content("watermark");
         let is_required = watermark == journal.with("lock", None).content("watermark");
         let promised = if is_required { journal.marked } else { 0 };
@@ -338,7 +338,7 @@ fn random_damage() {
     }
 }
 
-/// The same journal, of which nothing is promised.
+/// The same journal, without any promise.
 fn without_watermark(journal: &Journal) -> Journal {
     let Journal { files, spots, durability, end, .. } = journal;
     let (files, spots) = (files.clone(), spots.clone());

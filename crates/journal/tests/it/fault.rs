@@ -1,4 +1,4 @@
-//! Storage that fails: the writer stops, and confirms nothing after it.
+//! Storage that fails: the writer stops, and confirms no record after it.
 
 use std::io::ErrorKind;
 
@@ -21,7 +21,7 @@ fn assert_poisoned(writer: &mut journal::Writer, storage: &CrashStorage, durable
     assert_eq!(storage.operation_count(), operation_count, "nothing is tried again");
 }
 
-/// A write or a sync that fails poisons the writer; opening again finds what was confirmed.
+/// A write or a sync that fails poisons the writer; opening again finds the confirmed records.
 #[test]
 fn a_failure_is_the_end_of_the_writer() {
     for durability in [Durability::Written, Durability::Synced] {
@@ -51,8 +51,8 @@ fn a_failure_is_the_end_of_the_writer() {
     }
 }
 
-/// A failure at any operation while the next segment is prepared and begins ends the writer, but
-/// for one that only says that there is no room yet.
+/// A failure at any operation while the next segment is prepared and begins ends the writer, except
+/// one that only means that there is no room yet.
 #[test]
 fn a_failure_between_segments() {
     let second = {
@@ -101,9 +101,9 @@ fn a_failure_between_segments() {
     }
 }
 
-/// A full disk, at every number of bytes it may have left: what was confirmed is kept, the message
-/// says what to do, and with space the journal goes on. That there is no room for the next segment
-/// is known before.
+/// A full disk, at every number of bytes left: confirmed records are kept, the message names the
+/// remedy, and with space the journal goes on. The lack of room for the next segment is known
+/// before.
 #[test]
 fn a_full_disk() {
     let mut warned_count = 0;
@@ -127,7 +127,7 @@ fn a_full_disk() {
         drop(writer);
         storage.set_capacity(None);
         let (writer, kept, _) = open(storage.storage(), &options(Durability::Synced)).unwrap();
-        // All of a batch may be there, and only the zeros after it not.
+        // All bytes of a batch may be there, without the zeros after it.
         let kept_count = kept.len() as u64;
         assert!((confirmed..=confirmed + 1).contains(&kept_count), "capacity {capacity}");
         assert_eq!(kept, records(kept_count), "capacity {capacity}");
@@ -137,8 +137,8 @@ fn a_full_disk() {
     assert!(warned_count > 15, "{warned_count}");
 }
 
-/// What is left of the segment is written after there was no room for another one, and once there
-/// is room again it is taken.
+/// The rest of the segment is written after there was no room for another one; once there is room
+/// again, it is taken.
 #[test]
 fn room_is_tried_again() {
     let storage = CrashStorage::new();
@@ -151,7 +151,7 @@ fn room_is_tried_again() {
     assert!(writer.no_room().is_some());
     append(&mut writer, 2).unwrap();
     assert_eq!(writer.commit().unwrap(), 2);
-    // Still none: that it is tried again does not hide it.
+    // Still no room: a retry does not hide the error.
     writer.try_room_again();
     assert!(writer.no_room().is_some());
     for _ in 0..3 {
@@ -168,7 +168,7 @@ fn room_is_tried_again() {
     assert!(storage.segments().len() > 3, "{:?}", storage.names());
 }
 
-/// A disk that is full from the start makes no journal, and with space it does.
+/// A disk that is full from the start makes no journal, and does so once there is space.
 #[test]
 fn a_disk_that_is_full_from_the_start() {
     for capacity in [0, 1, 40, 4_096, 8_191, 8_192, 12_000, 16_400] {
@@ -183,8 +183,8 @@ fn a_disk_that_is_full_from_the_start() {
     }
 }
 
-/// A medium that lies: what was said to be written is not all there, or is something else. Opening
-/// gives a whole beginning or refuses; and a copy of a faithful medium has everything.
+/// A medium that lies: bytes reported as written are missing or differ. Opening gives a prefix of
+/// the records or refuses; and a copy of a faithful medium has all of them.
 #[test]
 fn a_medium_that_lies() {
     let lies = [

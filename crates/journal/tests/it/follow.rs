@@ -24,7 +24,7 @@ fn all(follower: &mut JournalFollower) -> Result<Vec<Kept>, VerifyError> {
     Ok(kept)
 }
 
-/// What is committed is shown, and nothing before; segments come and go.
+/// Committed records are shown, and none before its commit; segments come and go.
 #[test]
 fn records_are_shown_as_they_come() {
     on_both!(|place| {
@@ -70,7 +70,7 @@ fn a_segment_that_was_removed_is_missed() {
     assert!(expected == kept.len() as u64 + 1 && expected < found, "{error}");
 }
 
-/// No more than asked for, and none after the sequence that bounds it.
+/// At most the requested number of records, and none after the bounding sequence.
 #[test]
 fn what_is_asked_for_bounds_what_is_shown() {
     let storage = CrashStorage::new();
@@ -85,7 +85,7 @@ fn what_is_asked_for_bounds_what_is_shown() {
     assert_eq!(kept, records(40));
 }
 
-/// From any sequence on; segments that end before it need not be there.
+/// From any sequence on; segments that end before it need not exist.
 #[test]
 fn begins_anywhere() {
     let storage = CrashStorage::new();
@@ -108,7 +108,8 @@ fn begins_anywhere() {
     }
 }
 
-/// A record of which only a part is there is waited for, wherever it ends, and shown once it is whole.
+/// The follower waits for the rest of a partial record, wherever it ends, and shows it once it is
+/// whole.
 #[test]
 fn what_is_half_written_is_waited_for() {
     let whole = CrashStorage::new();
@@ -136,7 +137,7 @@ fn what_is_half_written_is_waited_for() {
     }
 }
 
-/// A record that does not verify with one after it that does is damage, reported with its sequence.
+/// A record that does not verify before one that does is damage, reported with its sequence.
 #[test]
 fn damage_is_reported() {
     let storage = CrashStorage::new();
@@ -171,7 +172,7 @@ fn a_refusal_ends_it() {
     assert!(matches!(error, VerifyError::Refused { sequence: 3, .. }), "{error}");
 }
 
-/// A venue that starts again cuts its torn tail and goes on; who follows goes on with it.
+/// A venue that starts again cuts its torn tail and goes on; a follower goes on with it.
 #[test]
 fn a_torn_tail_that_is_cut_is_passed() {
     on_both!(|place| {

@@ -1,4 +1,4 @@
-//! Opening where a snapshot ends: segments before that are not read and need not be there.
+//! Opening at the end of a snapshot: earlier segments are not read and need not exist.
 
 use journal::{CrashStorage, DamageKind, Durability, OpenError, WriterOptions, file_name};
 
@@ -66,7 +66,7 @@ fn holes_are_refused() {
     }
 }
 
-/// Where the last segment never had a record, the one before it is read, and nothing begins anew.
+/// If the last segment never had a record, the one before it is read, and no new journal begins.
 #[test]
 fn a_half_made_last_segment_is_not_the_whole_journal() {
     for sequence in [0, 30, 31, 99] {

@@ -1,4 +1,4 @@
-//! A small journal with its bytes checked in: the format does not change unseen.
+//! A small journal with its bytes checked in: the format does not change unnoticed.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use journal::{CrashStorage, Durability, WriterOptions};
 
 use crate::support::{Kept, Place, open, verify};
 
-/// What the golden journal holds: no bytes, one, aligned and not, every byte value.
+/// The payloads of the golden journal: no bytes, one, aligned and not, every byte value.
 fn golden() -> Vec<Kept> {
     let payloads: [&[u8]; 5] =
         [b"", b"D", b"Damrak 1", b"nine byte", &(0..=255).collect::<Vec<u8>>()];
@@ -63,7 +63,7 @@ fn golden_journal_is_replayed() {
     assert_eq!((kept.len(), report.watermark, report.epoch), (6, 6, 2));
 }
 
-/// What is written today has the golden bytes.
+/// The current writer produces the golden bytes.
 #[test]
 fn golden_bytes_are_written() {
     let storage = CrashStorage::new();

@@ -84,7 +84,7 @@ fn a_late_commit_after_a_segment_has_ended() {
             thread::sleep(Duration::from_millis(20));
         }
     }
-    // Longer than the preparer takes between two looks at what was committed.
+    // Longer than the preparer waits between two checks of the commits.
     thread::sleep(Duration::from_millis(1_200));
     writer.commit().unwrap();
     writer.sync().unwrap();

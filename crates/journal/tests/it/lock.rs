@@ -1,4 +1,4 @@
-//! One writer a journal.
+//! One writer per journal.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use tempfile::tempdir;
 
 use crate::support::{Place, append, on_both, open, options, records, verify, write};
 
-/// The second writer learns which process has the journal and where, changes nothing, and may have it once
-/// the first is gone. Reading needs no lock.
+/// The second writer learns which process holds the journal and where, changes no file, and may
+/// have it once the first is gone. Reading needs no lock.
 #[test]
 fn a_journal_has_one_writer() {
     on_both!(|place| {
@@ -45,7 +45,7 @@ fn the_holder_is_named() {
     assert!(message.contains(folder.path().to_str().unwrap()), "{message}");
 }
 
-/// A lock file whose process is gone holds nobody up, also where it is all there is.
+/// A lock file of an ended process holds no writer up, even where it is the only file.
 #[test]
 fn a_lock_file_left_behind_is_no_lock() {
     let folder = tempdir().unwrap();

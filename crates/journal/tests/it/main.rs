@@ -1,4 +1,5 @@
-//! What the journal promises, as scenarios: on a folder, on a disk that crashes, on damaged bytes.
+//! The promises of the journal, as scenarios: on a folder, on a disk that crashes, on damaged
+//! bytes.
 
 mod support;
 

@@ -13,7 +13,7 @@ use crate::support::{
     verify, write, write_as,
 };
 
-/// How many records the journals of these tests have: three segments and some.
+/// The number of records in the journals of these tests: three segments and some.
 const COUNT: u64 = 30;
 const BLOCK_LEN: usize = 4_096;
 
@@ -68,7 +68,8 @@ fn the_table_is_the_documents() {
     assert_eq!(rows, table);
 }
 
-/// Opening cuts exactly this, verifying reports the same; the writer goes on, and all is well.
+/// Opening cuts exactly this, verifying reports the same; the writer goes on, and the journal is
+/// intact.
 fn assert_cut(place: &impl Place, cut: (String, u64, u64), kept_count: u64) {
     let (kept, verified) = verify(place.storage()).unwrap();
     assert_eq!(kept, records(kept_count));
@@ -101,7 +102,7 @@ fn row_1_nothing_is_there() {
     });
 }
 
-/// TableRow 2: a folder that holds something else is refused, and nothing is written into it.
+/// TableRow 2: a folder that holds other files is refused, and no file is written into it.
 #[test]
 fn row_2_somebody_elses_folder() {
     for name in ["letter.txt", "letter.damrak"] {
@@ -121,7 +122,7 @@ fn row_2_somebody_elses_folder() {
     assert!(!folder.path().join("lock").exists());
 }
 
-/// TableRow 2, the other way: what lies beside segments is left alone.
+/// TableRow 2, the other way: other files beside segments are left alone.
 #[test]
 fn row_2_a_letter_beside_a_journal() {
     on_both!(|place| {
@@ -133,7 +134,7 @@ fn row_2_a_letter_beside_a_journal() {
     });
 }
 
-/// TableRow 3: a folder that cannot be read is an error of the world, with what to do about it.
+/// TableRow 3: a folder that cannot be read is an error of the environment, with the remedy.
 #[test]
 fn row_3_unreadable() {
     let parent = tempdir().unwrap();
@@ -156,7 +157,7 @@ fn row_3_unreadable() {
     assert_eq!(verify(storage.storage()).unwrap().0, records(3));
 }
 
-/// TableRow 3: there is nothing to verify where there is no folder.
+/// TableRow 3: without a folder there is no journal to verify.
 #[test]
 fn row_3_no_folder_to_verify() {
     let parent = tempdir().unwrap();
@@ -165,8 +166,8 @@ fn row_3_no_folder_to_verify() {
     assert!(!parent.path().join("no").exists());
 }
 
-/// TableRow 4: what verifies is replayed, and each opening begins a segment of its own. One without
-/// records is made anew, since the next has its name; so is one that was prepared (row 21).
+/// TableRow 4: verified records are replayed, and each opening begins a segment of its own. One
+/// without records is made anew, since the next has its name; so is one that was prepared (row 21).
 #[test]
 fn row_4_whole() {
     on_both!(|place| {
@@ -190,7 +191,7 @@ fn row_4_whole() {
     });
 }
 
-/// TableRow 5: a last batch that is not whole is cut, whatever there is of it.
+/// TableRow 5: a last batch that is not whole is cut, whatever part of it exists.
 #[test]
 fn row_5_torn_tail() {
     on_both!(|place| {
@@ -282,7 +283,7 @@ fn row_6_half_made_segment() {
     }
 }
 
-/// TableRow 6, its limit: bytes that no crash leaves there are not taken for a half made segment.
+/// TableRow 6, its limit: bytes that no crash leaves there are not taken for a half-made segment.
 #[test]
 fn row_6_something_else_under_the_name_of_a_segment() {
     on_both!(|place| {
@@ -314,7 +315,7 @@ fn row_7_bad_record_before_a_good_one() {
     });
 }
 
-/// TableRow 7: the good one is found wherever it is, also beyond some mebibytes of garbage.
+/// TableRow 7: the good one is found wherever it is, even beyond some mebibytes of garbage.
 #[test]
 fn row_7_a_good_record_far_behind_the_bad_one() {
     on_both!(|place| {
@@ -531,7 +532,7 @@ fn row_15_duplicate_reordered_misdirected() {
     });
 }
 
-/// TableRow 15: a file that is called a segment and is named like none is refused.
+/// TableRow 15: a file with the extension of a segment, but not the name of one, is refused.
 #[test]
 fn row_15_misnamed_file() {
     on_both!(|place| {
@@ -605,8 +606,8 @@ fn rows_17_20_27_good_batches_that_do_not_belong() {
     }
 }
 
-/// Row 5: of a last batch that is not marked, a part in the middle is missing, as a power cut leaves it.
-/// Row 7: the same of the batch before it.
+/// Row 5: a part in the middle of an unmarked last batch is missing, as a power cut leaves it. Row
+/// 7: the same for the batch before it.
 #[test]
 fn rows_5_7_a_hole_in_a_batch() {
     for durability in [Durability::Synced, Durability::Written] {
@@ -629,7 +630,7 @@ fn rows_5_7_a_hole_in_a_batch() {
     }
 }
 
-/// TableRow 22: what the watermark names is never cut.
+/// TableRow 22: records that the watermark requires are never cut.
 #[test]
 fn row_22_a_bad_end_that_is_marked() {
     on_both!(|place| {
@@ -700,7 +701,7 @@ fn row_24_the_chain_is_broken() {
     }
 }
 
-/// TableRow 25: a segment of an earlier life of the journal does not follow what is there now.
+/// TableRow 25: a segment of an earlier life of the journal does not follow the current records.
 #[test]
 fn row_25_stale_segment() {
     on_both!(|place| {
@@ -794,7 +795,7 @@ fn row_13_unknown_version_of_the_mark() {
     });
 }
 
-/// TableRow 18: a record that the one who replays does not accept is named by its place.
+/// TableRow 18: a record that the replay function rejects is reported with its place.
 #[test]
 fn row_18_replay_refuses() {
     on_both!(|place| {
@@ -821,7 +822,7 @@ fn row_18_replay_refuses() {
     });
 }
 
-/// What is replayed is on the medium: a power cut right after opening takes nothing of it.
+/// Replayed records are on the medium: a power cut right after opening loses none of them.
 #[test]
 fn what_is_replayed_is_synced() {
     let storage = CrashStorage::new();
@@ -838,7 +839,7 @@ fn what_is_replayed_is_synced() {
     assert_eq!(kept, records(3));
 }
 
-/// A cut is on the medium before anything is appended, or the tail could come back behind it.
+/// A cut is on the medium before any record is appended, or the tail could come back behind it.
 #[test]
 fn a_cut_is_synced() {
     let storage = CrashStorage::new();
@@ -887,7 +888,7 @@ fn the_identity_is_known_before_replaying() {
     });
 }
 
-/// Every damage says where it is and what to do, in one line.
+/// Every damage names its place and the remedy, in one line.
 #[test]
 fn messages_name_place_and_remedy() {
     let storage = CrashStorage::new();
@@ -956,7 +957,7 @@ fn set_checksum(batch: &mut [u8]) {
     batch[..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The map as this file tells it is the one that is written.
+/// The map in this file matches the bytes written.
 #[test]
 fn the_tests_know_the_map() {
     let storage = CrashStorage::new();

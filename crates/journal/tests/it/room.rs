@@ -1,11 +1,11 @@
-//! Room that was taken ahead and never written need not be read to know that it is empty.
+//! Allocated room that was never written need not be read to find it empty.
 
 use std::io::Write;
 
 use journal::{FileAccess, Folder, Storage};
 use tempfile::tempdir;
 
-/// Whatever is passed over is zeros, and nothing that was written is.
+/// All bytes skipped are zeros, and no written byte is skipped.
 #[test]
 fn only_zeros_are_passed_over() {
     const LEN: usize = 4 << 20;
@@ -36,8 +36,8 @@ fn only_zeros_are_passed_over() {
     assert!(end.is_none_or(|place| place == LEN as u64 / 2), "{end:?} beyond the end");
 }
 
-/// A search that reads what may have been written, step by step, has not the system read ahead the room behind it, which
-/// would then count as written.
+/// A search that reads the possibly written bytes step by step does not make the system read ahead
+/// the room behind them, which would then count as written.
 #[test]
 fn a_search_does_not_read_all_the_room() {
     const STEP: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! Snapshots: what was written is read, and nothing else ever is.
+//! Snapshots: the bytes written are read, and no others ever are.
 
 use journal::{
     Crash, CrashStorage, DiskOperation, Fault, SNAPSHOT_VERSION, SnapshotError, SnapshotFault,
@@ -21,8 +21,8 @@ fn header(sequence: u64) -> SnapshotHeader {
     }
 }
 
-/// What tests put into the snapshot with this sequence: an empty section, one of each length about
-/// a multiple of 8, one code twice.
+/// The sections of the tests' snapshot with this sequence: an empty section, one of each length
+/// about a multiple of 8, one code twice.
 fn sections(sequence: u64) -> Sections {
     [(1, 0), (2, 7), (3, 8), (3, 9), (300, 40)]
         .map(|(code, len)| (code, (0..len).map(|at| (at * 7 + sequence) as u8).collect()))
@@ -57,7 +57,7 @@ fn list(place: &impl Place) -> Vec<u64> {
     snapshots(&mut *place.storage()).unwrap()
 }
 
-/// What was written is read, section by section, and the newest comes first.
+/// The sections written are read one by one, and the newest snapshot comes first.
 #[test]
 fn reads_as_written() {
     on_both!(|place| {
@@ -79,7 +79,7 @@ fn reads_as_written() {
     });
 }
 
-/// The bytes of this version are those of its golden file, which is read as it was written.
+/// The bytes of this version are those of its golden file, which reads as it was written.
 #[test]
 fn golden_snapshot_is_written_and_read() {
     let name = snapshot_file_name(5);
@@ -147,8 +147,8 @@ fn large_sections_are_whole() {
     });
 }
 
-/// Of a long one, which is read on a thread of its own, what comes before something wrong is shown, in
-/// its order and nothing else, and of two faults the first is reported.
+/// A long snapshot is read on a separate thread: sections before a fault are shown, in their order
+/// and no others, and of two faults the first is reported.
 #[test]
 fn the_first_fault_of_a_long_one_is_reported() {
     let whole = CrashStorage::new();
@@ -186,7 +186,7 @@ fn the_first_fault_of_a_long_one_is_reported() {
     }
 }
 
-/// Whichever bit is changed, and wherever the file ends, it is refused; so is one that goes on.
+/// A file with any bit changed, or cut anywhere, is refused; so is one with more bytes.
 #[test]
 fn every_bit_and_every_end_is_noticed() {
     let storage = CrashStorage::new();
@@ -276,8 +276,8 @@ fn each_reason_is_named() {
     check(&|it| it.change(&name, |it| it[100] ^= 1), |it| matches!(it, SnapshotFault::Section));
     check(
         &|it| {
-            // An end that verifies, and says another hash: sections of one snapshot with the end
-            // of another of the same sequence.
+            // An end that verifies, but has another hash: sections of one snapshot with the end of
+            // another of the same sequence.
             let mut bytes = it.content(&name);
             it.set_bytes(&name, None);
             let mut storage = it.storage();
@@ -307,7 +307,7 @@ fn each_reason_is_named() {
     assert_eq!(header_only, header(5));
 }
 
-/// What a name must be for a snapshot to be seen.
+/// The rules for the names of snapshots.
 #[test]
 fn names_are_exact() {
     let storage = CrashStorage::new();

@@ -1,4 +1,4 @@
-//! Journals to try things on, and the records that are written into them.
+//! Journals for the tests, and the records that are written into them.
 
 use std::{convert::Infallible, fs};
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 pub const JOURNAL_ID: u64 = 0x00da_3a4b_0000_0001;
 
-/// A folder that a test may look into and damage behind the journal's back.
+/// A folder that a test may inspect, and damage behind the journal's back.
 pub trait Place {
     fn storage(&self) -> Box<dyn Storage>;
     fn names(&self) -> Vec<String>;
@@ -31,7 +31,7 @@ pub trait Place {
         self.names().into_iter().filter(|name| name.ends_with(".damrak")).collect()
     }
 
-    /// All bytes of all files, to see that nothing changed.
+    /// All bytes of all files, to check that none changed.
     fn everything(&self) -> Vec<(String, Vec<u8>)> {
         self.names().into_iter().map(|name| (name.clone(), self.content(&name))).collect()
     }
@@ -132,7 +132,7 @@ pub fn append(writer: &mut Writer, sequence: u64) -> Result<(), journal::AppendE
     writer.append(record.sequence, record.timestamp, &record.payload)
 }
 
-/// Opens the journal, and gives what it replays.
+/// Opens the journal, and returns the replayed records.
 pub fn open(
     storage: Box<dyn Storage>,
     options: &WriterOptions,
@@ -160,21 +160,21 @@ pub fn verify(mut storage: Box<dyn Storage>) -> Result<(Vec<Kept>, RecoveryRepor
     Ok((kept, report))
 }
 
-/// How a life of a writer ends.
+/// The way in which a life of a writer ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The watermark says that all must be there.
+    /// A clean stop: the watermark requires all records.
     Peace,
-    /// The watermark is behind.
+    /// A kill: the watermark is behind.
     Kill,
 }
 
-/// Writes records up to `count`, each a batch of its own, and stops in peace.
+/// Writes records up to `count`, each in a separate batch, and stops cleanly.
 pub fn write(place: &impl Place, count: u64) {
     write_as(place, Durability::Written, count, 1, End::Peace);
 }
 
-/// Writes records up to `count`, so many a batch.
+/// Writes records up to `count`, `batch` of them per batch.
 pub fn write_as(place: &impl Place, durability: Durability, count: u64, batch: u64, end: End) {
     let (mut writer, _, _) = open(place.storage(), &options(durability)).unwrap();
     for sequence in writer.last_sequence() + 1..=count {
@@ -190,7 +190,7 @@ pub fn write_as(place: &impl Place, durability: Durability, count: u64, batch: u
     }
 }
 
-/// Where a batch lies.
+/// The place of a batch.
 #[derive(Clone, Debug)]
 pub struct Spot {
     pub name: String,
@@ -203,7 +203,7 @@ pub struct Spot {
     pub checkpoint_count: u64,
 }
 
-/// Where all batches lie of a whole journal, by the map in docs/journal.md alone.
+/// The places of all batches of a whole journal, by the map in docs/journal.md alone.
 pub fn spots(place: &impl Place) -> Vec<Spot> {
     let mut spots = Vec::new();
     for name in place.segments() {

@@ -15,8 +15,8 @@ fn truncate(
     Ok((damage, given_up, plan.apply()?))
 }
 
-/// After any sequence: what is left is what was there, it is marked, and the journal goes on. What
-/// was cut is put aside.
+/// After a truncation at any sequence: the remaining records are unchanged, the cut is marked, and
+/// the journal goes on. The removed bytes are put aside.
 #[test]
 fn cut_after_any_sequence() {
     for last in 0..=31 {
@@ -39,7 +39,7 @@ fn cut_after_any_sequence() {
     }
 }
 
-/// A batch that goes beyond is cut as a whole.
+/// A batch that extends beyond the sequence is cut as a whole.
 #[test]
 fn batches_are_whole() {
     on_both!(|place| {
@@ -54,7 +54,7 @@ fn batches_are_whole() {
     });
 }
 
-/// Without a sequence it ends where something is wrong, whatever that is, and says what.
+/// Without a sequence the journal ends at the first damage of any kind, and the plan names it.
 #[test]
 fn cut_at_the_damage() {
     let whole = CrashStorage::new();
@@ -80,7 +80,7 @@ fn cut_at_the_damage() {
     }
 }
 
-/// A watermark that is lost is made again, and nothing else is given up.
+/// A lost watermark is made again, and no record is given up for it.
 #[test]
 fn a_lost_mark_is_made_again() {
     for damage in [None, Some(vec![1; 8_192])] {

@@ -27,7 +27,7 @@ const ATTACHED_TO_INTERFACE: u32 = 37;
 /// client on this machine sent together would look like one.
 const BY_DRIVER: u32 = 1 << 2;
 
-/// Makes a call with its part of `union bpf_attr`, and says what it returned: a descriptor for most commands.
+/// Makes a call with its part of `union bpf_attr`, and returns its result: a descriptor for most commands.
 ///
 /// # Safety
 /// The attributes are those of the command, without padding, and their pointers are to live memory of the lengths that they
@@ -48,15 +48,15 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c
 unsafe fn opened<T>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
     // SAFETY: by the caller's promise.
     let descriptor = unsafe { bpf(command, attributes) }?;
-    // SAFETY: it is new, and nobody else has it.
+    // SAFETY: it is new, and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Says for each queue of an interface which socket its frames go to.
+/// The socket that gets the frames, for each queue of an interface.
 pub(super) struct SocketMap(OwnedFd);
 
 impl SocketMap {
-    /// For the queues up to this one.
+    /// A map for the queues up to this one.
     pub(super) fn new(last_queue: u32) -> io::Result<Self> {
         #[repr(C)]
         struct Attributes {
@@ -140,7 +140,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     unsafe { opened(PROGRAM_LOAD, &mut attributes) }
 }
 
-/// Runs a program for each frame that an interface receives, as long as what is returned is open.
+/// Runs a program for each frame that an interface receives, while the returned descriptor is open.
 pub(super) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
@@ -159,7 +159,7 @@ pub(super) fn attach(program: BorrowedFd<'_>, interface: u32) -> io::Result<Owne
     unsafe { opened(LINK_CREATE, &mut attributes) }
 }
 
-/// What a program says of a frame: the kernel runs it once.
+/// The verdict of a program on a frame: the kernel runs it once.
 #[cfg(test)]
 pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     #[repr(C)]

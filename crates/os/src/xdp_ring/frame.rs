@@ -1,6 +1,6 @@
 //! The datagram in a frame, as the network stack would find it: Ethernet II, IPv4 (RFC 791), UDP (RFC 768).
 //!
-//! Invariant: what is returned lies in the frame, and its checksums are right.
+//! Invariant: the bytes returned lie in the frame, and its checksums are right.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -10,12 +10,12 @@ const UDP_LEN: usize = 8;
 /// Version 4, and a header of five words.
 const IP_VERSION: u8 = 0x45;
 const IPPROTO_UDP: u8 = libc::IPPROTO_UDP as u8;
-/// The sum of what has a right checksum.
+/// The sum over bytes with a right checksum.
 const RIGHT: u16 = 0xffff;
 
-/// Who sent the datagram, and its bytes; `None` if the frame holds none, or a damaged one.
+/// The sender of the datagram, and its bytes; `None` if the frame holds no datagram, or a damaged one.
 ///
-/// Nothing has looked at the frame before but the program in the kernel, which checks no sums.
+/// Only the program in the kernel has checked the frame before, and it checks no sums.
 pub(super) fn datagram(frame: &[u8]) -> Option<(SocketAddrV4, &[u8])> {
     let packet = frame.get(ETHERNET_LEN..)?;
     let ip: &[u8; IP_LEN] = packet.first_chunk()?;
@@ -30,7 +30,7 @@ pub(super) fn datagram(frame: &[u8]) -> Option<(SocketAddrV4, &[u8])> {
     let bytes = segment.get(UDP_LEN..)?;
     let pseudo = sum(&ip[12..]) + u32::from(IPPROTO_UDP) + u32::from(len);
     let is_right = match half(udp, 6) {
-        // The sender made none.
+        // The sender computed no checksum.
         0 => true,
         // Or left it to a card that it never passed, and put in the sum of the pseudo header, as the kernel does
         // between two ends of a veth pair.
@@ -40,7 +40,7 @@ pub(super) fn datagram(frame: &[u8]) -> Option<(SocketAddrV4, &[u8])> {
     is_right.then_some((from, bytes))
 }
 
-/// The number of two bytes at `offset`.
+/// The big-endian number of two bytes at `offset`.
 const fn half(bytes: &[u8], offset: usize) -> u16 {
     u16::from_be_bytes([bytes[offset], bytes[offset + 1]])
 }
@@ -52,7 +52,7 @@ fn sum(bytes: &[u8]) -> u32 {
     pairs + rest.first().map_or(0, |last| u32::from(*last) << 8)
 }
 
-/// A sum in 16 bits, with what did not fit added again.
+/// A sum in 16 bits, with the overflow added again.
 const fn folded(sum: u32) -> u16 {
     let once = (sum >> 16) + (sum & 0xffff);
     ((once >> 16) + (once & 0xffff)) as u16
@@ -90,7 +90,7 @@ pub(super) mod tests {
         frame
     }
 
-    /// Puts in both checksums, reckoned number by number.
+    /// Writes both checksums, computed number by number.
     fn seal(frame: &mut [u8]) {
         let complement = |parts: &[&[u8]]| {
             let mut total = 0_u64;

@@ -1,4 +1,4 @@
-//! A socket of the family AF_XDP that receives: memory for frames, and two rings that say whose they are.
+//! A socket of the family AF_XDP that receives: memory for frames, and two rings that pass their ownership.
 //!
 //! Invariant: a frame is the kernel's from the moment it is in the fill ring until the receive ring names it, and ours from
 //! then until it is put back. There are as many frames as a ring has places, so both always have room.
@@ -18,10 +18,10 @@ use crate::{check, socket_option};
 const CHUNK_LEN: usize = 4096;
 /// The longest frame that has room there: the kernel keeps 256 bytes before it (XDP_PACKET_HEADROOM).
 pub(super) const FRAME_BYTES_MAX: usize = CHUNK_LEN - 256;
-/// How often a queue that is busy is asked for again, and the time between.
+/// The number of retries while a queue is busy, and the time between.
 const BUSY_TRIES: u32 = 200;
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
-/// Nothing is sent by the socket, but it cannot be without a ring for frames that were.
+/// The socket sends nothing, but cannot exist without a ring for sent frames.
 const COMPLETIONS: u32 = 2;
 
 /// The socket, bound to a queue of an interface.
@@ -31,19 +31,19 @@ pub(super) struct FrameSocket {
     chunks: Mapping,
     /// Places of frames that the kernel may fill.
     fill: Ring<u64>,
-    /// Frames that it has filled.
+    /// Frames that the kernel has filled.
     received: Ring<libc::xdp_desc>,
 }
 
 impl FrameSocket {
-    /// With so many frames, a power of two.
+    /// A socket with `frames` frames, a power of two.
     pub(super) fn new(interface: u32, queue: u32, frames: u32) -> io::Result<Self> {
         assert!(frames.is_power_of_two() && frames <= 1 << 16, "{frames} frames");
         // SAFETY: no memory is passed.
         let socket = check(unsafe {
             libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
         })?;
-        // SAFETY: the descriptor is new, and nobody else has it.
+        // SAFETY: the descriptor is new, and no other code has it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket as libc::c_int) };
         let chunks = Mapping::new(frames as usize * CHUNK_LEN, None, 0)?;
         let memory = libc::xdp_umem_reg {
@@ -79,10 +79,10 @@ impl FrameSocket {
         Ok(Self { socket, chunks, fill, received })
     }
 
-    /// Hands over frames that wait, so many at most, and gives them back.
+    /// Hands over waiting frames, at most `most`, and gives them back.
     ///
     /// # Errors
-    /// The driver, which asks to be woken, fails to.
+    /// The driver needs a wake-up, and it fails.
     pub(super) fn receive(&mut self, most: u32, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let count = self.received.waiting().min(most);
         for place in 0..count {
@@ -101,7 +101,7 @@ impl FrameSocket {
         if self.fill.needs_wakeup() { self.wake() } else { Ok(()) }
     }
 
-    /// Has the driver look at the fill ring.
+    /// Makes the driver look at the fill ring.
     fn wake(&self) -> io::Result<()> {
         // SAFETY: no memory is passed.
         let result = unsafe {
@@ -119,7 +119,7 @@ impl FrameSocket {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // It is busy, or the interface is down for a moment: the next call asks again.
+            // The driver is busy, or the interface is down for a moment: the next call tries again.
             Some(libc::EAGAIN | libc::EBUSY | libc::EINTR | libc::ENETDOWN | libc::ENOBUFS) => {
                 Ok(())
             }
@@ -158,17 +158,17 @@ fn bind(socket: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result<()> {
     try_it().map(drop)
 }
 
-/// One of the rings that the kernel shares with us, of which we move one end.
+/// One of the rings shared with the kernel; this process moves one end.
 #[derive(Debug)]
 struct Ring<T> {
-    /// Where all the pointers point to.
+    /// The memory that all the pointers point to.
     _mapping: Mapping,
     producer: *const AtomicU32,
     consumer: *const AtomicU32,
     flags: *const AtomicU32,
     entries: *mut T,
     mask: u32,
-    /// Where our end is: what we have put in, or taken.
+    /// The position of our end: the entries that we have put in or taken.
     position: u32,
     end: OwnEnd,
 }
@@ -210,7 +210,7 @@ impl<T: Copy> Ring<T> {
         })
     }
 
-    /// Where the entry so many places after our end is.
+    /// The entry `place` places after our end.
     fn entry(&self, place: u32) -> *mut T {
         let index = (self.position.wrapping_add(place) & self.mask) as usize;
         // SAFETY: the index is below the number of places.
@@ -229,7 +229,8 @@ impl<T: Copy> Ring<T> {
     }
 
     fn put(&mut self, place: u32, value: T) {
-        // SAFETY: the entry is in the mapping and the kernel has taken what was there: there are no more frames than places.
+        // SAFETY: the entry is in the mapping, and the kernel has taken the one there before: there are no more frames
+        // than places.
         unsafe { self.entry(place).write(value) };
     }
 
@@ -243,11 +244,11 @@ impl<T: Copy> Ring<T> {
             OwnEnd::Producer => self.producer,
             OwnEnd::Consumer => self.consumer,
         };
-        // Pairs with the kernel's acquire: what we have read or written came before.
+        // Pairs with the kernel's acquire: our reads or writes of the entries came before.
         number(own).store(self.position, Ordering::Release);
     }
 
-    /// The driver looks at the ring only when it is asked to.
+    /// True if the driver looks at the ring only after a wake-up.
     fn needs_wakeup(&self) -> bool {
         number(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
@@ -267,11 +268,11 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: the memory is this value's alone, and the kernel's.
+// SAFETY: the memory belongs to this value and the kernel only.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Of a page of a socket, or of no file.
+    /// A mapping of a page of a socket, or of no file.
     fn new(len: usize, socket: Option<BorrowedFd<'_>>, page: libc::off_t) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_POPULATE
@@ -280,7 +281,7 @@ impl Mapping {
                 None => libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             };
         let descriptor = socket.map_or(-1, |socket| socket.as_raw_fd());
-        // SAFETY: no address is prescribed, so the kernel maps where nothing is.
+        // SAFETY: no address is prescribed, so the kernel maps an unused range.
         let start =
             unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, descriptor, page) };
         if start == libc::MAP_FAILED {
@@ -292,7 +293,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and what pointed into it goes with it.
+        // SAFETY: it was mapped with this length, and the pointers into it go with it.
         unsafe { libc::munmap(self.start.cast(), self.len) };
     }
 }

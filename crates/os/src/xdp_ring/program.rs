@@ -1,4 +1,4 @@
-//! The program that the kernel runs for each frame of an interface: which of them leave the network stack.
+//! The program that the kernel runs for each frame of an interface: it selects the frames that leave the network stack.
 //!
 //! Invariant: it redirects only frames in which a whole UDP datagram over IPv4, without IP options, goes to the one address
 //! and port. Fields are where RFC 768, RFC 791 and Ethernet II have them.
@@ -8,7 +8,7 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd},
 };
 
-/// Where the fields of a frame are.
+/// The places of the fields of a frame.
 const ETHER_TYPE: i16 = 12;
 const IP_VERSION: i16 = 14;
 const IP_FRAGMENT: i16 = 20;
@@ -23,7 +23,7 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;
 
-/// Code of the instructions that are used (Documentation/bpf/standardization in the kernel's sources).
+/// Codes of the instructions used (Documentation/bpf/standardization in the kernel's sources).
 mod code {
     pub(super) const LOAD_BYTE: u8 = 0x71;
     pub(super) const LOAD_HALF: u8 = 0x69;
@@ -42,7 +42,7 @@ mod code {
 
 /// `bpf_redirect_map`: sends the frame to the socket that a map has for a key.
 const REDIRECT: i32 = 51;
-/// What becomes of a frame that is not redirected: `XDP_PASS`.
+/// The action on a frame that is not redirected: `XDP_PASS`.
 const PASS: i32 = 2;
 /// A wide immediate is the descriptor of a map.
 const IS_MAP: u8 = 1;
@@ -67,7 +67,7 @@ pub(super) struct Instruction {
     code: u8,
     /// The destination in the low four bits, the source in the high ones.
     registers: u8,
-    /// Of a field that is loaded; of a jump, how many instructions it leaves out.
+    /// The offset of a field that is loaded; of a jump, the number of instructions to skip.
     offset: i16,
     immediate: i32,
 }
@@ -92,7 +92,7 @@ impl Instruction {
         Self::new(code::MOVE, to, from, 0, 0)
     }
 
-    /// Compares `left` with `right` and goes to the end of the program if that is so.
+    /// Compares `left` with `right` and goes to the end of the program if the condition holds.
     const fn end_if(code: u8, left: Register, right: Register) -> Self {
         Self::new(code, left, right, TO_END, 0)
     }
@@ -106,7 +106,7 @@ impl Instruction {
 /// Stands for the offset of a jump to the end until that is known.
 const TO_END: i16 = i16::MAX;
 
-/// The program for datagrams to this address in frames of so many bytes at most, for the sockets of this map.
+/// The program for datagrams to this address in frames of at most this many bytes, for the sockets of this map.
 pub(super) fn instructions(
     sockets: BorrowedFd<'_>,
     address: SocketAddrV4,
@@ -142,7 +142,7 @@ pub(super) fn instructions(
         Instruction::end_unless(i32::from_ne_bytes(address.ip().octets())),
         field(code::LOAD_HALF, UDP_DESTINATION),
         Instruction::end_unless(half(address.port().to_be_bytes())),
-        // To the socket of the queue; where there is none, on to the network stack.
+        // To the socket of the queue or, without one, on to the network stack.
         Instruction {
             code: code::LOAD_WIDE_IMMEDIATE,
             registers: First as u8 | IS_MAP << 4,

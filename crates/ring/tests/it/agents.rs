@@ -15,8 +15,8 @@ use ring::{
     Producer, Runner, RunningAgents, ThreadParker, Unparker, WakeTargets, launch,
 };
 
-/// Longer than anything here takes, so that waiting it out means that something hangs.
-/// No machine is so slow: only a lost wake-up takes so long.
+/// Longer than any wait here: a test that waits for all of it hangs. Even on a slow machine, only a
+/// lost wake-up takes that long.
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// A clock that a test turns by hand.
@@ -33,7 +33,7 @@ fn clock() -> Arc<dyn Clock> {
     Arc::new(HandClock::default())
 }
 
-/// An agent made of a function.
+/// An agent made from a function.
 struct Stage<F> {
     name: &'static str,
     work: F,
@@ -66,7 +66,7 @@ fn stage(
     Box::new(Stage { name, work, closed: None })
 }
 
-/// As `stage`, with a note of its end.
+/// As `stage`, but notes its close.
 fn noted(
     name: &'static str,
     closed: &Closed,
@@ -75,7 +75,7 @@ fn noted(
     Box::new(Stage { name, work, closed: Some(Arc::clone(closed)) })
 }
 
-/// Hands on what arrives, as far as there is room.
+/// Passes arriving values on, as far as there is room.
 fn pass_on(mut from: Consumer<u64>, mut to: Producer<u64>) -> Box<dyn Agent> {
     stage("pass on", move |_| {
         let mut batch = to.batch();
@@ -86,7 +86,7 @@ fn pass_on(mut from: Consumer<u64>, mut to: Producer<u64>) -> Box<dyn Agent> {
     })
 }
 
-/// Four stages in a row: `count` numbers go in, and the channel tells when the last came out.
+/// Four stages in a row: `count` numbers go in, and the channel reports when the last came out.
 fn pipeline(count: u64) -> ([Box<dyn Agent>; 4], mpsc::Receiver<u64>) {
     let lane = |name| {
         let mut builder = Builder::new(name, 8);
@@ -144,7 +144,7 @@ fn four_agents_make_progress_in_every_layout() {
     }
 }
 
-/// Spinning and yielding groups finish too, also with more of them than cores.
+/// Spinning and yielding groups finish too, even with more of them than cores.
 #[test]
 fn four_threads_make_progress_without_parking() {
     for idle in [IdleStrategy::Yield, IdleStrategy::Spin] {
@@ -177,7 +177,7 @@ fn runner_by_hand_takes_turns_at_the_time_of_its_clock() {
     assert_eq!(*times.lock().unwrap(), [("a", 5), ("b", 5), ("a", 8), ("b", 8)]);
 }
 
-/// Notes in which turns agents before it did some work, and does some work itself in its first.
+/// Records the turns in which agents before it did work, and does work in its first turn.
 struct Listener {
     heard: Arc<Mutex<Vec<(&'static str, bool)>>>,
     name: &'static str,
@@ -198,7 +198,7 @@ impl Agent for Listener {
     }
 }
 
-/// An agent hears of the work of those before it in the same turn, and of no other.
+/// An agent is notified of work by those before it in the same turn, and of no other work.
 #[test]
 fn agents_hear_of_work_before_them() {
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -211,7 +211,7 @@ fn agents_hear_of_work_before_them() {
     assert_eq!(*heard.lock().unwrap(), [first, second].concat());
 }
 
-/// A failure names its agent, ends the round, closes everyone in order and once, and is final.
+/// A failure names its agent, ends the round, closes all agents in order and once, and is final.
 #[test]
 fn runner_stops_at_the_first_failure() {
     let closed = Closed::default();
@@ -233,7 +233,7 @@ fn runner_stops_at_the_first_failure() {
     assert!(std::panic::catch_unwind(again).is_err());
 }
 
-/// A failing agent stops the other groups, though they sleep, and every agent is closed.
+/// A failing agent stops the other groups, even sleeping ones, and every agent is closed.
 #[test]
 fn failing_agent_stops_all_groups_and_all_are_closed() {
     let closed = Closed::default();
@@ -260,7 +260,7 @@ fn failing_agent_stops_all_groups_and_all_are_closed() {
     assert_eq!(closed, ["a", "b", "broken", "c", "d"]);
 }
 
-/// A panicking agent stops the other groups too, and the panic comes out of `join`.
+/// A panicking agent stops the other groups too, and `join` panics with its panic.
 #[test]
 fn panicking_agent_stops_all_groups() {
     let closed = Closed::default();
@@ -279,7 +279,7 @@ fn panicking_agent_stops_all_groups() {
     assert_eq!(*closed.lock().unwrap(), ["other"]);
 }
 
-/// Each group has its thread, with its name, and its start function runs there before all else.
+/// Each group has a thread of its name, and its start function runs there first.
 #[test]
 fn start_function_runs_first_on_the_named_thread() {
     let (sender, receiver) = mpsc::channel();
@@ -347,7 +347,7 @@ fn doorbells_lose_no_wake_up() {
     running.join().unwrap();
 }
 
-/// An agent that says whether its last turn was held up for want of room.
+/// An agent that reports whether its last turn was held up for want of room.
 struct Aware<F> {
     work: F,
     held_up: bool,
@@ -372,8 +372,9 @@ fn aware(work: impl FnMut(&mut bool) -> usize + Send + 'static) -> Box<dyn Agent
     Box::new(Aware { work, held_up: false })
 }
 
-/// Groups that would sleep for hours and know their wake targets hand thousands of values on through
-/// rings of one slot: readers wake for work, writers for room. A group that is no wake target sleeps on.
+/// Groups that would sleep for hours, with known wake targets, pass thousands of values on through
+/// rings of one slot: readers wake for work, writers for room. A group that is no wake target
+/// sleeps on.
 #[test]
 fn wake_targets_wake_for_work_and_for_room_and_no_other_group_does() {
     const COUNT: u64 = 5_000;
@@ -445,7 +446,7 @@ fn wake_targets_wake_for_work_and_for_room_and_no_other_group_does() {
     assert!(turns <= 2, "the bystander was woken: {turns} turns");
 }
 
-/// Sleeps in no time and counts how long it would have been; after `total` it sleeps for good.
+/// Sleeps in no time and adds up the time asked for; after `total` it sleeps for good.
 struct FakeParker {
     slept: Duration,
     parks: Arc<AtomicU64>,
@@ -498,7 +499,7 @@ fn idle_group_takes_few_turns() {
         running.stop();
         running.join().unwrap();
 
-        // Before each park two turns, and before the first one the spinning and yielding.
+        // Before each park two turns, and before the first one the turns of spinning and yielding.
         assert!((1_000..1_010).contains(&parks), "{parks} parks of at most 10 ms in 10 s");
         assert!(turns <= 2 * (parks + 1) + 2_008, "{turns} turns and {parks} parks");
     }

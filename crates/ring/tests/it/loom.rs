@@ -21,14 +21,14 @@ use ring::{
     failpoint::{Failpoint, with},
 };
 
-/// Tries the model in every order in which no thread is interrupted more often than `interruptions`
-/// says; in every order at all for `None`.
+/// Tries the model in every order with at most `interruptions` interruptions of each thread; in
+/// every order at all for `None`.
 fn check(interruptions: Option<usize>, model: fn()) {
     let executions = count(interruptions, model);
     println!("{executions} executions, interruptions {interruptions:?}");
 }
 
-/// Tries it, and says in how many orders.
+/// Tries the model, and returns the number of orders.
 fn count(interruptions: Option<usize>, model: fn()) -> usize {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = interruptions;
@@ -59,7 +59,7 @@ fn publish(producer: &mut Producer<u64>, value: u64) {
     }
 }
 
-/// Values arrive whole and in order, and a slot is not written while it is looked at.
+/// Values arrive whole and in order, and a slot is not written while a reader looks at it.
 fn publish_and_consume() {
     let (mut producer, mut consumer) = one_to_one(1);
     let publishing = thread::spawn(move || {
@@ -87,7 +87,7 @@ fn loom_publish_and_consume() {
     check_finds(Failpoint::EarlyRelease, publish_and_consume);
 }
 
-/// Two gates: the writer waits for the slower, and goes on when one is dropped.
+/// Two gates: the writer waits for the slower one, and goes on when one is dropped.
 fn two_consumers_one_of_them_leaves() {
     let mut builder = Builder::new("loom", 1);
     let mut stays = builder.gating("stays");
@@ -117,7 +117,8 @@ fn loom_dropped_consumer() {
     check_finds(Failpoint::RelaxedCursor, two_consumers_one_of_them_leaves);
 }
 
-/// A batch is seen as a whole or not at all, and a reader that knows the writer is gone sees all.
+/// A batch is seen as a whole or not at all, and a reader that sees the writer gone sees all
+/// values.
 fn batch_at_once() {
     let (mut producer, mut consumer) = one_to_one(2);
     let publishing = thread::spawn(move || {
@@ -147,7 +148,7 @@ fn loom_batch() {
     check_finds(Failpoint::EagerBatch, batch_at_once);
 }
 
-/// A lossy consumer that is lapped while it reads sees no torn value and accounts for every one.
+/// A lossy consumer that is lapped while it reads sees no torn value and accounts for every value.
 fn lapped_lossy() {
     let mut builder = Builder::new("loom", 1);
     let mut lossy = builder.lossy("lossy");
@@ -181,9 +182,9 @@ fn loom_lapped_lossy() {
     check_finds(Failpoint::NoStampFence, lapped_lossy);
 }
 
-/// Inputs go to a journaler and to a core; what the core answers leaves once the journaler says that
-/// the input is durable. The medium is written and read without any ordering of its own, so only the
-/// cursors can make what was confirmed be there.
+/// Inputs go to a journaler and to a core; the core's answers leave once the journaler reports that
+/// the input is durable. The medium is written and read without any ordering of its own, so only
+/// the cursors can make the confirmed inputs visible.
 fn replies_wait_for_the_journal(gate: fn(&Cursor) -> u64) {
     const INPUTS: u64 = 2;
     let mut inputs = Builder::new("inputs", 2);
@@ -248,7 +249,7 @@ fn loom_durable_release() {
     assert!(found, "an acknowledgement before durability was not found");
 }
 
-/// Sleeps as loom's threads do.
+/// Sleeps like loom's threads.
 struct LoomParker(thread::Thread);
 
 struct LoomUnparker(thread::Thread);
@@ -321,7 +322,7 @@ fn doorbell_of_a_reader() {
 }
 
 /// A group that finds a ring full marks itself as held up, and wakes when its reader has made room,
-/// however they interleave. Marked as if it waited for work, it would sleep for ever.
+/// however they interleave. Marked as waiting for work, it would sleep for ever.
 fn doorbell_of_a_writer(mark: fn(&Doorbells)) {
     let (mut producer, mut consumer) = one_to_one(1);
     producer.try_publish(1_u64).unwrap();

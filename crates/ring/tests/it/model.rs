@@ -1,18 +1,18 @@
-//! Seeded random operations on a ring and on queues that do the same the plain way.
+//! Seeded random operations on a ring, and on queues that do the same in the plain way.
 
 use std::{array, collections::VecDeque};
 
 use market::SplitMix64;
 use ring::{Builder, Consumer, Flow, Full, LossyConsumer, LossyPoll, Monitor, Producer};
 
-/// Large enough to be torn if anything were.
+/// Large enough to be torn if any value were.
 type Value = [u64; 3];
 
-/// What is published, as each reader has still to read it.
+/// The published values, as each reader has still to read them.
 struct Model {
     capacity: usize,
     published: u64,
-    /// Written but not published.
+    /// Values written but not published.
     pending: Vec<Value>,
     stalls: u64,
     /// Largest occupancy since the last report.
@@ -94,7 +94,7 @@ impl Model {
         let mut polled = LossyPoll::default();
         let mut seen = Vec::new();
         if limit == 0 {
-            // Only what is seen to be gone without trying to read it.
+            // Only losses that are visible without an attempt to read.
             while lossy
                 .queue
                 .front()
@@ -142,7 +142,7 @@ impl Model {
     }
 }
 
-/// The ring, and what it shall do.
+/// The ring, and the model of its behavior.
 struct Pair {
     model: Model,
     producer: Producer<Value>,
@@ -192,7 +192,7 @@ impl Pair {
         }
     }
 
-    /// Pushes some values, with readers looking in between, who see none of them.
+    /// Pushes some values, while readers look in between and see none of them.
     fn batch(&mut self) {
         let Self { model, producer, consumers, lossy, random, .. } = self;
         let mut batch = producer.batch();
@@ -239,7 +239,7 @@ impl Pair {
         assert_eq!(self.producer.consumers(), open);
     }
 
-    /// The writer goes; the readers read what is left and know that it was all.
+    /// The writer is dropped; the readers read the remaining values and know that these were all.
     fn finish(mut self) {
         drop(self.producer);
         self.model.check(&self.monitor, true);
@@ -309,7 +309,7 @@ fn read_lossy(model: &mut Model, lossy: &mut [Option<LossyConsumer<Value>>], ran
     assert_eq!(lossy.cursor(), model.lossy[index].cursor);
 }
 
-/// Whatever is done in whatever order, ring and model agree on every value, answer and figure.
+/// For any operations in any order, ring and model agree on every value, answer and figure.
 #[test]
 fn ring_does_what_plain_queues_do() {
     for capacity in [1, 2, 4, 8, 64] {
@@ -325,7 +325,7 @@ fn ring_does_what_plain_queues_do() {
     }
 }
 
-/// A ring has a power of two slots; anything else is refused where it is built.
+/// A ring has a power of two slots; any other number is refused by the builder.
 #[test]
 fn capacity_is_a_power_of_two() {
     for capacity in [0, 3, 6, 1_000] {
@@ -351,7 +351,7 @@ fn panic_in_a_poll_consumes_nothing() {
     assert_eq!(sum, 6);
 }
 
-/// A gating reader that is gone stops nobody, and both the producer and the monitor tell.
+/// A gating reader that is gone stops no writer, and both the producer and the monitor show it.
 #[test]
 fn dropped_consumer_no_longer_gates() {
     let mut builder = Builder::new("example", 2);
@@ -370,7 +370,7 @@ fn dropped_consumer_no_longer_gates() {
     assert_eq!((report.occupancy, report.high_water, report.stalls), (0, 2, 1));
 }
 
-/// A builder that is dropped leaves readers that know that nothing will come.
+/// Dropping a builder leaves readers that know that no value will come.
 #[test]
 fn dropped_builder_finishes_its_readers() {
     let mut builder = Builder::<u64>::new("never", 2);
@@ -381,7 +381,7 @@ fn dropped_builder_finishes_its_readers() {
     assert!(consumer.is_finished() && lossy.is_finished());
 }
 
-/// Prints how to run a failure again.
+/// Prints how to repeat a failure.
 struct Named {
     seed: u64,
     capacity: usize,

@@ -9,7 +9,7 @@ use ring::{Builder, Consumer, Cursor, Flow, Producer, Words};
 
 const VALUES: u64 = 200_000;
 
-/// A value that is whole or shows that it is not.
+/// A value that shows whether it is whole.
 #[derive(Clone, Copy)]
 struct Whole([u64; 4]);
 
@@ -88,7 +88,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     }
 }
 
-/// One consumer sees everything, in rings of one slot and of many.
+/// One consumer sees every value, in rings of one slot and of many.
 #[test]
 fn one_consumer_sees_everything_in_order() {
     for capacity in [1, 2, 64, 1024] {
@@ -99,7 +99,7 @@ fn one_consumer_sees_everything_in_order() {
     }
 }
 
-/// Three consumers with batches of different sizes each see everything.
+/// Three consumers with batches of different sizes each see every value.
 #[test]
 fn three_consumers_each_see_everything() {
     let mut builder = Builder::new("one to three", 128);
@@ -113,7 +113,7 @@ fn three_consumers_each_see_everything() {
     assert!(0 < report.high_water && report.high_water <= 128);
 }
 
-/// A diamond: the last consumer takes only what the first has finished, by a shared cursor.
+/// A diamond: the last consumer takes only values that the first has finished, by a shared cursor.
 #[test]
 fn last_consumer_stays_behind_the_shared_cursor() {
     let mut builder = Builder::<Whole>::new("diamond", 256);
@@ -162,7 +162,7 @@ fn last_consumer_stays_behind_the_shared_cursor() {
     join([publish_all(producer), journaling, consume_all(engine, 64), releasing]);
 }
 
-/// Taps never hold the writer back, never see a torn value, and account for every one.
+/// Taps never hold the writer back, never see a torn value, and account for every value.
 #[test]
 fn lapped_taps_count_what_they_miss() {
     for capacity in [1, 2, 16] {
@@ -198,7 +198,7 @@ fn lapped_taps_count_what_they_miss() {
     }
 }
 
-/// A consumer whose thread ends lets the writer go on.
+/// A consumer whose thread has ended lets the writer go on.
 #[test]
 fn consumer_that_ends_lets_the_writer_go_on() {
     let mut builder = Builder::<Whole>::new("short-lived", 8);

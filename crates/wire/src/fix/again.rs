@@ -33,9 +33,9 @@ pub(super) struct Again<'a> {
     body: &'a [u8],
     /// CheckSum.
     sum: u8,
-    /// In the body: the end of MsgSeqNum.
+    /// The end of MsgSeqNum in the body, in bytes.
     number_end: usize,
-    /// In the body: the beginning of the value of SendingTime.
+    /// The beginning of SendingTime's value in the body, in bytes.
     time_start: usize,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Again<'a> {
     }
 }
 
-/// Where the field at `at` ends, its end included.
+/// The end of the field at `at`, its SOH included.
 fn field_end(bytes: &[u8], at: usize) -> Option<usize> {
     let len = bytes.get(at..)?.iter().position(|byte| *byte == SOH)?;
     Some(at + len + 1)
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::fix::{Builder, Fields, Version, write_time};
 
-    /// A message field by field, with what is added: the slow way, which reads all of it.
+    /// A message field by field, with the added fields: the slow way, which reads all of it.
     fn model(message: &[u8], now: Timestamp, version: Version) -> Vec<u8> {
         let mut buffer = vec![0; message.len() + 64];
         let mut builder = Builder::new(&mut buffer);
@@ -130,7 +130,7 @@ mod tests {
         builder.finish(version).to_vec()
     }
 
-    /// Whatever its length, its number and its words are, it is the message that is written field by field.
+    /// For any length, number and text, the result is the message written field by field.
     #[test]
     fn it_is_the_message_written_anew() {
         let now = Timestamp(1_795_000_000_123_000_000);
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Bytes that the venue did not write are no message to be sent again, wherever they end.
+    /// Bytes that the venue did not write are not sent again, wherever they end.
     #[test]
     fn other_bytes_are_none() {
         let mut buffer = [0; 256];

@@ -13,14 +13,14 @@ use super::{
     time::write_time,
 };
 
-/// Room that BeginString and BodyLength take before the body.
+/// The room for BeginString and BodyLength before the body, in bytes.
 const FRONT_LEN: usize = 20;
-/// Room that CheckSum takes.
+/// The room for CheckSum, in bytes.
 const BACK_LEN: usize = 7;
 /// The longest message that the venue writes, in bytes: a buffer for any.
 pub const LENGTH_MAX: usize = 1024;
 
-/// Of every tag of the dictionary: its digits and `=`, and in the last byte how many bytes that are.
+/// For every tag of the dictionary: its digits and `=`, and in the last byte the number of these bytes.
 static TAG_TEXTS: [[u8; 8]; TAGS_END] = {
     let mut table = [[0; 8]; TAGS_END];
     let mut tag = 0;
@@ -51,7 +51,7 @@ static PAIRS: [[u8; 2]; 100] = {
     table
 };
 
-/// A message that is being written: put MsgType first, then the other fields, then [`finish`](Self::finish).
+/// A message being written: put MsgType first, then the other fields, then [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct Builder<'a> {
     buffer: &'a mut [u8],
@@ -62,7 +62,7 @@ impl<'a> Builder<'a> {
     /// A message without fields.
     ///
     /// # Panics
-    /// The buffer has less than 27 bytes; so does every method for which the buffer is too short.
+    /// The buffer has less than 27 bytes. Every method panics if the buffer is too short.
     #[must_use]
     pub fn new(buffer: &'a mut [u8]) -> Self {
         assert!(FRONT_LEN + BACK_LEN <= buffer.len(), "{} bytes", buffer.len());
@@ -94,12 +94,12 @@ impl<'a> Builder<'a> {
         self.end()
     }
 
-    /// Puts a field of a decimal number, of which `units` is the number of units of 10^-`decimals`:
-    /// without zeros at its end, and without a point where it is whole.
+    /// Puts a field of a decimal number, given as `units` of 10^-`decimals`: without trailing zeros, and without a
+    /// point if it is whole.
     pub fn decimal(&mut self, tag: u32, units: u128, decimals: u8) -> &mut Self {
         self.tag(tag);
         let (whole, fraction) = match (u64::try_from(units), 10_u64.checked_pow(decimals.into())) {
-            // Nearly all: the division of 64 bits is many times as fast.
+            // Nearly all numbers: the division of 64 bits is many times as fast.
             (Ok(units), Some(one)) => (u128::from(units / one), u128::from(units % one)),
             _ => {
                 let one = 10_u128.pow(u32::from(decimals));
@@ -162,7 +162,7 @@ impl<'a> Builder<'a> {
         let text = TAG_TEXTS.get(tag as usize);
         let room = self.buffer[self.len..].first_chunk_mut();
         if let (Some(text), Some(room)) = (text, room) {
-            // What is behind the text is written over.
+            // The bytes behind the text are overwritten.
             *room = *text;
             self.len += usize::from(text[7]);
         } else {
@@ -242,7 +242,7 @@ fn copy_ends<const N: usize>(place: &mut [u8], bytes: &[u8]) {
 /// Decimal digits of a number; 1 for 0.
 #[inline]
 fn digit_count(number: u64) -> usize {
-    // Nearly all are tags.
+    // Nearly all numbers are tags.
     match number {
         0..10 => 1,
         10..100 => 2,

@@ -11,7 +11,7 @@ pub use check::{check, field, message};
 use self::check::TagSet;
 use super::Version;
 
-/// Tags from here to 9999 are free for agreements between users, and are not looked at.
+/// Tags from here to 9999 are free for agreements between users, and are ignored.
 const USER_DEFINED: core::ops::RangeInclusive<u32> = 5000..=9999;
 
 /// The type of a value.
@@ -19,13 +19,13 @@ const USER_DEFINED: core::ops::RangeInclusive<u32> = 5000..=9999;
 pub enum Kind {
     /// Text.
     Text,
-    /// One character, of the listed values if there are some.
+    /// One character, of the listed values if there are any.
     Char,
     /// Characters with a space between them, each of the listed values.
     Chars,
     /// `Y` or `N`.
     Bool,
-    /// A whole number from 0, of the listed values if there are some.
+    /// A whole number from 0, of the listed values if there are any.
     Number,
     /// A number of entries of a group.
     Count,
@@ -50,7 +50,7 @@ pub struct FieldRow {
     pub name: &'static str,
     /// Type of the value.
     pub kind: Kind,
-    /// The values that it may have, with a space between them; empty if any.
+    /// The permitted values, with a space between them; empty if any value is permitted.
     pub values: &'static str,
 }
 
@@ -65,9 +65,9 @@ pub struct MessageRow {
     pub direction: Direction,
     /// Required in FIX 4.2; `None` if that version has no such message.
     pub required_42: Option<&'static [u32]>,
-    /// Required in FIX 4.4, and in FIX 5.0 SP1 unless [`REQUIRED_50`] says otherwise.
+    /// Required in FIX 4.4, and in FIX 5.0 SP1 unless [`REQUIRED_50`] lists the message.
     pub required_44: &'static [u32],
-    /// Further fields that it may have.
+    /// Further permitted fields.
     pub optional: &'static [u32],
 }
 
@@ -76,9 +76,9 @@ pub struct MessageRow {
 pub enum Direction {
     /// A message of the session, from both sides.
     Both,
-    /// Of participants.
+    /// Sent by participants.
     ToVenue,
-    /// Of the venue.
+    /// Sent by the venue.
     FromVenue,
 }
 
@@ -89,9 +89,9 @@ pub const HEADER_OPTIONAL: &[u32] = &[
     43, 97, 122, 50, 57, 115, 116, 128, 129, 142, 143, 144, 145, 90, 91, 212, 213, 347, 369, 93,
     89, 10, 1128,
 ];
-/// What FIX 5.0 SP1 over FIXT 1.1 requires, where that is more than FIX 4.4 does.
+/// The required fields in FIX 5.0 SP1 over FIXT 1.1, for messages that require more than in FIX 4.4.
 pub const REQUIRED_50: &[(&str, &[u32])] = &[("A", &[98, 108, 1137]), ("r", &[37, 1369, 530, 531])];
-/// Every field from this tag on came with FIXT 1.1 or FIX 5.0.
+/// Every field from this tag on was added by FIXT 1.1 or FIX 5.0.
 const TAG_50_MIN: u32 = 1024;
 /// Fields of instruments, parties and the like: read by type, and of no effect on an order.
 const WITHOUT_EFFECT: &[u32] = &[
@@ -278,7 +278,7 @@ fields! {
     1369 MassActionReportID Text "",
 }
 
-/// Groups: the tag of the count, that of the first field of each entry, and all that an entry may have.
+/// Groups: the tag of the count, that of the first field of each entry, and all permitted tags of an entry.
 const GROUPS: &[(u32, u32, &[u32])] = &[
     (78, 79, &[79, 80]),
     (146, 55, &[22, 48, 55, 107, 461, 561]),
@@ -519,7 +519,7 @@ pub const MESSAGES: &[MessageRow] = &[
 ];
 
 impl MessageRow {
-    /// The required fields in a version; `None` if it has no such message.
+    /// The required fields in a version; `None` if the version has no such message.
     #[must_use]
     pub const fn required(&self, version: Version) -> Option<&'static [u32]> {
         match version {
@@ -548,13 +548,13 @@ impl MessageRow {
         self.direction == Direction::Both && self.msg_type != "j"
     }
 
-    /// True for a message of market data, which has a port of its own.
+    /// True for a message of market data, which has a separate port.
     #[must_use]
     pub fn is_of_market_data(&self) -> bool {
         matches!(self.msg_type, "V" | "W" | "X" | "Y")
     }
 
-    /// The tags that it may have, in any version.
+    /// The permitted tags, in any version.
     const fn allowed(&self) -> TagSet {
         let mut tags = TagSet::EMPTY.with(HEADER).with(HEADER_OPTIONAL).with(self.optional);
         tags = tags.with(self.required_44).with(self.required_50());

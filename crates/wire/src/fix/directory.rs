@@ -8,10 +8,10 @@ use market::{
     Event, Instrument, InstrumentChange, InstrumentId, Phase, Symbol, SystemEvent, VenueEvent,
 };
 
-/// What requests for instruments are answered from.
+/// The instruments and the part of the day, from which requests for instruments are answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directory {
-    /// By number, less 1.
+    /// The instruments by number, less 1.
     instruments: Vec<Listed>,
     part: Option<SystemEvent>,
 }
@@ -19,14 +19,14 @@ pub struct Directory {
 /// An instrument with its trading status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// As it is now.
+    /// The instrument as it is now.
     pub instrument: Instrument,
-    /// `None` if it was removed.
+    /// The phase; `None` if the instrument was removed.
     pub phase: Option<Phase>,
 }
 
 impl Directory {
-    /// Takes an instrument as it is added: it trades continuously until an event says otherwise.
+    /// Adds a new instrument: it trades continuously until an event changes its phase.
     pub fn add(&mut self, instrument: &Instrument) {
         self.instruments.push(Listed { instrument: *instrument, phase: Some(Phase::Continuous) });
     }

@@ -30,7 +30,7 @@ pub struct LiveSession {
 }
 
 impl LiveSession {
-    /// A connection that was accepted now.
+    /// A newly accepted connection.
     #[must_use]
     pub fn new(settings: FixTimers, now_ns: u64) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl LiveSession {
         }
     }
 
-    /// How often a resend was filled, because messages are not sent again.
+    /// The number of resends that were filled, because messages are not sent again.
     #[must_use]
     pub const fn fills(&self) -> u64 {
         self.fills
@@ -110,7 +110,7 @@ impl LiveSession {
     /// Accepts the Logon if it resets both numbers; otherwise sends a Logout with that reason.
     ///
     /// # Panics
-    /// No Logon was asked, or its client is not this one.
+    /// No Logon waits for an answer, or its client is not this one.
     pub fn accept(&mut self, client: CompId, now_ns: u64) -> bool {
         self.client = client;
         self.version = self.acceptor.version();
@@ -140,7 +140,7 @@ impl LiveSession {
         builder
     }
 
-    /// Sends a message that was begun here, the last one.
+    /// Sends the message begun last by [`begin`](Self::begin).
     pub fn send(&mut self, builder: Builder<'_>, now_ns: u64) {
         self.acceptor.send(builder.finish(self.version), self.next, now_ns);
         self.next += 1;
@@ -152,12 +152,12 @@ impl LiveSession {
         self.acceptor.outgoing()
     }
 
-    /// The first `len` of [`outgoing`](Self::outgoing) were written.
+    /// Marks the first `len` bytes of [`outgoing`](Self::outgoing) as written.
     pub fn sent(&mut self, len: usize) {
         self.acceptor.sent(len);
     }
 
-    /// True if [`next`](Self::next) has something to do without another byte.
+    /// True if [`next`](Self::next) returns a request without another byte.
     #[must_use]
     pub fn has_more(&self) -> bool {
         self.note.is_some() || self.acceptor.has_more()
@@ -172,7 +172,7 @@ impl LiveSession {
     /// Lets time pass.
     ///
     /// # Errors
-    /// The client let a time limit pass.
+    /// The client exceeded a time limit.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), FixTimeout> {
         let result = self.acceptor.tick(now_ns);
         self.answer(now_ns);

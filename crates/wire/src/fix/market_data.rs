@@ -10,7 +10,7 @@ use super::{Builder, Message, note::ClOrdId, time::write_time};
 
 /// Instruments of one request.
 pub const REQUEST_SYMBOLS_MAX: usize = 64;
-/// More than the longest entry of a message takes, in bytes.
+/// An upper bound for the longest entry of a message, in bytes.
 pub const ENTRY_LEN_MAX: usize = 128;
 
 /// A Market Data Request (`V`).
@@ -20,7 +20,7 @@ pub struct MarketDataRequest {
     pub id: ClOrdId,
     /// Once, from now on, or no longer.
     pub action: MarketDataAction,
-    /// Levels of a side; 0 is as many as there may be.
+    /// Levels of a side; 0 means all.
     pub depth: u64,
     /// True if changes are sent, false if everything is sent again at each change.
     pub is_incremental: bool,
@@ -52,7 +52,7 @@ pub struct MarketDataEntries {
     pub trades: bool,
 }
 
-/// Why a request is refused; the codes are those of MDReqRejReason (281).
+/// The reason why a request is refused; the codes are those of MDReqRejReason (281).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarketDataReject {
     /// No such instrument.
@@ -63,7 +63,7 @@ pub enum MarketDataReject {
     TooMany,
     /// More levels than are offered.
     Depth,
-    /// MDUpdateType is missing where a subscription begins, or full refreshes of trades.
+    /// MDUpdateType is missing where a subscription begins, or requests full refreshes of trades.
     UpdateType,
     /// Orders one by one.
     NotAggregated,
@@ -118,7 +118,7 @@ impl MarketDataRequest {
     /// Reads a message that agrees with the dictionary.
     ///
     /// # Errors
-    /// It requests something that is not offered.
+    /// The request is for a feature that is not offered.
     pub fn read(message: &Message<'_>) -> Result<Self, MarketDataReject> {
         let id = id_of(message);
         let action = match message.get(263) {

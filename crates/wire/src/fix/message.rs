@@ -6,9 +6,9 @@ use super::dictionary;
 
 /// The byte that ends a field.
 pub const SOH: u8 = 1;
-/// The longest message that is read, in bytes.
+/// The length of the longest accepted message, in bytes.
 pub const MESSAGE_LEN_MAX: usize = 8 * 1024;
-/// The most fields of a message that is read.
+/// The most fields of an accepted message.
 pub const FIELDS_MAX: usize = 160;
 /// The longest BeginString, in bytes.
 const BEGIN_LEN_MAX: usize = 10;
@@ -16,7 +16,7 @@ const _: () = assert!(FIELDS_MAX <= u8::MAX as usize, "a byte counts the fields 
 /// `10=` and three digits, each field with its end.
 const TRAILER_LEN: usize = 7;
 
-/// What the bytes at the front of a stream are.
+/// The kind of the bytes at the front of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framed {
     /// The beginning of a message.
@@ -70,13 +70,13 @@ fn whole(bytes: &[u8]) -> Option<Framed> {
     is_right.then_some(Framed::Whole(header_len + body_len + TRAILER_LEN))
 }
 
-/// The bytes after `start`; `Some(None)` if they are not all there, `None` if they are others.
+/// The bytes after `start`; `Some(None)` if `start` is incomplete, `None` if the bytes differ from it.
 fn after<'a>(bytes: &'a [u8], start: &[u8]) -> Option<Option<&'a [u8]>> {
     let len = bytes.len().min(start.len());
     (bytes[..len] == start[..len]).then(|| bytes.get(start.len()..))
 }
 
-/// Where the next message may begin; at least 1.
+/// The place where the next message may begin; at least 1.
 fn next_start(bytes: &[u8]) -> usize {
     const START: &[u8] = b"8=FIX";
     let found = bytes.windows(START.len()).skip(1).position(|window| window == START);
@@ -102,7 +102,7 @@ pub struct Fault {
     pub reason: super::SessionReject,
 }
 
-/// Tags below are found without a search: nearly all that are looked for.
+/// Tags below this one are found without a search: nearly all lookups.
 const INDEXED_END: usize = 576;
 
 /// The places of the fields of a message. The next message may be read into the same value, at a cost of the number of
@@ -111,14 +111,14 @@ const INDEXED_END: usize = 576;
 pub struct Fields {
     places: [Place; FIELDS_MAX],
     count: usize,
-    /// By tag: how many fields end with the first of that tag; 0 if there is none.
+    /// By tag: the number of fields up to the first one with that tag; 0 if there is none.
     first: [u8; INDEXED_END],
     fault: Option<Fault>,
     /// Length of the message.
     len: usize,
 }
 
-/// Where the value of a field lies.
+/// The place of a field's value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     tag: u32,
@@ -146,8 +146,8 @@ impl Default for Fields {
 }
 
 impl Fields {
-    /// Splits a message for which [`frame`] returned [`Framed::Whole`]. The first field that cannot be
-    /// read is its [`fault`](Message::fault); the others are read all the same.
+    /// Splits a message for which [`frame`] returned [`Framed::Whole`]. The first field that cannot be read is its
+    /// [`fault`](Message::fault); the rest of the fields are still read.
     pub fn read<'a>(&'a mut self, bytes: &'a [u8]) -> Message<'a> {
         for place in &self.places[..self.count] {
             if let Some(first) = self.first.get_mut(place.tag as usize) {
@@ -166,7 +166,7 @@ impl Fields {
     /// The message that was read last, whose bytes may have moved.
     ///
     /// # Panics
-    /// It had another length.
+    /// `bytes` has another length than that message.
     #[must_use]
     pub fn message<'a>(&'a self, bytes: &'a [u8]) -> Message<'a> {
         assert_eq!(bytes.len(), self.len, "these are the bytes that were read");
@@ -188,7 +188,7 @@ impl Fields {
             return at + end_from(0) + 1;
         };
         let end = end_from(start);
-        // A field of data has the length that the field before it says, and may contain SOH.
+        // A field of data has the length given by the field before it, and may contain SOH.
         let end = match data_len.take() {
             Some((data_tag, len)) if data_tag == tag => {
                 if rest.get(start + len) == Some(&SOH) {
@@ -290,11 +290,11 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The tag of the field at the front, up to 9 digits of which the first is not 0, and where its value starts.
+/// The tag of the field at the front, up to 9 digits of which the first is not 0, and the start of its value.
 fn tag_number(field: &[u8]) -> Option<(u32, usize)> {
     const DIGITS_MAX: usize = 9;
     let digit = |byte: u8| u32::from(byte - b'0');
-    // Nearly all.
+    // Nearly all tags.
     match *field {
         [a @ b'1'..=b'9', b'=', ..] => return Some((digit(a), 2)),
         [a @ b'1'..=b'9', b @ b'0'..=b'9', b'=', ..] => return Some((digit(a) * 10 + digit(b), 3)),
@@ -315,7 +315,7 @@ fn tag_number(field: &[u8]) -> Option<(u32, usize)> {
     None
 }
 
-/// The number of bytes before the first SOH, or of all bytes if there is none. It reads eight at a time.
+/// The number of bytes before the first SOH, or of all bytes if there is none. Reads eight at a time.
 fn value_len(bytes: &[u8]) -> usize {
     const EACH: u64 = u64::from_ne_bytes([SOH; 8]);
     const HIGHEST: u64 = u64::from_ne_bytes([0x80; 8]);

@@ -24,29 +24,29 @@ pub const FIELDS_LEN_MAX: usize = Note::LEN_MAX - 5;
 pub enum FixNote<'a> {
     /// A client logged on.
     Logon(LogonNote),
-    /// A message of the session is sent: the value of MsgType, and fields, each with its end.
+    /// The session sends a message of its own: the value of MsgType, and fields, each with its end.
     Session {
-        /// Number of the message that it answers and that is received with it; 0 is none.
+        /// Number of the received message that it answers and counts as received; 0 is none.
         counted: u32,
-        /// The fields that are sent.
+        /// The fields of the message.
         fields: &'a [u8],
     },
     /// A request of the application; its command follows, unless it is refused.
     Request(RequestNote),
-    /// The command of the request with this number has had its effect, if it had one.
+    /// The command of the request with this number has had its effect, if any.
     End {
         /// Number of the request.
         counted: u32,
     },
     /// A request for instruments or for the status of the day.
     Query(QueryNote),
-    /// The client has been sent all that there is: the page of its list from this place on is the next.
+    /// The client has received all pages so far: the next page of its list begins at this place.
     More(PageNote),
     /// A session is a drop copy of another one.
     DropCopy(DropCopyNote),
     /// A session begins by its schedule: both sides number from 1 again, unless they have begun since.
     Begin {
-        /// When, in nanoseconds since the Unix epoch.
+        /// The time of the begin, in nanoseconds since the Unix epoch.
         start_ns: u64,
     },
 }
@@ -54,11 +54,11 @@ pub enum FixNote<'a> {
 /// See [`FixNote::Logon`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogonNote {
-    /// The version that it speaks.
+    /// The version of the client.
     pub version: Version,
     /// True if both sides number from 1 again, beginning with the Logons.
     pub reset: bool,
-    /// Number of the Logon that is received with it; 0 is none.
+    /// Number of the Logon, which counts as received; 0 is none.
     pub counted: u32,
     /// HeartBtInt, in seconds.
     pub heartbeat_s: u32,
@@ -93,7 +93,7 @@ pub struct RequestNote {
     pub counted: u32,
     /// UserRefNum of the new order, the replacement or the mass cancel.
     pub number: u32,
-    /// UserRefNum of the order that it names; 0 if there is none.
+    /// UserRefNum of the order named by the request; 0 if there is none.
     pub original: u32,
     /// Code of a [`Refusal`](super::Refusal); 0 if the command follows.
     pub refusal: u8,
@@ -131,13 +131,13 @@ impl RequestNote {
 /// See [`FixNote::DropCopy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropCopyNote {
-    /// True for the first of a start: the sessions that were copied before are no longer.
+    /// True for the first note of a start: the sessions that were copied before are dropped.
     pub is_first: bool,
-    /// True for the last of a start.
+    /// True for the last note of a start.
     pub is_last: bool,
-    /// The session that is copied; 0 if none is.
+    /// The session to copy; 0 if there is none.
     pub source: SessionId,
-    /// Its name.
+    /// The name of that session.
     pub username: Text<6>,
     /// The version of the reports before the first Logon.
     pub version: Version,
@@ -172,8 +172,8 @@ pub struct QueryNote {
     pub msg_type: u8,
     /// MsgSeqNum of the request.
     pub counted: u32,
-    /// SecurityListRequestType (559) or SecurityRequestType (321); of a request for the status of the day `Y`, or
-    /// `N` if it names another trading session.
+    /// SecurityListRequestType (559) or SecurityRequestType (321); for a request for the status of the day `Y`, or `N`
+    /// if it names another trading session.
     pub code: u8,
     /// SubscriptionRequestType (263); `0` if there is none.
     pub subscription: u8,
@@ -184,7 +184,7 @@ pub struct QueryNote {
 }
 
 impl QueryNote {
-    /// True if it begins or ends a subscription.
+    /// True if the request begins or ends a subscription.
     #[must_use]
     pub const fn is_subscription(&self) -> bool {
         self.subscription != b'0'
@@ -329,7 +329,7 @@ impl<'a> FixNote<'a> {
         Note::new(session_id, &out.bytes[..out.len]).expect("the writer has the length of a note")
     }
 
-    /// The Logon in the bytes of a note, or that which a drop copy has before its first. Other notes are not read.
+    /// The Logon in the bytes of a note, or the initial Logon of a drop copy. Other notes are not read.
     #[must_use]
     pub fn read_logon(bytes: &'a [u8]) -> Option<LogonNote> {
         if !matches!(bytes.first(), Some(b'L' | b'C')) {

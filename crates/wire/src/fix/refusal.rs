@@ -14,7 +14,7 @@ pub enum Refusal {
     DuplicateId = 1,
     /// OrigClOrdID names no order of the session.
     UnknownOrder = 2,
-    /// A value that FIX has and the venue does not offer.
+    /// A value that FIX defines but the venue does not offer.
     NotOffered = 3,
     /// The order type needs a price and there is none, or the price is not valid.
     Price = 4,
@@ -22,14 +22,14 @@ pub enum Refusal {
     Quantity = 5,
     /// A symbol of more than 8 characters.
     Symbol = 6,
-    /// Side or symbol are not those of the order.
+    /// Side or symbol differ from those of the order.
     OtherOrder = 7,
     /// There is no expiry, or it is not a time in the future that fits the field.
     Expiry = 8,
 }
 
 impl Refusal {
-    /// All of them.
+    /// All refusals.
     pub const ALL: [Self; 8] = [
         Self::DuplicateId,
         Self::UnknownOrder,

@@ -1,8 +1,8 @@
 //! The messages to one FIX session, as a function of the log: execution reports and cancel rejects from the
 //! events of its orders and its notes, and the messages of the session from its notes.
 //!
-//! Invariant: every message has the next MsgSeqNum, the time of its input as SendingTime, and the same bytes
-//! at every replay. An order's ClOrdID, executed lots and average price are kept here and nowhere else.
+//! Invariant: every message has the next MsgSeqNum, the time of its input as SendingTime, and the same bytes at every
+//! replay. An order's ClOrdID, executed lots and average price are kept only here.
 
 mod copies;
 mod instruments;
@@ -30,15 +30,15 @@ use super::{
 };
 use crate::linear_map::LinearMap;
 
-/// ClOrdIDs of done orders and of requests that are kept, to reject a second use and to report busts.
+/// The most kept ClOrdIDs of done orders and of requests, to reject a second use and to report busts.
 const IDS_MAX: usize = 65_536;
-/// Kept ids that are looked at when one more is kept, so that ids of done orders behind live ones are found in time.
+/// Kept ids that are checked for each new one, so that ids of done orders behind live ones are found in time.
 const LOOKS_PER_ID: usize = 4;
 
-/// An order and its present state.
+/// An order and its current state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportedOrder {
-    /// ClOrdID of its newest accepted link.
+    /// ClOrdID of the newest accepted link.
     id: ClOrdId,
     /// OrderID (37) of the chain.
     order_id: u64,
@@ -58,13 +58,13 @@ pub struct ReportedOrder {
     leaves: u64,
     /// CumQty (14) of the chain.
     executed: u64,
-    /// The sum of price times lots of its trades, in ticks.
+    /// The sum of price times lots over its trades, in ticks.
     notional: u128,
-    /// OrdStatus (39) once it is done; 0 while it is live.
+    /// OrdStatus (39) of a done order; 0 while it is live.
     end: u8,
     /// True for a replacement.
     is_replacement: bool,
-    /// True if it has neither conditions nor instructions.
+    /// True if the order has neither conditions nor instructions.
     is_plain: bool,
 }
 
@@ -88,7 +88,7 @@ impl ReportedOrder {
         self.side
     }
 
-    /// True if it has neither conditions nor instructions.
+    /// True if the order has neither conditions nor instructions.
     #[must_use]
     pub const fn is_plain(&self) -> bool {
         self.is_plain
@@ -113,9 +113,9 @@ impl ReportedOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reports {
     session: Header,
-    /// When its numbers began, in nanoseconds since the Unix epoch; 0 is long ago.
+    /// The time when the numbers began, in nanoseconds since the Unix epoch; 0 means long ago.
     begun_ns: u64,
-    /// By UserRefNum.
+    /// The orders by UserRefNum.
     orders: Orders,
     /// UserRefNum by ClOrdID; 0 for a request that is not an order.
     ids: Ids,
@@ -131,9 +131,9 @@ pub struct Reports {
     is_drop_copy: bool,
     /// For a drop copy: the sessions whose reports are copied.
     sources: Vec<(SessionId, Text<6>)>,
-    /// Of a drop copy: their orders, by session and channel.
+    /// For a drop copy: the orders of these sessions, by session and channel.
     copies: BTreeMap<(SessionId, u8), Reports>,
-    /// The name of the session, if these are its orders as a drop copy has them.
+    /// The name of the session, if this is its state within a drop copy.
     copied: Option<Text<6>>,
     /// The last SendingTime.
     time: TimeText,
@@ -145,7 +145,7 @@ struct Header {
     logon: LogonNote,
     /// MsgSeqNum of the next message.
     next: u64,
-    /// Highest MsgSeqNum of the client of which the log knows that it was received.
+    /// Highest MsgSeqNum of the client that the log knows as received.
     received: u32,
     /// Execution reports so far; they number ExecID.
     report_count: u64,
@@ -160,19 +160,19 @@ encoded! {
     Header { logon, next, received, report_count, number_last, mass_count, mass_accepted }
 }
 
-/// Where messages go.
+/// The receiver of messages.
 pub type SendMessage<'a> = &'a mut dyn FnMut(&[u8]);
 
 type Orders = LinearMap<u32, ReportedOrder>;
 type Ids = LinearMap<ClOrdId, u32>;
 
 impl Reports {
-    /// Memory that its ids, orders and trades take, in bytes, while 65,536 orders are live at most; queues double.
+    /// The most memory for ids, orders and trades, in bytes, while at most 65,536 orders are live; queues double.
     pub const BYTES_MAX: usize = IDS_MAX
         * (Orders::KEY_BYTES + Ids::KEY_BYTES + 2 * size_of::<ClOrdId>())
         + KeptTrades::BYTES_MAX;
 
-    /// A session that logs on for the first time; the note is to be taken next.
+    /// A session that logs on for the first time; its note must be taken next.
     #[must_use]
     pub fn new(logon: &LogonNote) -> Self {
         Self {
@@ -200,19 +200,19 @@ impl Reports {
         }
     }
 
-    /// The version of its messages since the numbers began.
+    /// The version of the session's messages since the numbers began.
     #[must_use]
     pub const fn version(&self) -> Version {
         self.session.logon.version
     }
 
-    /// Highest MsgSeqNum of the client of which the log knows that it was received.
+    /// Highest MsgSeqNum of the client that the log knows as received.
     #[must_use]
     pub const fn received(&self) -> u32 {
         self.session.received
     }
 
-    /// When its numbers began, in nanoseconds since the Unix epoch; 0 is long ago.
+    /// The time when the numbers began, in nanoseconds since the Unix epoch; 0 means long ago.
     #[must_use]
     pub const fn begun_ns(&self) -> u64 {
         self.begun_ns
@@ -224,8 +224,8 @@ impl Reports {
         self.session.number_last
     }
 
-    /// The UserRefNum of the order that a ClOrdID names, 0 for a request that is not an order; `None` if the id
-    /// was never used, or is no longer kept.
+    /// The UserRefNum of the order that a ClOrdID names, 0 for a request that is not an order; `None` if the id was
+    /// never used, or is no longer kept.
     #[must_use]
     pub fn number(&self, id: &ClOrdId) -> Option<u32> {
         self.ids.get(id).copied()
@@ -307,7 +307,7 @@ impl Reports {
                 self.undone(&it.trade, is_own, b'H', None, time, send);
             }
             Event::Venue(VenueEvent::TradeCorrected(it)) => {
-                // Undone, and entered with its new terms.
+                // The trade is undone, and entered with its new terms.
                 self.undone(&it.trade, is_own, b'G', Some(it.busted), time, send);
             }
             _ => {}
@@ -333,7 +333,7 @@ impl Reports {
                 self.session.logon = *logon;
                 // Commands of requests that are still pending never reached the log.
                 self.pending.clear();
-                // A list goes on with its connection only.
+                // A list ends with its connection.
                 self.listing = None;
                 if logon.reset {
                     self.session.next = 1;
@@ -579,7 +579,7 @@ impl Reports {
         self.report(number, &Report { original, text, ..Report::of(b'6') }, time, send);
     }
 
-    /// An order has these open lots, fewer than before, without a request for it.
+    /// Reports the open lots of an order that were reduced without a request for it.
     fn reduced(
         &mut self,
         number: u32,
@@ -617,8 +617,8 @@ impl Reports {
         self.session.number_last = self.session.number_last.max(number);
     }
 
-    /// Keeps an id. Where too many are kept it looks at a few of the oldest, and forgets those that are not the name of a
-    /// live order. The work does not grow with the orders that are live.
+    /// Keeps an id. If too many are kept, checks a few of the oldest, and drops those that do not name a live order.
+    /// The work does not grow with the number of live orders.
     fn remember(&mut self, id: ClOrdId, number: u32) {
         if self.ids.insert(id, number).is_none() {
             self.history.push_back(id);
@@ -665,13 +665,13 @@ const fn type_code(order_type: OrderType, instructions: &Instructions) -> u8 {
 /// TimeInForce (59).
 const fn life_code(time_in_force: TimeInForce) -> u8 {
     match time_in_force {
-        // FIX has no code for the next auction, whichever it is.
+        // FIX has no code that names the next auction.
         TimeInForce::GoodForAuction => b'2',
         other => other.code(),
     }
 }
 
-/// The OrdStatus of an order that ends so, and the words for it.
+/// The OrdStatus of an order that ends for this reason, and its text.
 const fn cancel_words(reason: CancelReason) -> (u8, &'static str) {
     match reason {
         CancelReason::User => (b'4', ""),
@@ -705,7 +705,7 @@ mod tests {
         })
     }
 
-    /// However many orders are live, an id more costs a few looks, and when they are done their ids are forgotten.
+    /// However many orders are live, a new id costs a few checks, and ids of done orders are dropped.
     #[test]
     fn an_id_costs_a_few_looks() {
         let mut reports = session();
@@ -729,7 +729,7 @@ mod tests {
         assert_eq!(reports.number(&numbered_id(live_count + 1)), Some(0));
     }
 
-    /// What is kept takes no more memory than the venue reckons with.
+    /// The kept state takes no more memory than the venue plans for.
     #[test]
     fn what_is_kept_has_a_bound() {
         let mut reports = session();

@@ -1,6 +1,6 @@
 //! Requests of a client as notes and commands.
 //!
-//! Invariant: every message gets a note, so the log has its answer and the number that was received with it.
+//! Invariant: every message gets a note, so the log has its answer and the number received with it.
 
 use alloc::{collections::VecDeque, vec::Vec};
 
@@ -21,21 +21,21 @@ use crate::linear_map::LinearMap;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
-/// Names that are looked at for removal when one more is added: more than one, so that answered ones do not pile up.
+/// Names checked for removal when one is added: more than one, so that answered ones do not pile up.
 const LOOKS_PER_NAME: usize = 2;
 
-/// What a client sent and the log has not answered yet.
+/// The requests of a client that the log has not answered yet.
 #[derive(Clone, Debug, Default)]
 pub struct Intake {
     /// Orders and requests by their ClOrdID.
     in_flight: LinearMap<ClOrdId, Named>,
-    /// Each name of `in_flight` once: the one to be looked at next is first.
+    /// Each name of `in_flight` once: the next one to check is first.
     names: VecDeque<Unanswered>,
     /// Highest UserRefNum assigned.
     number_last: u32,
 }
 
-/// An order as far as requests that name it have to know it.
+/// The facts about an order that requests by its name need.
 #[derive(Clone, Copy, Debug, Default)]
 struct Named {
     /// UserRefNum; 0 for a request that is not an order.
@@ -68,8 +68,8 @@ struct Terms {
 }
 
 impl Intake {
-    /// Emits the commands of a message that a session received under its number: a note, the command
-    /// itself unless it is refused, and for a request about an order that there is, a note of its end.
+    /// Emits the commands for a message received under its number: a note, the command itself unless it is refused, and
+    /// for a request about an existing order, a note of its end.
     pub fn commands(
         &mut self,
         message: &Message<'_>,
@@ -103,7 +103,7 @@ impl Intake {
         request.quantity = quantity.unwrap_or_default();
         let number_last = self.number_last.max(reports.number_last());
         if reports.number(&id).is_some() || self.in_flight.contains(&id) {
-            // What is sent again under its old name has its answer already.
+            // A message sent again under its old name already has its answer.
             if message.is_yes(43) || message.is_yes(97) {
                 return commands.push(note(FixNote::End { counted }));
             }
@@ -152,7 +152,7 @@ impl Intake {
                 after: number_last,
                 symbol,
                 side: request.code,
-                // Its instructions are given again by a request that names it.
+                // A later request by its name repeats the instructions.
                 is_plain: false,
             },
             reports,
@@ -174,7 +174,8 @@ impl Intake {
         known.or_else(|| self.in_flight.get(&id).copied()).filter(|named| named.number > 0)
     }
 
-    /// Adds a name, and forgets a few that the log has answered. The work does not grow with the requests that wait.
+    /// Adds a name, and drops a few that the log has answered. The work does not grow with the number of waiting
+    /// requests.
     fn add(&mut self, id: ClOrdId, named: Named, reports: &Reports) {
         for _ in 0..LOOKS_PER_NAME {
             let Some(oldest) = self.names.pop_front() else { break };
@@ -294,7 +295,7 @@ fn replace(
     let terms = terms(message, received)?;
     let code = one(message, 54);
     let is_plain = terms.conditions == Conditions::NONE && !terms.instructions.is_some();
-    // A plain order that stays plain changes neither: the record is shorter, and it may stay in place.
+    // A plain order that stays plain changes neither: the record is shorter, and the order may stay in place.
     let changes = !(is_plain && named.is_plain);
     let conditions = ConditionChanges {
         post_only: changes.then_some(terms.conditions.post_only),
@@ -471,7 +472,7 @@ mod tests {
         assert!(matches!(commands[..], [Command::Note(_), Command::Enter(_)]), "{commands:?}");
     }
 
-    /// Of an order for so many lots.
+    /// The commands for an order of this many lots.
     fn commands(
         intake: &mut Intake,
         reports: &Reports,
@@ -497,7 +498,7 @@ mod tests {
         Reports::new(&logon)
     }
 
-    /// The log has taken all numbers up to this one.
+    /// Marks all numbers up to this one as taken by the log.
     fn answer(reports: &mut Reports, last: u32) {
         let queried =
             AccountQueried { session_id: SESSION, channel: 0, next_user_ref_num: last + 1 };
@@ -506,8 +507,8 @@ mod tests {
         reports.take(&output, &Directory::default(), |_| true, &mut |_| {});
     }
 
-    /// Names stay while the log has not answered; afterwards each new one has two old ones forgotten, so that a thousand
-    /// outstanding cost the next request no more than one does, and no memory for good.
+    /// Names stay while the log has not answered; afterwards each new name drops two old ones, so that a thousand
+    /// outstanding requests cost the next one no more than one does, and no permanent memory.
     #[test]
     fn answered_names_are_forgotten_two_at_a_time() {
         let (mut reports, mut intake) = (first_reports(), Intake::default());
@@ -526,7 +527,7 @@ mod tests {
         assert_eq!(intake.names.len(), 1);
     }
 
-    /// An order may be for 2^48 - 1 lots; one more is refused by name, and so is what is no number.
+    /// An order may be for 2^48 - 1 lots; one more is refused with a reason, and so is a value that is no number.
     #[test]
     fn more_lots_than_48_bits_are_refused() {
         let (reports, mut intake) = (first_reports(), Intake::default());

@@ -1,7 +1,7 @@
-//! When sessions are open: by times of the day and days of the week, at a fixed offset from UTC.
+//! The opening times of sessions: by times of the day and days of the week, at a fixed offset from UTC.
 //!
-//! Invariant: there is no clock and no time zone with daylight saving here: a window follows from the time that the caller
-//! gives, so it has the same length all year.
+//! Invariant: no clock and no time zone with daylight saving: a window follows from the time that the caller gives, so
+//! it has the same length all year.
 
 use core::ops::Range;
 
@@ -13,7 +13,7 @@ const SECONDS_PER_WEEK: u32 = 7 * SECONDS_PER_DAY;
 const NANOS_PER_WEEK: u64 = 7 * NANOS_PER_DAY;
 /// 1 January 1970 was a Thursday; weeks begin on Monday.
 const WEEKDAY_OF_EPOCH: u64 = 3;
-/// Windows of a week at most: one a day.
+/// The most windows of a week: one a day.
 pub const WINDOWS_MAX: usize = 7;
 
 /// A time of the week: seconds after Monday 00:00.
@@ -21,7 +21,7 @@ pub const WINDOWS_MAX: usize = 7;
 pub struct WeekTime(u32);
 
 impl WeekTime {
-    /// Days after Monday, and seconds after midnight; `None` beyond the end of the week.
+    /// A time by days after Monday and seconds after midnight; `None` beyond the end of the week.
     #[must_use]
     pub const fn new(day: u32, second: u32) -> Option<Self> {
         if day < 7 && second < SECONDS_PER_DAY {
@@ -35,10 +35,10 @@ impl WeekTime {
 /// The windows of a week in which sessions are open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSchedule {
-    /// Begin and length in seconds.
+    /// The begin and length of each window, in seconds.
     windows: [(u32, u32); WINDOWS_MAX],
     count: usize,
-    /// Of local time, east of UTC, modulo a week.
+    /// The offset of local time, east of UTC, modulo a week.
     offset_ns: u64,
 }
 
@@ -91,7 +91,7 @@ impl SessionSchedule {
     }
 }
 
-/// How long ago a time of the week was.
+/// The time since a time of the week, in nanoseconds.
 const fn since_week_time(week_ns: u64, start_s: u32) -> u64 {
     (week_ns + NANOS_PER_WEEK - nanos(start_s)) % NANOS_PER_WEEK
 }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(window, at("20261125-03:00:00")..at("20261202-03:00:00"));
     }
 
-    /// What is no schedule is none.
+    /// Invalid schedules give `None`.
     #[test]
     fn a_schedule_has_its_bounds() {
         let window = (time(0, 1), time(0, 2));

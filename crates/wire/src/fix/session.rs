@@ -1,7 +1,7 @@
 //! The venue's side of one connection of a FIX session: numbers, gaps, heartbeats, resends.
 //!
-//! Invariant: it makes no numbered message by itself. A message that takes a number is first a note in the log; a resend
-//! is made of messages that were sent before.
+//! Invariant: the session makes no numbered message alone. A message that takes a number is first a note in the log; a
+//! resend consists of messages that were sent before.
 
 mod resend;
 
@@ -21,11 +21,11 @@ use super::{
     time::read_time,
 };
 
-/// How much may wait to be taken.
+/// The most bytes that may wait to be taken.
 const UNREAD_MAX: usize = 128 * 1024;
-/// The longest TestReqID that is answered.
+/// The longest TestReqID that is answered, in bytes.
 const TEST_ID_LEN_MAX: usize = 64;
-/// How far SendingTime may be from the venue's clock.
+/// The maximum distance of SendingTime from the venue's clock, in nanoseconds.
 const SENDING_TIME_NS: u64 = 120_000_000_000;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -34,15 +34,15 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub struct FixTimers {
     /// CompID of the venue.
     pub venue: CompId,
-    /// How long a connection may take to log on, or to be logged out.
+    /// The time for a connection to log on, or to be logged out, in nanoseconds.
     pub login_timeout_ns: u64,
-    /// The messages of the application that are taken.
+    /// The kind of application messages that are accepted.
     pub service: FixService,
-    /// When sessions are open; `None` is always.
+    /// The opening times of sessions; `None` means always open.
     pub schedule: Option<SessionSchedule>,
 }
 
-/// What a port is for.
+/// The service of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FixService {
     /// Order entry, and requests for instruments and the day.
@@ -60,42 +60,42 @@ pub struct Acceptor {
     client: CompId,
     logon: Logon,
     incoming: Vec<u8>,
-    /// Of the message that was taken last; `None` before the first.
+    /// The fields of the message taken last; `None` before the first.
     fields: Option<Box<Fields>>,
     taken: usize,
     outgoing: Vec<u8>,
     written: usize,
-    /// When the present state began.
+    /// The time when the current state began.
     since_ns: u64,
     heard_ns: u64,
     put_ns: u64,
     now_ns: u64,
     heartbeat_ns: u64,
-    /// When a TestRequest went out that has not been answered.
+    /// The time of a TestRequest that has not been answered.
     tested_ns: Option<u64>,
     /// MsgSeqNum of the next message of the client.
     expected: u64,
-    /// A ResendRequest is out, because a message with this number arrived.
+    /// The number of the message that caused the pending ResendRequest.
     gap_to: Option<u64>,
     /// Number in the reply stream less MsgSeqNum.
     base: u64,
     /// MsgSeqNum of the last message that was sent.
     sent_last: u64,
     resend: Option<Resend>,
-    /// To be put into the log.
+    /// Notes to be put into the log.
     notes: VecDeque<Note>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing but a Logon is taken.
+    /// Only a Logon is accepted.
     Connected,
     /// The caller decides on a Logon.
     LogonAsked,
     /// The answer is on its way through the log.
     Accepted,
     LoggedOn,
-    /// A Logout is on its way through the log; nothing is taken.
+    /// A Logout is on its way through the log; no message is accepted.
     LogoutAsked {
         /// False if the Logon was refused: messages before the Logout are not sent.
         was_logged_on: bool,
@@ -122,17 +122,17 @@ pub enum FixHappening<'a> {
         /// Password, or RawData.
         password: &'a [u8],
     },
-    /// A note to be put into the log; its session is to be set.
+    /// A note to be put into the log; the caller sets its session.
     Note(Note),
-    /// A message of the application with the right number, and fields as the dictionary wants them.
+    /// A message of the application with the right number, and fields that agree with the dictionary.
     Application(Message<'a>),
-    /// A message of the session, or garbled bytes, were taken: nothing is to be done.
+    /// A message of the session, or garbled bytes, were taken: the caller has nothing to do.
     Taken,
     /// The session has ended in order: close the connection.
     Logout,
 }
 
-/// What a client let pass.
+/// The time limit that a client exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FixTimeout {
     /// No Logon arrived, or no answer to one could be sent.
@@ -142,7 +142,7 @@ pub enum FixTimeout {
 }
 
 impl Acceptor {
-    /// A connection that was accepted now.
+    /// A newly accepted connection.
     #[must_use]
     pub fn new(settings: FixTimers, now_ns: u64) -> Self {
         Self {
@@ -228,7 +228,7 @@ impl Acceptor {
         }
         self.heard_ns = self.now_ns;
         self.tested_ns = None;
-        // What was received is lent while it is looked at, so that the session can change.
+        // The received bytes are moved out while they are read, so that the session can change.
         let incoming = core::mem::take(&mut self.incoming);
         let mut fields = self.fields.take().unwrap_or_default();
         let is_application = self.takes(&fields.read(&incoming[whole.clone()]));
@@ -295,7 +295,7 @@ impl Acceptor {
     /// numbers ends the session without an answer, since resent messages would be in the earlier version.
     ///
     /// # Panics
-    /// No Logon was asked.
+    /// No Logon waits for an answer.
     pub fn accept(&mut self, expected: u64, spoken: Option<Version>, now_ns: u64) {
         assert!(self.state == State::LogonAsked, "a Logon is answered once: {:?}", self.state);
         self.now_ns = now_ns;
@@ -323,22 +323,22 @@ impl Acceptor {
         self.enter(State::Accepted);
     }
 
-    /// Resets both numbers with the Logon, as if it had requested that.
+    /// Resets both numbers with the Logon, as if the Logon had requested it.
     pub const fn begin_anew(&mut self) {
         self.logon.reset = true;
     }
 
-    /// Answers the Logon with a Logout that has the reason. `spoken` is as in [`accept`](Self::accept).
+    /// Answers the Logon with a Logout that gives the reason. `spoken` is as in [`accept`](Self::accept).
     ///
     /// # Panics
-    /// No Logon was asked.
+    /// No Logon waits for an answer.
     pub fn turn_away(&mut self, words: &[u8], spoken: Option<Version>, now_ns: u64) {
         assert!(self.state == State::LogonAsked, "a Logon is answered once: {:?}", self.state);
         self.now_ns = now_ns;
         match spoken {
             Some(spoken) if spoken != self.version => return self.enter(State::LoggedOut),
             Some(_) => {}
-            // Before its first Logon the log has no words for the session.
+            // Before the first Logon, the log does not have the version and the names of the session.
             None => {
                 let (venue, client) = (self.settings.venue, self.client);
                 let Logon { heartbeat_s, .. } = self.logon;
@@ -351,13 +351,13 @@ impl Acceptor {
         self.log_out(words, 0);
     }
 
-    /// When it was last given bytes or time.
+    /// The time when the session last received bytes or a tick.
     #[must_use]
     pub const fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// True if the Logon begins both numbers anew.
+    /// True if the Logon resets both numbers.
     #[must_use]
     pub const fn logon_resets(&self) -> bool {
         self.logon.reset
@@ -387,17 +387,17 @@ impl Acceptor {
         }
     }
 
-    /// Refuses the Logon with a Logout that has the reason.
+    /// Refuses the Logon with a Logout that gives the reason.
     ///
     /// # Panics
-    /// No Logon was asked.
+    /// No Logon waits for an answer.
     pub(super) fn refuse(&mut self, words: &[u8], now_ns: u64) {
         assert!(self.state == State::LogonAsked, "a Logon is answered once: {:?}", self.state);
         self.now_ns = now_ns;
         self.log_out(words, 0);
     }
 
-    /// Decides on a message of a session that has logged on; true if it is one for the application.
+    /// Decides on a message of a logged-on session; true if it is for the application.
     fn takes(&mut self, message: &Message<'_>) -> bool {
         if Version::from_begin_string(message.begin_string()) != Some(self.version) {
             self.log_out(b"BeginString is not that of the Logon", 0);
@@ -558,7 +558,7 @@ impl Acceptor {
         }
     }
 
-    /// SequenceReset in reset mode: its own number does not matter.
+    /// SequenceReset in reset mode: its own number is ignored.
     fn reset_to(&mut self, message: &Message<'_>) {
         if !self.check(message, 0) {
             return;
@@ -661,7 +661,7 @@ impl Acceptor {
         }
     }
 
-    /// Asks for the next page of a list, of which the client was sent all that there is.
+    /// Requests the next page of a list, after the client was sent all pages so far.
     pub fn ask_for_more(&mut self, page: PageNote) {
         if self.state == State::LoggedOn {
             self.note(&FixNote::More(page));
@@ -680,10 +680,10 @@ impl Acceptor {
         self.incoming.len() + self.outgoing.len()
     }
 
-    /// The first `len` of [`outgoing`](Self::outgoing) were written.
+    /// Marks the first `len` bytes of [`outgoing`](Self::outgoing) as written.
     ///
     /// # Panics
-    /// That is more than wait.
+    /// `len` is more than the waiting bytes.
     pub fn sent(&mut self, len: usize) {
         assert!(len <= self.outgoing.len() - self.written, "no more is written than waits");
         self.written += len;
@@ -702,7 +702,7 @@ impl Acceptor {
     /// Lets time pass: requests a note for a Heartbeat or a TestRequest that is due.
     ///
     /// # Errors
-    /// The client let a time limit pass.
+    /// The client exceeded a time limit.
     pub fn tick(&mut self, now_ns: u64) -> Result<(), FixTimeout> {
         self.now_ns = now_ns;
         let since = |moment: u64| now_ns.saturating_sub(moment);

@@ -4,7 +4,7 @@
 
 use super::{SOH, message::decimal, note::FIELDS_LEN_MAX};
 
-/// The fields of a message of the session while they are written.
+/// The fields of a session message being written.
 pub(super) struct Text {
     bytes: [u8; FIELDS_LEN_MAX],
     len: usize,
@@ -32,7 +32,7 @@ impl Text {
         self.put(b" but received ").number(received);
     }
 
-    /// How many bytes still fit.
+    /// The number of bytes that still fit.
     pub(super) const fn room(&self) -> usize {
         FIELDS_LEN_MAX - self.len
     }

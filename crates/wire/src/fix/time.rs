@@ -9,7 +9,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 /// Bytes of a time with milliseconds: `YYYYMMDD-HH:MM:SS.sss`.
 pub const TIME_LEN: usize = 21;
 
-/// Writes a moment, cut to milliseconds. Years beyond 9999 are not written right.
+/// Writes a moment, truncated to milliseconds. Years beyond 9999 are written wrongly.
 #[must_use]
 pub fn write_time(timestamp: Timestamp) -> [u8; TIME_LEN] {
     let (year, month, day) = civil(timestamp.0 / NANOS_PER_DAY);
@@ -32,7 +32,7 @@ pub fn write_time(timestamp: Timestamp) -> [u8; TIME_LEN] {
     text
 }
 
-/// The text of the moment that was written last: many messages have the same.
+/// The text of the last moment written: many messages have the same one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeText {
     milliseconds: u64,
@@ -45,7 +45,7 @@ impl Default for TimeText {
     }
 }
 
-/// What was written last changes nothing that is written later.
+/// The cached text does not affect later output, so it is not compared.
 impl PartialEq for TimeText {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -78,7 +78,7 @@ pub fn read_time(text: &[u8]) -> Option<Timestamp> {
     let nanoseconds = match fraction {
         [] => 0,
         [b'.', decimals @ ..] if matches!(decimals.len(), 3 | 6 | 9) => {
-            // Nearly all have milliseconds.
+            // Nearly all times have milliseconds.
             let unit =
                 if decimals.len() == 3 { 1_000_000 } else { 10_u64.pow(9 - decimals.len() as u32) };
             digits(decimals)? * unit
@@ -107,7 +107,7 @@ fn midnight(date: &[u8; 8]) -> Option<Timestamp> {
     Some(Timestamp(days_since_epoch(year, month, day) * NANOS_PER_DAY))
 }
 
-/// The numbers that four times two digits are. It looks at all eight at once.
+/// The numbers of four pairs of digits. Reads all eight digits at once.
 #[inline]
 fn pairs(digits: &[u8; 8]) -> Option<[u64; 4]> {
     const fn each(byte: u8) -> u64 {
@@ -169,7 +169,7 @@ const fn civil(days: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
 
-    /// Known moments, every day of 500 years, and what is no time.
+    /// Known moments, every day of 500 years, and texts that are no time.
     #[test]
     fn times_go_both_ways() {
         let at = read_time(b"20261121-14:30:00").unwrap();

@@ -40,7 +40,7 @@ impl Encoder {
         Self::default()
     }
 
-    /// Emits the messages that an output causes, in order; none where the book did not change.
+    /// Emits the messages that an output causes, in order; none if the book did not change.
     ///
     /// A new instrument gives its directory entry and the state `T`, since it can be traded whenever the
     /// market is open; system events give the market hours. The bytes are on the stack, so they must be
@@ -100,7 +100,7 @@ impl Encoder {
                 reduce(timestamp, *order_id, *instrument_id, *shown, emit);
             }
             Event::Restated(restated) if !restated.shown.is_zero() => {
-                // What was shown of it before has been executed or taken away in full.
+                // The lots shown of it before have been executed or removed in full.
                 let Restated { order_id, instrument_id, side, price, leaves, shown, .. } =
                     *restated;
                 let attribution = restated.attribution;
@@ -301,7 +301,7 @@ impl Encoder {
 
 const TRACKING_NUMBER: U16 = U16::ZERO;
 
-/// A resting order lost `quantity`: a part of it, all that was left, or nothing.
+/// A resting order lost `quantity`: a part of it, all its open lots, or none.
 fn reduce(
     timestamp: Nanos48,
     order_id: OrderId,
@@ -533,7 +533,7 @@ struct Print {
 }
 
 impl Print {
-    /// What traded of an order beyond the lots that it lost on the feed.
+    /// The traded lots of an order beyond those that it lost on the feed.
     fn unshown(traded: &Traded, executed: u32) -> Self {
         let Traded { instrument_id, price, trade_id, quantity, .. } = *traded;
         Self { instrument_id, price, trade_id, lots: Quantity(quantity.0 - u64::from(executed)) }

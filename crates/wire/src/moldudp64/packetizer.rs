@@ -30,7 +30,7 @@ impl Packetizer {
     /// A packetizer for a session from this number on, with packets of at most `packet_len_max` bytes.
     ///
     /// # Panics
-    /// If `packet_len_max` has no room for a message, or is more than a UDP datagram has.
+    /// `packet_len_max` has no room for a message, or is above the length of a UDP datagram.
     #[must_use]
     pub fn new(session: Session, next_sequence: u64, packet_len_max: usize) -> Self {
         assert!(
@@ -51,7 +51,7 @@ impl Packetizer {
     /// Appends a message and returns true; returns false and changes nothing if it does not fit.
     ///
     /// # Panics
-    /// If the message does not fit an empty packet.
+    /// The message does not fit an empty packet.
     #[must_use]
     pub fn push(&mut self, message: &[u8]) -> bool {
         let block_len = BLOCK_HEADER_LEN + message.len();
@@ -125,7 +125,7 @@ impl Packetizer {
     }
 }
 
-/// The header of a packet of so many messages.
+/// The header of a packet of this many messages.
 #[must_use]
 pub fn header(session: Session, sequence_number: u64, message_count: u16) -> [u8; HEADER_LEN] {
     let header = DownstreamHeader {

@@ -16,7 +16,7 @@ use super::{MESSAGE_COUNT_MAX, Malformed, Packet, PacketKind, Request, Session, 
 #[derive(Clone, Debug)]
 pub struct Receiver {
     limits: ReceiverLimits,
-    /// That of the first packet, unless it was given.
+    /// The session of the first packet, unless it was given.
     session: Option<Session>,
     /// Number of the next message to be delivered.
     expected: u64,
@@ -27,7 +27,8 @@ pub struct Receiver {
     /// Messages above `expected`, by number.
     pending: BTreeMap<u64, Vec<u8>>,
     pending_bytes: usize,
-    /// Where holes begin and when each appeared, by number; filled ones are dropped when a later one is first.
+    /// The beginning of each hole and the time when it appeared, by number; filled ones are dropped
+    /// when a later one is first.
     holes: VecDeque<Hole>,
     last_request: Option<Asked>,
     statistics: ReceiverStatistics,
@@ -95,7 +96,7 @@ pub struct ReceiverStatistics {
     pub pending: usize,
 }
 
-/// Why a packet was refused.
+/// The reason why a packet was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
     /// The bytes are not a packet.
@@ -159,7 +160,7 @@ impl Receiver {
         }
     }
 
-    /// Waits for message `expected` of this session and no other.
+    /// Waits for message `expected` of this session only.
     #[must_use]
     pub fn for_session(session: Session, expected: u64, limits: ReceiverLimits) -> Self {
         Self { session: Some(session), ..Self::new(expected, limits) }
@@ -217,8 +218,8 @@ impl Receiver {
         Some(Request { session, sequence_number: self.expected, count })
     }
 
-    /// Gives up the messages of the first gap, and delivers those that wait behind it. Returns how many were
-    /// given up; 0 if there is no gap.
+    /// Gives up the messages of the first gap, and delivers those that wait behind it. Returns the
+    /// number given up; 0 if there is no gap.
     pub fn skip_gap(&mut self, deliver: &mut impl FnMut(u64, &[u8])) -> u64 {
         let gap_end = self.pending.keys().next().copied().unwrap_or(self.known_end);
         let given_up = gap_end - self.expected;
@@ -237,7 +238,7 @@ impl Receiver {
         }
     }
 
-    /// When the first hole appeared.
+    /// The time when the first hole appeared.
     fn hole_since_ns(&mut self) -> u64 {
         self.drop_filled_holes();
         self.holes.front().map_or(0, |hole| hole.since_ns)
@@ -270,7 +271,7 @@ impl Receiver {
         self.expected < self.known_end
     }
 
-    /// True once the session is over and all of it was delivered.
+    /// True once the session is over and all its messages were delivered.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.session_end.is_some_and(|session_end| session_end <= self.expected)

@@ -21,7 +21,7 @@ macro_rules! tags {
             /// Every tag, in the order of their codes.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// From its byte.
+            /// The tag of a byte.
             #[must_use]
             pub const fn from_code(code: u8) -> Option<Self> {
                 match code {
@@ -30,26 +30,26 @@ macro_rules! tags {
                 }
             }
 
-            /// The specification's name.
+            /// The name in the specification.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)+ }
             }
 
-            /// Bytes of its value.
+            /// The length of the value, in bytes.
             #[must_use]
             #[expect(clippy::len_without_is_empty, reason = "no value is empty")]
             pub const fn len(self) -> usize {
                 match self { $(Self::$name => $len,)+ }
             }
 
-            /// The types of the inbound messages on which it may come.
+            /// The types of the inbound messages that may have the tag.
             #[must_use]
             pub const fn inbound(self) -> &'static [u8] {
                 match self { $(Self::$name => $inbound,)+ }
             }
 
-            /// The types of the outbound messages on which it may come.
+            /// The types of the outbound messages that may have the tag.
             #[must_use]
             pub const fn outbound(self) -> &'static [u8] {
                 match self { $(Self::$name => $outbound,)+ }
@@ -114,7 +114,7 @@ tags! {
 }
 
 impl Tag {
-    /// Its byte.
+    /// The byte of the tag.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
@@ -140,7 +140,7 @@ pub struct Appendage<'a> {
 }
 
 impl<'a> Appendage<'a> {
-    /// Reads what follows the fixed part of a message.
+    /// Reads the bytes after the fixed part of a message.
     pub(super) fn read(rest: &'a [u8], presence: Presence) -> Result<Self, Malformed> {
         if rest.is_empty() && presence != Presence::Always {
             return Ok(Self::default());
@@ -161,7 +161,7 @@ impl<'a> Appendage<'a> {
         Ok(Self { elements, is_present: true })
     }
 
-    /// True if the message has the length of its appendage, also 0.
+    /// True if the message has the length of its appendage, even if it is 0.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.is_present

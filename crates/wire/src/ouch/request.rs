@@ -34,7 +34,7 @@ pub fn request_at(command: &Command, received: Timestamp) -> Option<MessageBuffe
 fn request_with(command: &Command, received: Option<Timestamp>) -> Option<MessageBuffer> {
     Some(match command {
         Command::Enter(order) => {
-            // The cross type says that it is for an auction.
+            // The cross type marks an order for an auction.
             let for_auction = order.time_in_force.is_for_auction();
             let said = if for_auction { TimeInForce::Day } else { order.time_in_force };
             sayable(order.order_type, said, &order.instructions)?;
@@ -266,7 +266,7 @@ fn replace_tags(
         message.tag(Tag::MinQty, &lots(minimum));
     }
     if let Some(instructions) = &terms.instructions {
-        // Also where it is 0: a tag that is absent would leave the original's.
+        // Even where it is 0: without the tag, the replacement would keep the original's value.
         message.tag(Tag::MaxFloor, &lots(instructions.shown_quantity));
         pricing_tag(message, instructions);
         offset_tag(message, instructions);
@@ -291,21 +291,21 @@ fn replace_tags(
     }
 }
 
-/// If it has one.
+/// Adds the minimum quantity, if the order has one.
 pub(super) fn minimum_tag(message: &mut MessageBuffer, conditions: &Conditions) {
     if !conditions.minimum_quantity.is_zero() {
         message.tag(Tag::MinQty, &lots(conditions.minimum_quantity));
     }
 }
 
-/// If it is.
+/// Adds the tag, if the order is post-only.
 pub(super) fn post_only_tag(message: &mut MessageBuffer, conditions: &Conditions) {
     if conditions.post_only {
         message.tag(Tag::PostOnly, b"P");
     }
 }
 
-/// Those that are not at their default.
+/// Adds the settings that are not at their default.
 pub(super) fn self_match_tags(message: &mut MessageBuffer, conditions: &Conditions) {
     if conditions.self_match_prevention != SelfMatchPrevention::SessionDefault {
         message.tag(Tag::AiqStrategy, &[conditions.self_match_prevention.code()]);
@@ -328,8 +328,8 @@ fn locate_tags(message: &mut MessageBuffer, shares_located: bool, locate_broker:
     }
 }
 
-/// Lots in 32 bits; the largest number stands for more. Orders that are entered by OUCH never have more, and a
-/// session that speaks OUCH gets no message about other orders.
+/// Lots in 32 bits; the largest number stands for more. Orders that are entered by OUCH never have more, and a session
+/// that speaks OUCH gets no message about orders of other sessions.
 pub(super) fn quantity(lots: Quantity) -> U32 {
     U32::new(u32::try_from(lots.0).unwrap_or(u32::MAX))
 }

@@ -1,6 +1,6 @@
 //! A participant's bytes to commands, by way of the same request in OUCH 5.0.
 //!
-//! Invariant: a token that was used names no second order, whether the log has answered the first or not yet.
+//! Invariant: a used token never names a second order, even before the log has answered the first.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::fmt;
@@ -19,12 +19,12 @@ use crate::{
     ouch::{self, MessageBuffer, Tag},
 };
 
-/// Tokens that are looked at for removal when one more is added: more than one, so that answered ones do not pile up.
+/// Tokens checked for removal when one is added: more than one, so that answered ones do not pile up.
 const LOOKS_PER_TOKEN: usize = 2;
 /// A code that no display and no time in force has: the rules of OUCH 5.0 refuse it with their reason.
 const UNDEFINED: u8 = b'?';
 
-/// What a client sent and the log has not answered yet.
+/// The requests of a client that the log has not answered yet.
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     in_flight: LinearMap<Token, u32>,
@@ -32,11 +32,11 @@ pub struct Requests {
     unanswered: VecDeque<Token>,
     /// Highest UserRefNum assigned.
     number_last: u32,
-    /// The note that the session speaks OUCH 4.2 is on its way.
+    /// The note that the session uses OUCH 4.2 is on its way.
     is_noted: bool,
 }
 
-/// Why a message is ignored.
+/// The reason why a message is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenFault {
     /// No message has this type and length.
@@ -134,8 +134,8 @@ impl Requests {
         Ok(())
     }
 
-    /// Adds a token, and forgets those of the oldest requests that the log has answered. The work does not grow with the
-    /// requests that wait.
+    /// Adds a token, and drops those of the oldest requests that the log has answered. The work does not grow with the
+    /// number of waiting requests.
     fn add(&mut self, token: Token, number: u32, tokens: Option<&Tokens>) {
         let last = tokens.map_or(0, Tokens::number_last);
         for _ in 0..LOOKS_PER_TOKEN {
@@ -193,7 +193,7 @@ fn put_terms(message: &mut MessageBuffer, code: u8, minimum: u32, seconds: u32, 
     }
 }
 
-/// The code of a time in force in OUCH 5.0. An order for a cross waits for the cross, whatever its TimeInForce.
+/// The code of a time in force in OUCH 5.0. An order for a cross waits for the cross, for any TimeInForce.
 const fn time_in_force(seconds: u32, cross_type: u8) -> u8 {
     match seconds {
         _ if cross_type != b'N' => b'0',
@@ -241,7 +241,8 @@ fn replace(request: &ReplaceRequest, original: u32, number: u32) -> MessageBuffe
         orig_user_ref_num: U32::new(original),
         user_ref_num: U32::new(number),
         quantity: request.shares,
-        // A replacement has a limit: what OUCH 5.0 takes for a market order is a price that no order may have.
+        // A replacement has a limit: a price that means a market order in OUCH 5.0 is replaced by one that no order may
+        // have.
         price: U64::new(u64::from(request.price.get()).min(ouch::LIMIT_PRICE_MAX + 1)),
         time_in_force: time_in_force(seconds, b'N'),
         display: display(request.display).0,
@@ -269,8 +270,8 @@ fn modify(request: &ModifyRequest, number: u32) -> MessageBuffer {
     })
 }
 
-/// The bytes that a client sends for a command, with these tokens for its UserRefNums; `None` if OUCH 4.2 has no
-/// words for it.
+/// The bytes that a client sends for a command, with these tokens for its UserRefNums; `None` if OUCH 4.2 has no such
+/// request.
 #[must_use]
 pub fn request(
     command: &Command,
@@ -410,7 +411,7 @@ mod tests {
         assert_eq!(commands.len(), 1);
     }
 
-    /// However many requests wait, one more looks at two of them; what is answered is forgotten.
+    /// However many requests wait, a new one checks two of them; answered ones are dropped.
     #[test]
     fn answered_tokens_are_forgotten() {
         let (mut requests, none, all) = (Requests::default(), answered(0), answered(1_000));

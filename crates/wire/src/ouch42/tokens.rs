@@ -27,18 +27,18 @@ use crate::{
 /// Tokens of done orders that are kept, to ignore a second use and to name busted trades.
 const DONE_MAX: usize = 65_536;
 
-/// An order as far as its replies have to know it.
+/// The facts about an order that its replies need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Named {
     token: Token,
-    /// Lots that are open; 0 once it is done.
+    /// The open lots; 0 once the order is done.
     leaves: u32,
 }
 
 /// The tokens of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// By UserRefNum.
+    /// The orders by UserRefNum.
     orders: LinearMap<u32, Named>,
     numbers: LinearMap<Token, u32>,
     /// Done orders, oldest first.
@@ -244,7 +244,7 @@ impl Tokens {
         }
     }
 
-    /// The token of an order; blank if it was done so long ago that it is forgotten.
+    /// The token of an order; blank if the order was done so long ago that its token was dropped.
     fn token(&self, number: U32) -> [u8; 14] {
         let blank = *Token::BLANK.as_bytes();
         self.orders.get(&number.get()).map_or(blank, |order| *order.token.as_bytes())
@@ -264,7 +264,7 @@ impl Tokens {
         self.set_leaves(number.get(), |leaves| leaves.saturating_sub(lots.get()));
     }
 
-    /// Sets the open lots of a live order; none are left: it is done. One that is done stays so.
+    /// Sets the open lots of a live order; with none left, the order is done. A done order stays done.
     fn set_leaves(&mut self, number: u32, leaves: impl FnOnce(u32) -> u32) {
         let Some(order) = self.orders.get_mut(&number).filter(|order| order.leaves > 0) else {
             return;
@@ -275,7 +275,7 @@ impl Tokens {
         }
     }
 
-    /// Notes that an order is done; its token is forgotten once a fixed number of later orders are done.
+    /// Records that an order is done; its token is dropped once a fixed number of later orders are done.
     fn forget_after(&mut self, number: u32) {
         self.done.push_back(number);
         if self.done.len() > DONE_MAX
@@ -305,7 +305,7 @@ impl Tokens {
         pieces.finish();
     }
 
-    /// Takes a piece of a saved state: the first makes the session, the others are added to it.
+    /// Takes a piece of a saved state: the first one creates the session, the rest are added to it.
     ///
     /// # Errors
     /// The bytes are not such a piece, or the pieces are in a wrong order.

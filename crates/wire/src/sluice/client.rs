@@ -16,7 +16,7 @@ use crate::{
     soupbintcp::Timeout,
 };
 
-/// What has no answer is sent again after this time.
+/// An unanswered request is sent again after this time, in nanoseconds.
 const RETRY_NS: u64 = 250_000_000;
 
 /// A client's side of one session.
@@ -31,13 +31,13 @@ pub struct Client {
     nonce: u64,
     token: u64,
     state: ClientState,
-    /// Since the login was accepted.
+    /// The receiver of replies, once the login was accepted.
     receiver: Option<Receiver>,
-    /// Replies below this number were asked for again, at that time.
+    /// Replies below this number were requested again, at that time.
     resend_end: u64,
     resend_ns: u64,
     outgoing: VecDeque<Vec<u8>>,
-    /// The last text of the venue for people.
+    /// The last text of the venue for a human reader.
     text: Option<Vec<u8>>,
     begun_ns: u64,
     heard_ns: u64,
@@ -47,17 +47,17 @@ pub struct Client {
 /// The state of a client in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
-    /// It asks for a token.
+    /// The client requests a token.
     Greets,
-    /// It has a token, and asks to log in.
+    /// The client has a token, and requests to log in.
     LogsIn,
-    /// It may send messages.
+    /// The client may send messages.
     LoggedIn,
     /// The venue has refused the login.
     Rejected(LoginRejectReason),
     /// The venue has ended the session, and all replies were delivered.
     Ended,
-    /// It has ended the session itself.
+    /// The client has ended the session.
     LoggedOut,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for ClientFault {
 impl core::error::Error for ClientFault {}
 
 impl Client {
-    /// Greets the venue. The nonce is to be another one for each session, and hard to guess.
+    /// Greets the venue. The nonce must differ for each session, and be hard to guess.
     #[must_use]
     pub fn new(timers: Timers, login: Login, nonce: u64, now_ns: u64) -> Self {
         let mut client = Self {
@@ -104,7 +104,7 @@ impl Client {
         client
     }
 
-    /// Where it is in its session.
+    /// The state of the session.
     #[must_use]
     pub const fn state(&self) -> ClientState {
         self.state
@@ -113,7 +113,7 @@ impl Client {
     /// Takes a datagram of the venue, and delivers the replies that are next in order, each with its number.
     ///
     /// # Errors
-    /// It is not a datagram of this session; nothing has changed.
+    /// The datagram is not of this session; nothing has changed.
     pub fn receive(
         &mut self,
         datagram: &[u8],
@@ -155,7 +155,7 @@ impl Client {
             }
             DebugPacket::TYPE => self.text = Some(datagram[1..].to_vec()),
             b'0'..=b'9' => {
-                // What comes before the answer to the login is asked for after it.
+                // Replies before the answer to the login are requested after it.
                 let Some(receiver) = &mut self.receiver else { return Ok(()) };
                 receiver.receive(datagram, now_ns, deliver).map_err(ClientFault::Packet)?;
                 if receiver.is_ended() && self.state == ClientState::LoggedIn {
@@ -219,7 +219,7 @@ impl Client {
     /// Sends a message; several share a datagram while they wait and fit.
     ///
     /// # Panics
-    /// If it is not logged in, or the message does not fit a datagram.
+    /// The client is not logged in, or the message does not fit a datagram.
     pub fn send(&mut self, message: &[u8], now_ns: u64) {
         assert!(self.state == ClientState::LoggedIn, "messages need a login: {:?}", self.state);
         let block_len = BLOCK_HEADER_LEN + message.len();
@@ -238,7 +238,7 @@ impl Client {
         self.sent_ns = now_ns;
     }
 
-    /// Ends the session. No answer comes, and a logout that is lost ends it by its silence.
+    /// Ends the session. The venue sends no answer; if the logout is lost, the client's silence ends the session.
     pub fn log_out(&mut self, now_ns: u64) {
         if self.state == ClientState::LoggedIn {
             let packet = LogoutRequestPacket {
@@ -250,17 +250,17 @@ impl Client {
         self.state = ClientState::LoggedOut;
     }
 
-    /// The oldest datagram that is to be sent.
+    /// The oldest datagram to send.
     pub fn take_outgoing(&mut self) -> Option<Vec<u8>> {
         self.outgoing.pop_front()
     }
 
-    /// Takes the last text of the venue for people.
+    /// Takes the last text of the venue for a human reader.
     pub fn take_text(&mut self) -> Option<Vec<u8>> {
         self.text.take()
     }
 
-    /// Asks for the token, or to log in.
+    /// Requests the token, or the login.
     fn ask(&mut self, now_ns: u64) {
         if self.state == ClientState::Greets {
             let hello = HelloPacket {

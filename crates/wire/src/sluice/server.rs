@@ -18,7 +18,7 @@ use crate::{
 
 /// The most bytes that may wait to be taken.
 const UNREAD_MAX: usize = 128 * 1024;
-/// Resend requests that wait at a time; more are ignored, and come again.
+/// The most waiting resend requests; further ones are ignored, and the client repeats them.
 const RESENDS_MAX: usize = 16;
 
 /// The venue's side of one session.
@@ -34,21 +34,21 @@ pub struct Server {
     session: Session,
     state: State,
     incoming: Vec<u8>,
-    /// Bytes at the front of `incoming` that were taken.
+    /// The number of bytes at the front of `incoming` that were taken.
     taken: usize,
-    /// The blocks that are left of the datagram that was taken last, in `incoming`.
+    /// The remaining blocks of the datagram taken last, in `incoming`.
     blocks: Range<usize>,
     outgoing: Vec<u8>,
     /// Bytes at the front of `outgoing` that were sent.
     written: usize,
     /// The last packet of `outgoing`, while a reply may join it.
     open: Option<OpenPacket>,
-    /// Number of the next reply that is sent for the first time.
+    /// Number of the next reply to be sent for the first time.
     next_reply: u64,
     /// Replies to be sent again, by number.
     resends: VecDeque<Range<u64>>,
     token: u64,
-    /// The number of the first reply, as the answer to the login has it.
+    /// The number of the first reply, as in the answer to the login.
     accepted_at: u64,
     heard_ns: u64,
     sent_ns: u64,
@@ -69,9 +69,9 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 struct OpenPacket {
-    /// Where its frame begins in `outgoing`.
+    /// The beginning of its frame in `outgoing`.
     at: usize,
-    /// The number that a reply must have to join it.
+    /// The number of the reply that may join it.
     next: u64,
     count: u16,
 }
@@ -79,11 +79,11 @@ struct OpenPacket {
 /// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHappening<'a> {
-    /// A login: answer with [`Server::accept`] or [`Server::reject`]. Nothing else is given until then.
+    /// A login: answer with [`Server::accept`] or [`Server::reject`]. No other request is returned until then.
     Login(Login),
     /// A message.
     Message(&'a [u8]),
-    /// Something that the session deals with itself.
+    /// A datagram that the session handles alone.
     Taken,
     /// A logout: the session is over.
     Logout,
@@ -128,7 +128,7 @@ impl Server {
         if self.state == State::Closed {
             return Ok(());
         }
-        // A block that was not given keeps its bytes.
+        // A block that was not returned keeps its bytes.
         let kept = if self.blocks.is_empty() { self.taken } else { self.blocks.start };
         if self.incoming.len() - kept + bytes.len() > UNREAD_MAX {
             self.state = State::Closed;
@@ -205,7 +205,7 @@ impl Server {
                 let first = request.sequence_number.get().max(1);
                 let count = request.reply_count.get().min(RESEND_REPLIES_MAX);
                 let end = first.saturating_add(count.into());
-                // What was not sent yet comes anyway.
+                // Replies that were not sent yet follow anyway.
                 let wanted = first..end.min(self.next_reply);
                 if !wanted.is_empty() && self.resends.len() < RESENDS_MAX {
                     self.resends.push_back(wanted);
@@ -236,7 +236,7 @@ impl Server {
     /// Accepts a login; the next reply has this number.
     ///
     /// # Panics
-    /// If no login waits for an answer.
+    /// No login waits for an answer.
     pub fn accept(&mut self, next_reply: u64, now_ns: u64) {
         assert!(self.state == State::LoginAsked, "a login is answered once: {:?}", self.state);
         self.state = State::LoggedIn;
@@ -258,7 +258,7 @@ impl Server {
     /// Rejects a login. The session is done.
     ///
     /// # Panics
-    /// If no login waits for an answer.
+    /// No login waits for an answer.
     pub fn reject(&mut self, reason: LoginRejectReason, now_ns: u64) {
         assert!(self.state == State::LoginAsked, "a login is answered once: {:?}", self.state);
         self.state = State::Closed;
@@ -273,7 +273,7 @@ impl Server {
     /// Sends the next reply; several share a packet while they fit.
     ///
     /// # Panics
-    /// If nobody is logged in, or the number is not that of the next reply or a later one.
+    /// No client is logged in, or the number is below that of the next reply.
     pub fn send_reply(&mut self, reply: &[u8], number: u64, now_ns: u64) {
         assert!(self.state == State::LoggedIn, "a reply needs a login: {:?}", self.state);
         assert!(self.next_reply <= number, "replies are sent in order");
@@ -281,7 +281,7 @@ impl Server {
         self.put_reply(reply, number, now_ns);
     }
 
-    /// The number of the reply that the client wants to be sent again next.
+    /// The number of the next reply to send again, at the client's request.
     #[must_use]
     pub fn resend_next(&self) -> Option<u64> {
         self.resends.front().map(|wanted| wanted.start)
@@ -290,7 +290,7 @@ impl Server {
     /// Sends that reply again; `None` if it is no longer kept, which ends its request.
     ///
     /// # Panics
-    /// If the client wants none.
+    /// The client requested none.
     pub fn resend(&mut self, reply: Option<&[u8]>, now_ns: u64) {
         let wanted = self.resends.front_mut().expect("it was asked for");
         let number = wanted.start;
@@ -303,7 +303,7 @@ impl Server {
         }
     }
 
-    /// Sends text for people; the end of a long text is cut.
+    /// Sends text for a human reader; the end of a long text is cut.
     pub fn send_debug(&mut self, text: &str, now_ns: u64) {
         let text = &text.as_bytes()[..text.len().min(DATAGRAM_LEN_MAX - 1)];
         self.begin_frame(1 + text.len());
@@ -315,7 +315,7 @@ impl Server {
     /// Sends the end of the session: no reply follows.
     ///
     /// # Panics
-    /// If nobody is logged in, or the session has ended before.
+    /// No client is logged in, or the session has ended before.
     pub fn end_of_session(&mut self, now_ns: u64) {
         assert!(self.state == State::LoggedIn, "only an open session ends: {:?}", self.state);
         self.state = State::Ended;
@@ -352,10 +352,10 @@ impl Server {
         &self.outgoing[self.written..]
     }
 
-    /// The first `len` bytes of [`outgoing`](Self::outgoing) were sent: whole datagrams with their lengths.
+    /// Marks the first `len` bytes of [`outgoing`](Self::outgoing) as sent: whole datagrams with their lengths.
     ///
     /// # Panics
-    /// So many do not wait.
+    /// `len` is more than the waiting bytes.
     pub fn sent(&mut self, len: usize) {
         assert!(len <= self.outgoing().len(), "no more is sent than waits");
         self.written += len;

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::{HEADER_LEN, LENGTH_MAX, Violation};
 
-/// The maximum of received bytes: an incomplete packet, and the bytes of one more read of the socket.
+/// The most received bytes: an incomplete packet, and the bytes of one more read of the socket.
 const UNREAD_MAX: usize = 128 * 1024;
 
 /// Received bytes. Packets are taken from the front; an incomplete one waits for its end.
@@ -22,7 +22,7 @@ pub(super) struct Packet {
     pub(super) packet_type: u8,
     /// The stated length, type included; at least 1.
     pub(super) length: u16,
-    /// All its bytes, the length included.
+    /// All bytes of the packet, the length included.
     pub(super) whole: Range<usize>,
 }
 
@@ -58,8 +58,8 @@ impl Incoming {
         Ok(Some(Packet { packet_type, length, whole }))
     }
 
-    /// Takes the next packet if it is complete and of this type, and gives the place of its payload. What is not stays, for
-    /// [`next`](Self::next) to judge.
+    /// Takes the next packet if it is complete and of this type, and returns the place of its payload. Any other packet
+    /// stays, for [`next`](Self::next) to judge.
     pub(super) fn next_of(&mut self, packet_type: u8) -> Option<Range<usize>> {
         let unread = &self.bytes[self.taken..];
         let [high, low, found] = *unread.first_chunk()?;
@@ -93,12 +93,12 @@ impl Incoming {
 }
 
 impl Packet {
-    /// Checks that it has no payload.
+    /// Checks that the packet has no payload.
     pub(super) fn is_bare(&self) -> Result<(), Violation> {
         self.has_length(1)
     }
 
-    /// Checks that it states this length.
+    /// Checks that the packet states this length.
     pub(super) fn has_length(&self, length: u16) -> Result<(), Violation> {
         if self.length == length {
             Ok(())
@@ -127,7 +127,7 @@ impl Outgoing {
         self.bytes.len()
     }
 
-    /// The first `len` bytes were written.
+    /// Marks the first `len` bytes as written.
     pub(super) fn sent(&mut self, len: usize) {
         assert!(len <= self.bytes.len() - self.written, "no more is written than waits");
         self.written += len;
@@ -152,8 +152,8 @@ impl Outgoing {
         self.last_put_ns = now_ns;
     }
 
-    /// Adds a heartbeat if no packet was added for the interval. Bytes that wait are sign of life
-    /// enough, so a peer that does not read does not make them grow.
+    /// Adds a heartbeat if no packet was added for the interval. Waiting bytes are sign of life enough, so a peer that
+    /// does not read does not make them grow.
     pub(super) fn heartbeat(&mut self, packet_type: u8, interval_ns: u64, now_ns: u64) {
         let is_due = now_ns.saturating_sub(self.last_put_ns) >= interval_ns;
         if is_due && self.waiting().is_empty() {

@@ -52,7 +52,7 @@ pub enum ClientHappening<'a> {
     Unsequenced(&'a [u8]),
     /// The session ended: no sequenced message follows, and the server closes.
     EndOfSession,
-    /// Text for people; programs ignore it.
+    /// Text for a human reader; programs ignore it.
     Debug(&'a [u8]),
 }
 
@@ -60,7 +60,7 @@ impl Client {
     /// A new connection; `outgoing` has the login.
     ///
     /// # Panics
-    /// If the heartbeat timeout is above 99,999 ms.
+    /// The heartbeat timeout is above 99,999 ms.
     #[must_use]
     pub fn new(timers: Timers, login: LoginRequest, now_ns: u64) -> Self {
         let mut line = Line::new(timers, now_ns);
@@ -89,7 +89,7 @@ impl Client {
     /// The server violated the protocol.
     #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
     pub fn next(&mut self) -> Result<Option<ClientHappening<'_>>, Violation> {
-        // Nearly all packets are these.
+        // Nearly all packets are sequenced data.
         if self.state == State::LoggedIn
             && let Some(payload) = self.line.next_of(SEQUENCED)
         {
@@ -184,7 +184,8 @@ impl Client {
     /// Sends a message.
     ///
     /// # Panics
-    /// If not logged in, or the message is longer than [`MESSAGE_LEN_MAX`](super::MESSAGE_LEN_MAX).
+    /// The client is not logged in, or the message is longer than
+    /// [`MESSAGE_LEN_MAX`](super::MESSAGE_LEN_MAX).
     pub fn send(&mut self, message: &[u8], now_ns: u64) {
         assert!(self.is_logged_in(), "a message needs a login: {:?}", self.state);
         self.line.outgoing.put(UNSEQUENCED, message, now_ns);
@@ -211,7 +212,7 @@ impl Client {
         self.line.outgoing.waiting()
     }
 
-    /// The first `len` of [`outgoing`](Self::outgoing) were written.
+    /// Marks the first `len` bytes of [`outgoing`](Self::outgoing) as written.
     pub fn sent(&mut self, len: usize) {
         self.line.outgoing.sent(len);
     }

@@ -1,4 +1,4 @@
-//! What client and server share: a connection's bytes, and its timers.
+//! The common part of client and server: a connection's bytes, and its timers.
 
 use core::ops::Range;
 
@@ -14,9 +14,9 @@ pub(super) struct Line {
     pub(super) incoming: Incoming,
     pub(super) outgoing: Outgoing,
     opened_ns: u64,
-    /// When the last bytes arrived.
+    /// The time when the last bytes arrived.
     arrived_ns: u64,
-    /// When the last whole packet arrived.
+    /// The time when the last whole packet arrived.
     heard_ns: u64,
 }
 
@@ -48,7 +48,7 @@ impl Line {
         Ok(packet)
     }
 
-    /// Takes the next packet if it is complete and of this type; gives the place of its payload.
+    /// Takes the next packet if it is complete and of this type; returns the place of its payload.
     pub(super) fn next_of(&mut self, packet_type: u8) -> Option<Range<usize>> {
         let payload = self.incoming.next_of(packet_type)?;
         self.heard_ns = self.arrived_ns;

@@ -42,8 +42,8 @@ enum State {
 /// A packet from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerHappening<'a> {
-    /// A login: answer with [`Server::accept`] or [`Server::reject`]. No other packet
-    /// is given until then.
+    /// A login: answer with [`Server::accept`] or [`Server::reject`]. No other packet is returned
+    /// until then.
     Login(LoginRequest),
     /// A message.
     Message(&'a [u8]),
@@ -130,7 +130,7 @@ impl Server {
     /// Accepts a login; the next sequenced message has this number.
     ///
     /// # Panics
-    /// If no login waits for an answer.
+    /// No login waits for an answer.
     pub fn accept(&mut self, session: &[u8; 10], next_sequence: u64, now_ns: u64) {
         assert!(self.state == State::LoginAsked, "a login is answered once: {:?}", self.state);
         let accepted = LoginAcceptedPacket {
@@ -148,7 +148,7 @@ impl Server {
     /// Rejects a login. The connection is done.
     ///
     /// # Panics
-    /// If no login waits for an answer.
+    /// No login waits for an answer.
     pub fn reject(&mut self, reason: LoginRejectReason, now_ns: u64) {
         assert!(self.state == State::LoginAsked, "a login is answered once: {:?}", self.state);
         self.line.outgoing.put(LoginRejectedPacket::TYPE, &[reason.code()], now_ns);
@@ -158,7 +158,7 @@ impl Server {
     /// Sends a sequenced message.
     ///
     /// # Panics
-    /// If nobody is logged in, the session has ended, or the message is longer than
+    /// No client is logged in, the session has ended, or the message is longer than
     /// [`MESSAGE_LEN_MAX`].
     pub fn send_sequenced(&mut self, message: &[u8], now_ns: u64) {
         assert!(self.state == State::LoggedIn, "sequenced data needs a login: {:?}", self.state);
@@ -169,13 +169,13 @@ impl Server {
     /// Sends an unsequenced message; clients of version 3.00 do not know them.
     ///
     /// # Panics
-    /// If nobody is logged in, or the message is longer than [`MESSAGE_LEN_MAX`].
+    /// No client is logged in, or the message is longer than [`MESSAGE_LEN_MAX`].
     pub fn send_unsequenced(&mut self, message: &[u8], now_ns: u64) {
         assert!(self.is_logged_in(), "unsequenced data needs a login: {:?}", self.state);
         self.line.outgoing.put(UNSEQUENCED, message, now_ns);
     }
 
-    /// Sends text for people, at any time; the end of a long text is cut.
+    /// Sends text for a human reader, at any time; the end of a long text is cut.
     pub fn send_debug(&mut self, text: &str, now_ns: u64) {
         let text = &text.as_bytes()[..text.len().min(MESSAGE_LEN_MAX)];
         self.line.outgoing.put(DEBUG, text, now_ns);
@@ -184,7 +184,7 @@ impl Server {
     /// Sends the end of the session: no sequenced message follows.
     ///
     /// # Panics
-    /// If nobody is logged in, or the session has ended before.
+    /// No client is logged in, or the session has ended before.
     pub fn end_of_session(&mut self, now_ns: u64) {
         assert!(self.state == State::LoggedIn, "only an open session ends: {:?}", self.state);
         self.line.outgoing.put(END_OF_SESSION, &[], now_ns);
@@ -204,7 +204,7 @@ impl Server {
         self.line.outgoing.waiting()
     }
 
-    /// The first `len` of [`outgoing`](Self::outgoing) were written.
+    /// Marks the first `len` bytes of [`outgoing`](Self::outgoing) as written.
     pub fn sent(&mut self, len: usize) {
         self.line.outgoing.sent(len);
     }

@@ -1,4 +1,4 @@
-//! FIX messages: golden bytes, faults one by one, and bytes that make no sense.
+//! FIX messages: golden bytes, faults one by one, and random bytes.
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 
@@ -12,7 +12,7 @@ use wire::fix::{
 
 use crate::seeded::{Seeded, for_seeds};
 
-/// The bytes of a message that is written with `|` for SOH.
+/// The bytes of a message written with `|` for SOH.
 pub fn bytes(text: &str) -> Vec<u8> {
     text.replace('|', "\x01").into_bytes()
 }
@@ -34,7 +34,7 @@ fn checked(message: &[u8]) -> Result<(), (u32, SessionReject)> {
     dictionary::check(&read, row, version).map_err(|fault| (fault.tag, fault.reason))
 }
 
-/// Each golden message has the right frame, agrees with the dictionary, and is written again as it is.
+/// Each golden message has the right frame, agrees with the dictionary, and is written again unchanged.
 #[test]
 fn golden_messages_are_read_and_written() {
     let vectors: Value = serde_json::from_str(include_str!("golden/fix.json")).unwrap();
@@ -114,7 +114,7 @@ fn each_fault_is_named() {
     assert_eq!(SessionReject::Repeated.code(Version::Fix44), Some(13));
 }
 
-/// A field of data may contain SOH, and looks like no other field.
+/// A field of data may contain SOH, and its content is not read as another field.
 #[test]
 fn data_contains_soh() {
     let logon = "35=A|34=1|49=C|52=20261121-14:30:00|56=E|98=0|108=30|95=9|96=ab|10=c|d|";
@@ -159,7 +159,7 @@ fn cut_and_changed_messages() {
     assert!(matches!(frame(&long), Framed::Garbled(_)), "it is too long");
 }
 
-/// No bytes make the reader panic or stay where it is.
+/// No bytes make the reader panic or stop without progress.
 #[test]
 fn random_bytes_are_read() {
     for_seeds(300, |seeded| {
@@ -207,7 +207,7 @@ fn random_body(seeded: &mut Seeded) -> String {
     body
 }
 
-/// Numbers and moments are written as they are read.
+/// Numbers and moments are read and written alike.
 #[test]
 fn values_go_both_ways() {
     for_seeds(200, |seeded| {
@@ -288,7 +288,7 @@ fn fix_docs_are_the_dictionary() {
     assert!(fresh == text, "the tables differ, write them with BLESS=1");
 }
 
-/// Numbers and decimals of every size are those that the standard library writes.
+/// Numbers and decimals of every size are written as the standard library writes them.
 #[test]
 fn numbers_are_written_as_by_the_standard_library() {
     for_seeds(20, |seeded| {
@@ -316,7 +316,7 @@ fn numbers_are_written_as_by_the_standard_library() {
     });
 }
 
-/// A tag has up to nine digits, of which the first is not 0; the other fields are read all the same.
+/// A tag has up to nine digits, of which the first is not 0; the rest of the fields are still read.
 #[test]
 fn tags_are_numbers() {
     for (field, tag) in [
@@ -349,7 +349,7 @@ fn tags_are_numbers() {
     }
 }
 
-/// A value may have any length, and SOH ends it wherever the bytes around it lie.
+/// A value may have any length, and SOH ends it at any alignment.
 #[test]
 fn values_of_any_length_are_read() {
     for_seeds(50, |seeded| {

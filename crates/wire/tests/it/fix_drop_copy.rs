@@ -124,7 +124,7 @@ impl Copy {
     }
 }
 
-/// An order by OUCH has its ClOrdID, or its number if it has none; each session has orders of its own, and one that is
+/// An order by OUCH has its ClOrdID, or its number if it has none; each session has separate orders, and one that is
 /// not copied has none.
 #[test]
 fn orders_by_ouch_are_named() {
@@ -134,7 +134,7 @@ fn orders_by_ouch_are_named() {
     let by_number = copy.take(accepted(key(2, 7), ""));
     assert_eq!(by_number, ["34=2|115=USER02|17=E2|150=0|39=0|11=#7|54=2|38=10|40=2|151=10|14=0|"]);
     assert_eq!(copy.take(accepted(key(3, 7), "OTHER")), Vec::<String>::new());
-    // Both sides of a trade are copied, each once; a side of a session that is not, never.
+    // Both sides of a trade are copied, each once; a side of an uncopied session never is.
     let both = copy.take(traded(key(1, 7), key(2, 7), 4, 6));
     assert_eq!(both.len(), 2);
     assert!(both[0].contains("34=3|115=USER01|17=T3S|150=F|39=1|11=TOKEN|"), "{both:?}");
@@ -171,7 +171,7 @@ fn orders_by_fix_have_their_names() {
     assert!(copy.take(canceled(key(1, 1)))[0].contains("150=4|39=4|11=A3|41=A1|"));
 }
 
-/// An order that was live before it was copied has reports of its trades, with what they say of it.
+/// An order that was live before it was copied has reports of its trades, with the facts in these trades.
 #[test]
 fn an_order_from_before_has_its_trades() {
     let mut copy = Copy::new();
@@ -181,8 +181,8 @@ fn an_order_from_before_has_its_trades() {
     assert_eq!(copy.take(canceled(key(1, 4))), Vec::<String>::new(), "its side is not known");
 }
 
-/// A saved drop copy goes on with the same bytes; a configuration replaces the one before, and forgets sessions that are
-/// no longer copied.
+/// A saved drop copy goes on with the same bytes; a configuration replaces the previous one, and drops sessions that
+/// are no longer copied.
 #[test]
 fn a_saved_drop_copy_goes_on() {
     for_seeds(20, |seeded| {

@@ -78,7 +78,7 @@ fn two() -> [String; 2] {
     ["AAPL".into(), "MSFT".into()]
 }
 
-/// A list names every instrument that there is, with its terms of now; the request is echoed.
+/// A list names every existing instrument, with its current terms; the request is echoed.
 #[test]
 fn a_security_list_names_the_instruments() {
     let mut client = Client::new(Version::Fix44, two());
@@ -99,7 +99,7 @@ fn a_security_list_names_the_instruments() {
     assert_eq!(all, [format!("{}393=1|893=Y|146=1|{msft}", head("R3", 4))]);
 }
 
-/// What is not offered is refused by the code that the version has for it.
+/// A request for a feature that is not offered is refused by the code of the version.
 #[test]
 fn what_is_not_offered_has_its_reason() {
     let mut client = Client::new(Version::Fix44, two());
@@ -140,7 +140,7 @@ fn what_is_not_offered_has_its_reason() {
     }
 }
 
-/// A definition has the terms of one instrument; in FIX 4.2, which has no list, the definitions of all are one.
+/// A definition has the terms of one instrument; in FIX 4.2, which has no list, the definitions of all make one.
 #[test]
 fn definitions_are_given() {
     let mut client = Client::new(Version::Fix44, two());
@@ -199,8 +199,8 @@ fn statuses_are_those_of_now() {
     }
 }
 
-/// A list goes by pages: one for each note, the next after the one before was sent. No instrument comes twice or is
-/// left out.
+/// A list goes by pages: one for each note, the next after the previous one was sent. No instrument is repeated or left
+/// out.
 #[test]
 fn a_long_list_goes_by_pages() {
     const COUNT: usize = 1_000;
@@ -241,7 +241,7 @@ fn a_long_list_goes_by_pages() {
     }
 }
 
-/// A list that was begun is in the saved state; another one has to wait for its end, and it ends with its connection.
+/// An unfinished list is in the saved state; another one has to wait for its end, and it ends with its connection.
 #[test]
 fn a_list_ends_with_its_connection() {
     let symbols = (1..=100).map(|number| format!("S{number}"));

@@ -22,8 +22,8 @@ fn message(number: u64, msg_type: &str, fields: &str) -> Vec<u8> {
     framed(Version::Fix42, &body)
 }
 
-/// Heartbeats in both directions by time alone: one of ours when nothing was sent for an interval, a
-/// TestRequest when nothing came for 1.2 intervals, and the end after one more.
+/// Heartbeats in both directions by time alone: one of ours after an interval without a message sent, a TestRequest
+/// after 1.2 intervals without one received, and the end after one more.
 #[test]
 fn silence_is_asked_about_and_ended() {
     let mut world = World::new();
@@ -48,14 +48,14 @@ fn silence_is_asked_about_and_ended() {
     assert_eq!(seen, expected);
 }
 
-/// Each step takes one message of the session, or one piece of garbled bytes: what a client packs into one read
-/// costs it as many steps.
+/// Each step takes one message of the session, or one piece of garbled bytes: several in one read cost the client as
+/// many steps.
 #[test]
 fn each_step_takes_one_message() {
     let mut world = World::new();
     world.receive(&message(1, "A", "98=0|108=0|"));
     let heartbeats = (2..=100).flat_map(|number| message(number, "0", ""));
-    // Beginnings of messages one within the other, each with a wrong sum: to sum all at once is quadratic.
+    // Beginnings of messages one within the other, each with a wrong sum: summing all of them at once is quadratic.
     let garbled = b"8=FIX.4.2\x019=1000\x0135=0\x01".repeat(100);
     let bytes: Vec<u8> = heartbeats.chain(garbled).collect();
     world.acceptor.receive(&bytes, START).unwrap();
@@ -68,8 +68,8 @@ fn each_step_takes_one_message() {
     assert!((99 + 50..=99 + 100).contains(&steps), "{steps}");
 }
 
-/// However numbers are mixed up, the venue's messages are numbered without a gap, every message that it
-/// sends is well formed, and no message of the application is taken twice.
+/// For any mix of numbers, the venue's messages are numbered without a gap, each of them is well formed, and no message
+/// of the application is taken twice.
 #[test]
 fn any_order_of_messages_is_survived() {
     for_seeds(300, |seeded| {
@@ -206,7 +206,7 @@ fn a_cancel_waits_for_an_auction() {
     assert!(ended[0].contains("|150=4|39=4|11=C1|"), "{ended:?}");
 }
 
-/// The state of a session that is saved and restored goes on with the same bytes.
+/// A session that is saved and restored goes on with the same bytes.
 #[test]
 fn a_saved_state_goes_on() {
     let logon = logon();
@@ -254,7 +254,7 @@ fn a_saved_state_goes_on() {
     assert!(Reports::restore(&mut restored, b"H").is_err(), "a session comes once");
 }
 
-/// Every note is read as it was written, and other bytes are none.
+/// Every note is read as it was written, and other bytes are no note.
 #[test]
 fn notes_go_both_ways() {
     let id = |text: &str| ClOrdId::new(text).unwrap();
@@ -314,7 +314,7 @@ fn notes_go_both_ways() {
     });
 }
 
-/// What is said of an event.
+/// The messages that an event causes.
 fn said(reports: &mut Reports, event: Event) -> Vec<String> {
     let mut said = Vec::new();
     let is_own = |key: &OrderKey| key.session_id == SESSION;
@@ -343,7 +343,7 @@ fn fill_of(number: u32, trade_id: u64) -> Event {
     })
 }
 
-/// ClOrdIDs that are no longer of a live order are forgotten beyond the newest 65,536; one of a live order never.
+/// ClOrdIDs of done orders are dropped beyond the newest 65,536; those of live orders never.
 #[test]
 fn used_names_are_forgotten() {
     const KEPT: u32 = 65_536;
@@ -376,7 +376,7 @@ fn used_names_are_forgotten() {
     assert!((KEPT as usize - 1..=KEPT as usize).contains(&known), "{known}");
 }
 
-/// Trades are forgotten beyond the newest 65,536: a correction of an older one cannot take back what it was.
+/// Trades are dropped beyond the newest 65,536: a correction of an older one cannot undo its effect.
 #[test]
 fn old_trades_are_forgotten() {
     const KEPT: u64 = 65_536;
@@ -411,8 +411,8 @@ fn old_trades_are_forgotten() {
     assert_eq!(correct(KEPT, KEPT + 4), "6=1.00003052");
 }
 
-/// FIX 5.0 SP1 in a session of FIXT 1.1: both Logons say the version of the messages, a message may repeat it, and one
-/// of another version is rejected. The fields of FIXT are no fields of the versions before.
+/// FIX 5.0 SP1 in a session of FIXT 1.1: both Logons give the version of the messages, a message may repeat it, and one
+/// of another version is rejected. The fields of FIXT are no fields of the earlier versions.
 #[test]
 fn a_session_of_fixt_speaks_fix_50_sp1() {
     let text = |message: &[u8]| String::from_utf8(message.to_vec()).unwrap().replace('\x01', "|");

@@ -27,14 +27,14 @@ pub struct World {
     pub reports: Option<Reports>,
     pub directory: Directory,
     intake: Intake,
-    /// The last page of a list that was asked for.
+    /// The last page of a requested list.
     asked: Option<PageNote>,
     /// Every message of the venue, in the order of the stream.
     pub stream: Vec<Vec<u8>>,
     pub applications: Vec<u64>,
     pub is_over: bool,
     pub now_ns: u64,
-    /// What the connection before expected next.
+    /// The number that the previous connection expected next.
     pub expected: u64,
 }
 
@@ -66,12 +66,12 @@ impl World {
         self.run();
     }
 
-    /// Takes all that the acceptor asks for.
+    /// Takes all notes and requests of the acceptor.
     pub fn run(&mut self) {
         while self.step() {}
     }
 
-    /// Takes the next thing that the acceptor asks for; false if there is none.
+    /// Takes the next note or request of the acceptor; false if there is none.
     pub fn step(&mut self) -> bool {
         if self.is_over {
             return false;
@@ -131,7 +131,7 @@ impl World {
         commands.into_iter().map(note).collect()
     }
 
-    /// The log has a note: its messages are sent.
+    /// Sends the messages of a note, once the log has it.
     pub fn take(&mut self, note: Note) {
         if let Some(FixNote::Logon(logon)) = FixNote::read(note.bytes()) {
             self.reports.get_or_insert_with(|| Reports::new(&logon));
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// The messages that wait for the socket.
+    /// Takes the messages that wait for the socket.
     pub fn sent(&mut self) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         while let Framed::Whole(len) = frame(self.acceptor.outgoing()) {

@@ -73,7 +73,7 @@ fn unhex(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The specifications write `ClOrdID` what we write `cl_ord_id`.
+/// True if both names are equal: the specifications write `ClOrdID` for our `cl_ord_id`.
 pub fn same_name(ours: &str, theirs: &str) -> bool {
     ours.replace('_', "") == theirs.to_ascii_lowercase()
 }
@@ -101,7 +101,7 @@ fn check_fields(vector: &Vector, fixed: &[u8], fields: &[Field]) {
     }
 }
 
-/// Every OUCH vector has its values where our tables say, and our writer gives its bytes.
+/// Every OUCH vector has its values at the places in our tables, and our writer gives its bytes.
 #[test]
 fn ouch_vectors_hold() {
     for vector in ouch_vectors() {
@@ -130,7 +130,7 @@ fn ouch_vectors_hold() {
     }
 }
 
-/// Every OUCH 4.2 vector has its values where our tables say, and is read as its message.
+/// Every OUCH 4.2 vector has its values at the places in our tables, and is read as its message.
 #[test]
 fn ouch42_vectors_hold() {
     let vectors = ouch42_vectors();
@@ -233,7 +233,7 @@ fn rebuild_ouch(vector: &Vector) -> MessageBuffer {
     rebuilt
 }
 
-/// Every ITCH vector has its values where our tables say, and its struct gives its bytes.
+/// Every ITCH vector has its values at the places in our tables, and its struct gives its bytes.
 #[test]
 fn itch_vectors_hold() {
     let vectors = itch_vectors();
@@ -259,7 +259,7 @@ fn login(session: &str, sequence_number: u64, heartbeat_timeout_ms: Option<u32>)
     }
 }
 
-/// The client's login vectors are what our client sends and what our server understands.
+/// Our client sends the client's login vectors, and our server reads them.
 #[test]
 fn soupbintcp_logins_hold() {
     let vectors = soupbintcp_vectors();
@@ -277,7 +277,7 @@ fn soupbintcp_logins_hold() {
     }
 }
 
-/// The server's vectors are what our server sends and what our client understands.
+/// Our server sends the server's vectors, and our client reads them.
 #[test]
 fn soupbintcp_server_packets_hold() {
     let vectors = soupbintcp_vectors();
@@ -325,7 +325,7 @@ fn soupbintcp_server_packets_hold() {
     }
 }
 
-/// The client's other vectors are what our client sends and what our server understands.
+/// Our client sends the client's other vectors, and our server reads them.
 #[test]
 fn soupbintcp_client_packets_hold() {
     let vectors = soupbintcp_vectors();
@@ -360,7 +360,7 @@ fn soupbintcp_client_packets_hold() {
     assert_eq!(ouch::command(cancel, session_id, Timestamp::default()), Ok(expected));
 }
 
-/// The MoldUDP64 vectors are what we build and what we read.
+/// We build and read the MoldUDP64 vectors.
 #[test]
 fn moldudp64_vectors_hold() {
     let vectors = moldudp64_vectors();
@@ -393,7 +393,7 @@ fn moldudp64_vectors_hold() {
     assert_eq!(Request::parse(&vector("request")), Ok(request));
 }
 
-/// Packets of other implementations, seen on real networks, are understood.
+/// Packets of other implementations, seen on real networks, are read.
 #[test]
 fn captured_packets_are_understood() {
     let enter = unhex(

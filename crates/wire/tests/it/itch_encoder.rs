@@ -1,4 +1,4 @@
-//! What the feed shows.
+//! The content of the feed.
 
 use market::{
     Booked, CancelReason, Canceled, Capacity, ClientOrderId, CommandKind, Conditions, Display,
@@ -17,7 +17,7 @@ fn key() -> OrderKey {
     OrderKey { session_id: SessionId(1), channel: 0, user_ref_num: 1 }
 }
 
-/// What an event gives, by an encoder that knows the instrument.
+/// The messages of an event, by an encoder that knows the instrument.
 fn encoded(event: Event) -> Vec<Vec<u8>> {
     let mut encoder = Encoder::new();
     let mut messages = Vec::new();
@@ -26,7 +26,7 @@ fn encoded(event: Event) -> Vec<Vec<u8>> {
     messages
 }
 
-/// The one message an event gives.
+/// The one message of an event.
 fn only(event: Event) -> Vec<u8> {
     let mut messages = encoded(event);
     assert_eq!(messages.len(), 1, "{event:?}");
@@ -45,7 +45,7 @@ fn booked() -> Booked {
     }
 }
 
-/// All that is open of an order is shown, if it rests.
+/// An order that rests and shows all its open lots.
 fn shown(booked: bool, quantity: u32, leaves: u32) -> Shown {
     match booked {
         true => {
@@ -55,7 +55,7 @@ fn shown(booked: bool, quantity: u32, leaves: u32) -> Shown {
     }
 }
 
-/// An instrument is put in the directory and said to be traded; the number is its locate.
+/// An instrument is put in the directory and reported as trading; its number is its locate.
 #[test]
 fn instrument_is_listed_and_traded() {
     let mut encoder = Encoder::new();
@@ -83,7 +83,7 @@ fn parts_of_the_day_are_published() {
     }
 }
 
-/// A resting order is added, under its firm's name if it asked for that.
+/// A resting order is added, under its firm's name on request.
 #[test]
 fn booked_order_is_added() {
     let message = only(Event::Booked(booked()));
@@ -128,7 +128,7 @@ fn trade_executes_the_maker() {
     assert_eq!((fields.executed_shares.get(), fields.match_number.get()), (100, 9001));
 }
 
-/// A trade of an order that the feed does not know is a print that names neither order nor side.
+/// A trade of an order that is not on the feed is a print that names neither order nor side.
 #[test]
 fn trade_of_a_hidden_order_is_a_print() {
     for taker_side in [Side::Buy, Side::Sell] {
@@ -159,8 +159,8 @@ fn trade_of_a_hidden_order_is_a_print() {
     }
 }
 
-/// Rule 16.6: of an order the feed shows as many lots as 32 bits say. The others trade and are canceled first, and
-/// are printed where they trade; a print of more than 32 bits is a message of our own. Nothing is lost.
+/// Rule 16.6: the feed shows at most as many lots of an order as fit in 32 bits. The rest trade and are canceled first,
+/// and are printed when they trade; a print of more than 32 bits is a message of our own. No lots are lost.
 #[test]
 fn lots_beyond_32_bits_are_printed() {
     const MOST: u64 = u32::MAX as u64;
@@ -170,7 +170,7 @@ fn lots_beyond_32_bits_are_printed() {
     let Ok(Message::AddOrder(fields)) = itch::decode(&message) else { panic!() };
     assert_eq!(fields.shares.get(), u32::MAX);
 
-    // What the order loses on the feed, and what is printed.
+    // The lots that the order loses on the feed, and the lots printed.
     let lost_and_printed = |shown: u64, quantity: u64| {
         let messages = encoded(Event::Traded(Traded {
             trade_id: TradeId(9001),
@@ -242,7 +242,7 @@ fn lots_beyond_32_bits_are_printed() {
     assert_eq!(canceled(large, 0), [None]);
 }
 
-/// What happens to a hidden order beside its trades is not on the feed.
+/// Events of a hidden order other than its trades are not on the feed.
 #[test]
 fn hidden_orders_are_not_on_the_feed() {
     let (order_id, instrument_id) = (OrderId(7), InstrumentId(1));
@@ -287,7 +287,7 @@ fn hidden_orders_are_not_on_the_feed() {
     }
 }
 
-/// A reduced order loses lots, a canceled one is deleted, one that never rested shows nothing.
+/// A reduced order loses lots, a canceled one is deleted, one that never rested causes no message.
 #[test]
 fn cancels_of_resting_orders_are_published() {
     let canceled = |quantity: u32, leaves: u32, booked| {
@@ -329,7 +329,7 @@ fn cancels_of_resting_orders_are_published() {
     assert!(encoded(canceled(60, 0, false)).is_empty());
 }
 
-/// A modify shows only what it removes.
+/// A modify shows only the removed lots.
 #[test]
 fn modifies_show_what_they_remove() {
     let modified = |quantity: u32, leaves: u32| {
@@ -348,8 +348,7 @@ fn modifies_show_what_they_remove() {
     assert!(matches!(itch::decode(&only(modified(1, 0))), Ok(Message::OrderDelete(_))));
 }
 
-/// An iceberg is shown in part: a trade of the rest is not published, and a refreshed part is
-/// an order of its own.
+/// An iceberg is shown in part: a trade of the rest is not published, and a refreshed part is a separate order.
 #[test]
 fn reserve_is_not_on_the_feed() {
     let canceled = |before, after| {
@@ -426,7 +425,7 @@ fn replaces_are_published() {
     assert_eq!(fields.order_reference_number.get(), 7);
 }
 
-/// What concerns an owner alone is not on the feed.
+/// Events for an owner alone are not on the feed.
 #[test]
 fn answers_are_not_on_the_feed() {
     let rejected = Rejected {
@@ -438,7 +437,7 @@ fn answers_are_not_on_the_feed() {
     assert!(encoded(Event::Rejected(rejected)).is_empty());
 }
 
-/// A price that the feed cannot write is our fault, and stops.
+/// A price that the feed cannot write is our fault, and panics.
 #[test]
 #[should_panic(expected = "the engine books no price above")]
 fn unwritable_price_stops() {

@@ -1,4 +1,4 @@
-//! The wire formats against their golden bytes, their tables, and bytes that make no sense.
+//! The wire formats against their golden bytes, their tables, and random bytes.
 
 mod seeded;
 mod targets;

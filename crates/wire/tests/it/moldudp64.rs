@@ -1,4 +1,4 @@
-//! Messages over a network that loses, doubles and reorders packets.
+//! Messages over a network that loses, duplicates and reorders packets.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ fn end_of_session(sequence_number: u64) -> Vec<u8> {
     Packetizer::new(SESSION, sequence_number, 1400).end_of_session().to_vec()
 }
 
-/// Hands a packet over and gives the numbers that are delivered.
+/// Hands a packet over and returns the numbers delivered.
 fn deliver(receiver: &mut Receiver, packet: &[u8], now_ns: u64) -> Result<Vec<u64>, ReceiveError> {
     let mut numbers = Vec::new();
     receiver.receive(packet, now_ns, &mut |number, _| numbers.push(number))?;
@@ -73,8 +73,8 @@ fn packets_are_whole() {
     assert_eq!(Request::parse(&whole[..21]), Err(Malformed::Long));
 }
 
-/// Each hole has a delay of its own, from when it appeared: one that opens behind an older hole is not asked
-/// for as soon as that is filled.
+/// Each hole has a separate delay, from when it appeared: one that opens behind an older hole is not requested as soon
+/// as that is filled.
 #[test]
 fn patience_is_from_when_a_hole_appeared() {
     let limits = ReceiverLimits { request_delay_ns: SECOND, ..ReceiverLimits::default() };
@@ -91,7 +91,7 @@ fn patience_is_from_when_a_hole_appeared() {
     assert_eq!(receiver.next_request(2 * SECOND), request(5, 1));
 }
 
-/// What came late by itself is never asked for, whatever hole was open before.
+/// A message that only came late is never requested, whatever hole was open before.
 #[test]
 fn a_filled_hole_takes_its_age_along() {
     let limits = ReceiverLimits { request_delay_ns: SECOND, ..ReceiverLimits::default() };
@@ -103,7 +103,7 @@ fn a_filled_hole_takes_its_age_along() {
     assert_eq!(receiver.next_request(2 * SECOND), request(3, 1));
 }
 
-/// A hole is asked for at once, up to what came after it, and again each second.
+/// A hole is requested at once, up to the messages after it, and again each second.
 #[test]
 fn holes_are_asked_for_until_filled() {
     let mut receiver = Receiver::new(1, ReceiverLimits::default());
@@ -136,7 +136,7 @@ fn patience_waits_before_asking() {
     assert_eq!(receiver.next_request(110), request(2, 1));
 }
 
-/// Heartbeats and the end say how far the session got, so they open holes as well.
+/// Heartbeats and the end give the progress of the session, so they open holes as well.
 #[test]
 fn heartbeats_and_the_end_open_holes() {
     let mut receiver = Receiver::new(1, ReceiverLimits::default());
@@ -179,7 +179,7 @@ fn session_change_is_reported() {
     assert_eq!(deliver(&mut receiver, &theirs, 0), changed);
 }
 
-/// What comes too early is kept within bounds; what is dropped is asked for again.
+/// Early messages are kept within bounds; dropped ones are requested again.
 #[test]
 fn early_messages_are_kept_within_bounds() {
     let limits = ReceiverLimits {
@@ -197,7 +197,7 @@ fn early_messages_are_kept_within_bounds() {
     assert_eq!(receiver.next_request(0), request(6, 1));
 }
 
-/// Whatever the network does, every message is delivered exactly once, in order and unchanged.
+/// On any network, every message is delivered exactly once, in order and unchanged.
 #[test]
 fn every_message_is_delivered_once_in_order() {
     for_seeds(150, |seeded| {

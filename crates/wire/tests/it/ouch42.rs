@@ -1,4 +1,4 @@
-//! OUCH 4.2: requests become commands, and what is no request is named.
+//! OUCH 4.2: requests become commands, and other bytes are refused with a reason.
 
 use market::{
     Accepted, CancelReason, Canceled, Command, CommandKind, Conditions, Display, Event,
@@ -20,7 +20,7 @@ fn enter(token: &str, side: char, shares: u32, price: u32, seconds: u32) -> Vec<
         .concat()
 }
 
-/// What no request says is ignored with a reason; a token in flight is known before the log has it.
+/// Bytes that are no request are ignored with a reason; a token in flight is known before the log has it.
 #[test]
 fn faults_are_named() {
     let mut requests = Requests::default();
@@ -53,7 +53,7 @@ fn faults_are_named() {
     assert_eq!((refused.key.user_ref_num, refused.reason), (2, RejectReason::InvalidSide));
 }
 
-/// What a client writes for a command is read as that command.
+/// A client's message for a command is read as that command.
 #[test]
 fn requests_are_read_as_they_were_meant() {
     let mut said = 0;
@@ -74,7 +74,7 @@ fn requests_are_read_as_they_were_meant() {
     assert!(said >= 1, "{said} orders");
 }
 
-/// Tokens of done orders are forgotten beyond the newest 65,536; that of a live order never.
+/// Tokens of done orders are dropped beyond the newest 65,536; those of live orders never.
 #[test]
 fn used_tokens_are_forgotten() {
     const KEPT: u32 = 65_536;

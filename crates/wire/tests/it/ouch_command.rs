@@ -1,4 +1,4 @@
-//! What a participant's bytes ask.
+//! Commands from a participant's bytes.
 
 use market::{
     AccountQuery, CancelOrder, Capacity, ClientOrderId, Command, ConditionChanges, Conditions,
@@ -37,7 +37,7 @@ fn enter() -> ouch::EnterOrder {
     }
 }
 
-/// What [`enter`] asks.
+/// The terms of [`enter`].
 pub fn market_order() -> EnterOrder {
     entered(&with_tags(&enter(), &[]))
 }
@@ -68,7 +68,7 @@ fn with_tags(fixed: &impl wire::layout::Message, tags: &[(Tag, &[u8])]) -> Vec<u
     message.to_vec()
 }
 
-/// The message with elements that no writer of ours would write.
+/// The message with elements that our writers never write.
 fn with_raw(fixed: &impl wire::layout::Message, elements: &[u8]) -> Vec<u8> {
     let mut message = MessageBuffer::new(fixed).to_vec();
     message.extend_from_slice(&u16::try_from(elements.len()).unwrap().to_be_bytes());
@@ -168,7 +168,7 @@ fn prices_beyond_all_limits_are_market_orders() {
     }
 }
 
-/// Quantities are not judged here, so that the engine gives its answer in its order of checks.
+/// Quantities are not checked here, so that the engine answers in its order of checks.
 #[test]
 fn quantities_are_passed_on() {
     for quantity in [0, 1, 999_999, 1_000_000, u32::MAX] {
@@ -177,7 +177,7 @@ fn quantities_are_passed_on() {
     }
 }
 
-/// Each field that means nothing here, or asks for what is not offered, has its reason.
+/// Each undefined value, and each request for a feature that is not offered, has its reason.
 #[test]
 fn fields_not_offered_are_refused() {
     use RejectReason::*;
@@ -205,7 +205,7 @@ fn fields_not_offered_are_refused() {
     check(ouch::EnterOrder { cl_ord_id: *b"\x80             ", ..enter() }, NotSupported);
 }
 
-/// Of several reasons the reply has the first in the order of the checks, be it a field's or a tag's.
+/// Of several reasons the reply has the first in the order of the checks, for fields and tags alike.
 #[test]
 fn first_reason_is_reported() {
     let order = ouch::EnterOrder { side: b'?', cross_type: b'S', capacity: b'?', ..enter() };
@@ -218,7 +218,7 @@ fn first_reason_is_reported() {
     assert_eq!(refused(&with_tags(&order, &tags[..1])), RejectReason::InvalidSelfMatchPrevention);
 }
 
-/// A tag for what is not offered is taken if it asks for nothing, refused with its reason if not.
+/// A tag for a feature that is not offered is accepted if it requests no effect, otherwise refused with its reason.
 #[test]
 fn tags_not_offered_must_ask_for_nothing() {
     use RejectReason::*;
@@ -258,7 +258,7 @@ fn tags_not_offered_must_ask_for_nothing() {
     }
 }
 
-/// An order that follows the market says what, and how far from it; no other order has an offset.
+/// An order that follows the market names its reference price and its distance; no other order has an offset.
 #[test]
 fn pegged_orders_are_read() {
     for (code, pricing) in [
@@ -286,7 +286,7 @@ fn pegged_orders_are_read() {
     }
 }
 
-/// The seconds that an order is to live count from the next full second on.
+/// An order's seconds to live count from the next full second on.
 #[test]
 fn seconds_to_live_are_a_moment() {
     let order = ouch::EnterOrder { time_in_force: b'6', ..enter() };
@@ -305,7 +305,7 @@ fn seconds_to_live_are_a_moment() {
     }
 }
 
-/// Values of tags that are offered must mean something.
+/// Values of offered tags must be defined.
 #[test]
 fn tags_offered_must_mean_something() {
     for (tag, value) in [
@@ -360,7 +360,7 @@ fn unclear_channel_is_malformed() {
     }
 }
 
-/// Lengths that do not add up are malformed whatever the message.
+/// Lengths that do not add up are malformed in any message.
 #[test]
 fn lengths_must_add_up() {
     let whole = with_tags(&enter(), &[(Tag::Firm, b"FIRM")]);
@@ -439,7 +439,7 @@ fn replace_is_read_whole() {
     assert_eq!((terms.order_type, terms.price), (OrderType::Market, Price::ZERO));
 }
 
-/// A replace with anything that cannot be accepted has no terms, but still names its orders.
+/// A replace with any unacceptable value has no terms, but still names its orders.
 #[test]
 fn replace_that_cannot_be_accepted_has_no_terms() {
     let void = |request: ouch::ReplaceOrderRequest, tags: &[(Tag, &[u8])]| {
@@ -510,7 +510,7 @@ fn appendage_of_short_requests_may_be_left_off() {
     );
 }
 
-/// Mass cancel carries its criteria; group 0 and no group are two things.
+/// Mass cancel carries its criteria; group 0 differs from no group.
 #[test]
 fn mass_cancel_is_read_whole() {
     let request = ouch::MassCancelRequest {
@@ -546,7 +546,7 @@ fn mass_cancel_is_read_whole() {
     );
 }
 
-/// The two switches differ in what they switch to.
+/// The two switches differ in their target state.
 #[test]
 fn entry_switches_are_read() {
     let firm = Firm::new("FIRM").unwrap();
@@ -566,7 +566,7 @@ fn entry_switches_are_read() {
     }
 }
 
-/// Whatever a client can ask is read back as it was meant.
+/// Every command that a client can request is read back as it was meant.
 #[test]
 fn requests_round_trip() {
     for_seeds(2_000, |seeded| {
@@ -576,7 +576,7 @@ fn requests_round_trip() {
     });
 }
 
-/// What no participant can ask has no message.
+/// A command that no participant can request has no message.
 #[test]
 fn commands_of_the_exchange_have_no_request() {
     let refused = RejectOrder {
@@ -594,7 +594,7 @@ fn commands_of_the_exchange_have_no_request() {
     }
 }
 
-/// A quantity that needs more than 32 bits has no message, wherever it is.
+/// A quantity that needs more than 32 bits has no message, in any field.
 #[test]
 fn quantities_beyond_32_bits_cannot_be_said() {
     let (most, beyond) = (u64::from(u32::MAX), u64::from(u32::MAX) + 1);

@@ -1,4 +1,4 @@
-//! What an order's owner gets.
+//! The replies to an order's owner.
 
 use market::{
     Accepted, AccountQueried, Booked, CancelHeld, CancelReason, Canceled, Capacity, ClientOrderId,
@@ -43,7 +43,7 @@ fn key(channel: u8, user_ref_num: u32) -> OrderKey {
     OrderKey { session_id: FIRST, channel, user_ref_num }
 }
 
-/// What an event gives, by an encoder that knows the instrument.
+/// The replies to an event, by an encoder that knows the instrument.
 fn encoded(event: Event) -> Vec<(Recipient, Vec<u8>)> {
     let mut encoder = Encoder::new();
     let mut messages = Vec::new();
@@ -55,7 +55,7 @@ fn encoded(event: Event) -> Vec<(Recipient, Vec<u8>)> {
     messages
 }
 
-/// Checks that an event gives this message to the first session and nothing else.
+/// Checks that an event gives this message to the first session and no other message.
 fn gives(event: Event, message: &MessageBuffer) {
     assert_eq!(encoded(event), [(Recipient::One(FIRST), message.to_vec())], "{event:?}");
 }
@@ -166,7 +166,7 @@ fn accepted_echoes_the_order() {
     );
 }
 
-/// A market order has no price of its own; the wire's price for it comes back.
+/// A market order has no price; the wire's price for it comes back.
 #[test]
 fn market_orders_are_echoed_as_such() {
     let market = Accepted { order_type: OrderType::Market, price: Ticks::ZERO, ..accepted() };
@@ -174,7 +174,7 @@ fn market_orders_are_echoed_as_such() {
     gives(Event::Accepted(market), &MessageBuffer::with_appendage(&fields));
 }
 
-/// Replaced says what is open, and echoes the only tags it may carry.
+/// Replaced gives the open lots, and echoes the only tags it may carry.
 #[test]
 fn replaced_says_what_is_open() {
     let fields = ouch::OrderReplaced {
@@ -202,7 +202,7 @@ fn replaced_says_what_is_open() {
     gives(Event::Replaced(Replaced { key: key(9, 2), ..replaced() }), &message);
 }
 
-/// A trade tells both its owners, the maker first, with the same match number.
+/// A trade is reported to both its owners, the maker first, with the same match number.
 #[test]
 fn trade_tells_maker_then_taker() {
     let traded = Traded {
@@ -237,7 +237,7 @@ fn trade_tells_maker_then_taker() {
     );
 }
 
-/// A message that may go without an appendage has one only to name a channel.
+/// A message whose appendage is optional has one only to name a channel.
 #[test]
 fn optional_appendage_names_the_channel() {
     for channel in [0, 5] {
@@ -369,7 +369,7 @@ fn optional_appendage_names_the_channel() {
     }
 }
 
-/// The answers to requests about many orders echo what was asked.
+/// The answers to requests about many orders echo the request.
 #[test]
 fn answers_echo_the_request() {
     let firm = Firm::new("FIRM").unwrap();
@@ -418,7 +418,7 @@ fn answers_echo_the_request() {
     gives(Event::EntrySwitched(switched), &MessageBuffer::with_appendage(&enabled));
 }
 
-/// The day's start and end go to all; a session added later gets the start alone.
+/// The day's start and end go to all; a session added later gets only the start.
 #[test]
 fn day_starts_and_ends_for_all() {
     let event = |event_code| {
@@ -449,8 +449,8 @@ fn day_starts_and_ends_for_all() {
     assert_eq!(encoded(Event::SessionAdded(before)), []);
 }
 
-/// What a pegged order follows, and how long an order lives, are echoed; the seconds are those that are
-/// left, the one that has begun not counted.
+/// The reference price of a pegged order, and an order's time to live, are echoed; the seconds are the remaining ones,
+/// the current one not counted.
 #[test]
 fn instructions_are_echoed() {
     let instructions = Instructions {
@@ -542,8 +542,8 @@ fn booking_causes_no_reply() {
     assert_eq!(encoded(Event::Booked(booked)), []);
 }
 
-/// No two reasons share a code, so that a participant can tell them apart; but those that OUCH has no
-/// words for share one with what is not supported, or with what is too much to be processed.
+/// No two reasons share a code, so that a participant can distinguish them; but reasons without an OUCH code share that
+/// of an unsupported feature, or that of too much to be processed.
 #[test]
 fn reasons_have_codes_of_their_own() {
     use RejectReason::{

@@ -1,4 +1,4 @@
-//! Bytes that make no sense, and bytes that nearly do: what the fuzz targets look for, from seeds.
+//! Random bytes, and nearly valid ones, from seeds: the same inputs that the fuzz targets try.
 
 use crate::{
     golden::{itch_vectors, moldudp64_vectors, ouch_vectors, ouch42_vectors, soupbintcp_vectors},
@@ -30,7 +30,7 @@ fn nearly(seeded: &mut Seeded, sound: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Several of them, one after the other.
+/// Several messages, one after the other.
 fn stream(seeded: &mut Seeded, sound: &[Vec<u8>]) -> Vec<u8> {
     (0..1 + seeded.below(8)).flat_map(|_| nearly(seeded, sound)).collect()
 }
@@ -64,7 +64,7 @@ fn itch_takes_any_bytes() {
     for_seeds(20_000, |seeded| targets::decode_itch(&nearly(seeded, &sound)));
 }
 
-/// No bytes make a session panic, and none make it depend on how they were cut.
+/// No bytes make a session panic, and its results never depend on how they were cut.
 #[test]
 fn soupbintcp_takes_any_bytes() {
     let sound = bytes(soupbintcp_vectors());

@@ -1,4 +1,4 @@
-//! Randomness that a number brings back.
+//! Randomness that can be repeated from a number.
 
 use market::SplitMix64;
 
@@ -15,7 +15,7 @@ impl Seeded {
         self.0.next_u64()
     }
 
-    /// Below `bound`, which is at least 1.
+    /// A number below `bound`, which is at least 1.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(bound).unwrap()).unwrap()
     }
@@ -34,7 +34,7 @@ impl Seeded {
     }
 }
 
-/// Runs `check` with seeds 1 to `count`; a failure says with which.
+/// Runs `check` with seeds 1 to `count`; a failure names its seed.
 pub fn for_seeds(count: u64, check: impl Fn(&mut Seeded)) {
     for seed in 1..=count {
         let context = PrintOnPanic(seed);

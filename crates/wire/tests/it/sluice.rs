@@ -1,4 +1,4 @@
-//! Sessions of Sluice: both sides over a network that loses, repeats and reorders, and whatever bytes come.
+//! Sessions of Sluice: both sides over a network that loses, repeats and reorders, and random bytes.
 
 use market::Text;
 use wire::sluice::{
@@ -27,7 +27,7 @@ fn frame(datagram: &[u8]) -> Vec<u8> {
     [&(datagram.len() as u16).to_be_bytes()[..], datagram].concat()
 }
 
-/// The datagrams that a server wants to send.
+/// The datagrams that a server sends.
 fn sent(server: &mut Server) -> Vec<Vec<u8>> {
     let mut datagrams = Vec::new();
     while let Some((datagram, rest)) = split_frame(server.outgoing()) {
@@ -129,7 +129,7 @@ fn datagrams_have_these_bytes() {
     assert_eq!(took(&mut whole), format!("O{token}"));
 }
 
-/// The rules by their bytes: who may say what, and when; what ends a session.
+/// The rules by their bytes: the permitted messages of each side and state, and the ends of a session.
 #[test]
 fn a_session_takes_what_its_state_allows() {
     let with_token = |kind: u8, rest: &[u8]| [&[kind][..], &TOKEN.to_be_bytes(), rest].concat();
@@ -185,7 +185,7 @@ fn a_session_takes_what_its_state_allows() {
     assert_eq!(heard, [b"one", b"two"]);
 }
 
-/// A login whose answer was lost is answered again with the same, and is no second login; a reject ends it.
+/// A login whose answer was lost gets the same answer again, and is no second login; a reject ends it.
 #[test]
 fn a_login_is_answered_again() {
     let (mut server, _) = logged_in(7);
@@ -205,7 +205,7 @@ fn a_login_is_answered_again() {
         late.receive(&datagram, 0, &mut |number, _| replies.push(number)).unwrap();
     }
     assert_eq!(late.state(), ClientState::LoggedIn);
-    // It learns from a heartbeat that it has missed a reply, and asks.
+    // From a heartbeat it learns that it has missed a reply, and requests it.
     server.tick(1_000 * MS).unwrap();
     for datagram in sent(&mut server) {
         late.receive(&datagram, 0, &mut |number, _| replies.push(number)).unwrap();
@@ -324,7 +324,7 @@ fn every_reply_arrives_once() {
     }
 }
 
-/// Whatever datagrams come, neither side panics, and what waits is bounded.
+/// No datagrams make a side panic, and the waiting bytes are bounded.
 #[test]
 fn any_bytes_are_taken() {
     for seed in 0..300 {

@@ -45,7 +45,7 @@ fn logged_in_client() -> Client {
     client
 }
 
-/// Logins of known implementations are understood, on whichever side they pad and with what.
+/// Logins of known implementations are read, with padding of any kind on either side.
 #[test]
 fn logins_are_understood_however_padded() {
     let blank = "          ";
@@ -170,7 +170,7 @@ fn heartbeats_break_silence() {
     assert_eq!(client.outgoing(), packet(b'R', b""));
 }
 
-/// Fifteen seconds without a whole packet are too long; half of one does not count.
+/// Fifteen seconds without a whole packet are too long; half a packet does not count.
 #[test]
 fn silent_peers_are_given_up() {
     let mut server = logged_in_server();
@@ -202,7 +202,7 @@ fn each_step_takes_one_packet() {
     assert_eq!(server.next(), Ok(None));
 }
 
-/// Nobody may stay without a login, and no client waits for its answer for ever.
+/// No connection may stay without a login, and no client waits for its answer for ever.
 #[test]
 fn late_logins_are_given_up() {
     let mut server = Server::new(Timers::default(), 7);
@@ -213,7 +213,7 @@ fn late_logins_are_given_up() {
     assert_eq!(client().tick(5 * SECOND), Err(Timeout::Login));
 }
 
-/// Version 4.10: the client says how long the server shall bear its silence.
+/// Version 4.10: the client gives the silence after which the server ends the connection.
 #[test]
 fn client_chooses_the_receive_timeout() {
     for (milliseconds, timeout_ns) in [(Some(30_000), 30 * SECOND), (Some(0), 15 * SECOND)] {
@@ -230,7 +230,7 @@ fn client_chooses_the_receive_timeout() {
     }
 }
 
-/// Only sequenced messages are counted, from the number that the login was answered with.
+/// Only sequenced messages are counted, from the number in the answer to the login.
 #[test]
 fn only_sequenced_messages_count() {
     let mut server = Server::new(Timers::default(), 0);
@@ -258,7 +258,7 @@ fn only_sequenced_messages_count() {
     assert_eq!(client.next_sequence(), 43);
 }
 
-/// After its end a session carries nothing sequenced; requests still come.
+/// After its end a session carries no sequenced messages; requests still come.
 #[test]
 fn ended_session_carries_nothing_sequenced() {
     let mut server = logged_in_server();
@@ -291,7 +291,7 @@ fn done_connections_hear_nothing() {
     assert!(server.outgoing().is_empty());
 }
 
-/// A packet that the server may not send, or not now, is an error of the client.
+/// A packet that the server may not send, or may not send now, is an error of the client.
 #[test]
 fn client_knows_violations() {
     let violated = |mut client: Client, bytes: &[u8]| {
@@ -316,7 +316,7 @@ fn client_knows_violations() {
     assert_eq!(violated(logged_in_client(), &[0, 0]), Violation::Empty);
 }
 
-/// Both sides joined by a network that cuts as it likes: every message arrives once, in order.
+/// Both sides joined by a network that cuts anywhere: every message arrives once, in order.
 #[test]
 fn messages_pass_however_tcp_cuts_them() {
     for_seeds(200, |seeded| {

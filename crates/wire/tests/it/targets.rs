@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all. The fuzz targets and the seeded tests run the same code.
+//! The properties that hold for any bytes at all. The fuzz targets and the seeded tests run the same code.
 
 use market::{SessionId, Text, Timestamp};
 use wire::{
@@ -9,8 +9,8 @@ use wire::{
 };
 use zerocopy::IntoBytes;
 
-/// Any bytes are a command or a reason why not, and a command that a client can ask for is read
-/// back from what the client would send.
+/// Any bytes are a command or give the reason why not; a command that a client can request is read back from the
+/// client's message.
 pub fn decode_ouch_inbound(bytes: &[u8]) {
     if let Ok(message) = ouch::decode_inbound(bytes) {
         let appendage = match message {
@@ -32,7 +32,7 @@ pub fn decode_ouch_inbound(bytes: &[u8]) {
     }
 }
 
-/// Any bytes are an outbound message with sound values or a reason why not.
+/// Any bytes are an outbound message with sound values, or give the reason why not.
 pub fn decode_ouch_outbound(bytes: &[u8]) {
     let Ok(message) = ouch::decode_outbound(bytes) else { return };
     let (fixed, appendage) = match message {
@@ -58,8 +58,8 @@ pub fn decode_ouch_outbound(bytes: &[u8]) {
     check_appendage(bytes, appendage);
 }
 
-/// Any bytes are a request of OUCH 4.2 or a reason why not. The first is preceded by a note; sent again, an order
-/// has no second command.
+/// Any bytes are a request of OUCH 4.2, or give the reason why not. The first is preceded by a note; sent again, an
+/// order has no second command.
 pub fn decode_ouch42(bytes: &[u8]) {
     let session_id = SessionId(7);
     let mut requests = Requests::default();
@@ -88,7 +88,7 @@ fn check_appendage(message: &[u8], appendage: ouch::Appendage<'_>) {
     }
 }
 
-/// Any bytes are a feed message that lies in exactly these bytes, or a reason why not.
+/// Any bytes are a feed message that lies in exactly these bytes, or give the reason why not.
 pub fn decode_itch(bytes: &[u8]) {
     let Ok(message) = itch::decode(bytes) else { return };
     assert_eq!(message.as_bytes(), bytes);
@@ -96,7 +96,7 @@ pub fn decode_itch(bytes: &[u8]) {
     assert!(message.timestamp() <= wire::field::U48::MAX);
 }
 
-/// Whatever a client sends, the server's side stays in order, and how TCP cut it changes nothing.
+/// For any bytes from a client, the server's side stays in order, and the cuts by TCP change nothing.
 pub fn soupbintcp_server(bytes: &[u8]) {
     let whole = serve(bytes, usize::MAX);
     let cut_len = 1 + usize::from(bytes.first().copied().unwrap_or(0)) % 7;
@@ -134,7 +134,7 @@ fn serve(bytes: &[u8], cut_len: usize) -> Vec<String> {
     output
 }
 
-/// Whatever a server sends, the client's side stays in order, and how TCP cut it changes nothing.
+/// For any bytes from a server, the client's side stays in order, and the cuts by TCP change nothing.
 pub fn soupbintcp_client(bytes: &[u8]) {
     let whole = attend(bytes, usize::MAX);
     let cut_len = 1 + usize::from(bytes.first().copied().unwrap_or(0)) % 7;
@@ -176,8 +176,8 @@ fn attend(bytes: &[u8], cut_len: usize) -> Vec<String> {
     output
 }
 
-/// Whatever both ends receive and whenever, silence ends them, a peer that reads nothing makes no
-/// buffer grow, and what they hold is bounded.
+/// For any bytes at any time, silence ends both sides, a peer that reads nothing makes no buffer grow, and the bytes
+/// held are bounded.
 pub fn soupbintcp_in_time(bytes: &[u8]) {
     const HELD_MAX: usize = 192 * 1024;
     let timers = Timers::default();
@@ -189,7 +189,7 @@ pub fn soupbintcp_in_time(bytes: &[u8]) {
         let (cut, after) = after.split_at(usize::from(len).min(after.len()));
         rest = after;
         now_ns += 1 << (step % 36);
-        // What the peer says, what others say in its name, or nothing; a part of it is read.
+        // The peer's bytes, third-party bytes in its name, or none; a part of them is read.
         match kind % 6 {
             0 => _ = server.receive(cut, now_ns),
             1 => _ = client.receive(cut, now_ns),
@@ -233,8 +233,8 @@ pub fn soupbintcp_in_time(bytes: &[u8]) {
     }
 }
 
-/// Any bytes are packets and requests that lie in exactly these bytes, or a reason why not; fed to
-/// a receiver one after the other they deliver contiguous numbers within its bounds.
+/// Any bytes are packets and requests that lie in exactly these bytes, or give the reason why not; fed to a receiver
+/// one after the other they deliver contiguous numbers within its bounds.
 pub fn moldudp64(bytes: &[u8]) {
     if let Ok(request) = moldudp64::Request::parse(bytes) {
         assert_eq!(request.encode(), bytes);
@@ -248,7 +248,7 @@ pub fn moldudp64(bytes: &[u8]) {
     let mut next = 1;
     let mut rest = bytes;
     let mut now_ns = 0;
-    // The first byte of each part says how long the packet after it is.
+    // The first byte of each part is the length of the packet after it.
     while let Some((&len, after)) = rest.split_first() {
         let (packet, after) = after.split_at(usize::from(len).min(after.len()));
         rest = after;

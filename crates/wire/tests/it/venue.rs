@@ -22,7 +22,7 @@ fn feed(event: Event) -> Vec<Vec<u8>> {
     messages
 }
 
-/// The replies that an event gives.
+/// The replies to an event.
 fn replies(event: Event) -> Vec<(Recipient, Vec<u8>)> {
     let mut encoder = ouch::Encoder::new();
     let mut messages = Vec::new();
@@ -52,7 +52,7 @@ fn auction_trade(maker_displayed: bool, taker_displayed: bool, phase: Phase) -> 
     })
 }
 
-/// Each phase is a trading state; a pause that the price caused says so.
+/// Each phase is a trading state; a pause caused by the price has its reason.
 #[test]
 fn phase_is_a_trading_state() {
     let state_of = |to, cause| {
@@ -187,7 +187,7 @@ fn collar_is_reported() {
     assert_eq!(message.auction_collar_extension.get(), 2);
 }
 
-/// A new round lot is a new directory entry; an instrument that is removed is halted for good.
+/// A new round lot is a new directory entry; a removed instrument is halted for good.
 #[test]
 fn changed_instrument_is_published() {
     let changed =
@@ -258,7 +258,7 @@ fn corrected_trade_is_published() {
     assert_eq!(types, [(maker, b'B'), (maker, b'E'), (taker, b'B'), (taker, b'E')]);
 }
 
-/// OUCH says by the cross type which auction an order is for.
+/// OUCH gives the auction of an order by its cross type.
 #[test]
 fn order_for_an_auction_has_a_cross_type() {
     for (time_in_force, code) in [

@@ -1,7 +1,7 @@
-//! Where each order lies, by its reference number: a table of open addresses.
+//! The slot of each order by its reference number: a hash table with open addressing.
 //!
-//! Reference numbers rise, so that one product spreads them. A venue could choose some that meet in the
-//! table, and make it slow; a subscriber trusts its venue in that.
+//! Reference numbers rise, so a multiplication spreads them. A venue could choose numbers that collide, and make the
+//! table slow; a subscriber trusts its venue in that.
 //!
 //! Invariant: at most half of the places are taken, and no search passes a free place.
 
@@ -19,7 +19,7 @@ const PLACES_MIN: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReferenceIndex {
-    /// None, or a power of two.
+    /// Empty, or a power of two.
     places: Vec<Place>,
     len: usize,
 }
@@ -33,7 +33,7 @@ impl ReferenceIndex {
         self.find(reference).ok().map(|at| self.places[at].slot - 1)
     }
 
-    /// Adds a reference that is not there.
+    /// Adds a reference that is not in the table.
     pub(super) fn insert(&mut self, reference: u64, slot: u32) {
         if 2 * (self.len + 1) > self.places.len() {
             self.grow();
@@ -43,12 +43,12 @@ impl ReferenceIndex {
         self.len += 1;
     }
 
-    /// Takes out a reference that is there.
+    /// Removes a reference that is in the table.
     pub(super) fn remove(&mut self, reference: u64) {
         let mut hole = self.find(reference).expect("an order that leaves is known");
         let mask = self.places.len() - 1;
         let mut at = hole;
-        // What stands behind the hole and would be looked for before it moves into it.
+        // An entry behind the hole moves into it, if its search begins before the hole.
         loop {
             at = (at + 1) & mask;
             let place = self.places[at];
@@ -65,7 +65,7 @@ impl ReferenceIndex {
         self.len -= 1;
     }
 
-    /// Where a reference is, or the free place where it would be; place 0 of an empty table.
+    /// The place of a reference, or the free place for it; place 0 of an empty table.
     fn find(&self, reference: u64) -> Result<usize, usize> {
         if self.places.is_empty() {
             return Err(0);
@@ -84,7 +84,7 @@ impl ReferenceIndex {
         }
     }
 
-    /// Where the search for a reference begins: the high bits of a product.
+    /// The place where the search for a reference begins: the high bits of a product.
     fn home(&self, reference: u64) -> usize {
         let bits = self.places.len().trailing_zeros();
         (reference.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
@@ -107,8 +107,8 @@ mod tests {
 
     use super::*;
 
-    /// Whatever comes and goes, the table has what a sorted map has: references that rise, ones far apart, and ones
-    /// that meet.
+    /// After any insertions and removals, the table equals a sorted map: references that rise, ones far apart, and ones
+    /// that collide.
     #[test]
     fn a_table_is_a_sorted_map() {
         for seed in 1..=20_u64 {

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-/// Prices in the array. When it has more, half of it goes to the tree; when it has none, as many come back.
+/// Prices in the array. With more, half of it goes to the tree; with none, as many come back.
 const NEAR_MAX: usize = 256;
-/// Ranks looked at one by one before the array is halved again and again.
+/// Ranks compared one by one before the array is searched by halves.
 const SCAN_MAX: usize = 8;
 
-/// Where a price stands on its side: lower is better.
+/// The position of a price on its side: lower is better.
 type Rank = u32;
 
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ impl Ladder {
         near.chain(self.far.iter().map(|(rank, queue)| (*rank, *queue)))
     }
 
-    /// The queue at a rank; `new` makes one if there is none.
+    /// The queue at a rank; if there is none, `new` creates one.
     pub(super) fn queue_at(&mut self, rank: Rank, new: impl FnOnce() -> u32) -> u32 {
         let is_far = self.near.first().is_some_and(|(worst, _)| rank > *worst);
         if is_far && !self.far.is_empty() {
@@ -53,7 +53,7 @@ impl Ladder {
         }
     }
 
-    /// Takes a rank out.
+    /// Removes a rank.
     pub(super) fn remove(&mut self, rank: Rank) {
         match self.place_of(rank) {
             Ok(place) => _ = self.near.remove(place),
@@ -72,7 +72,7 @@ impl Ladder {
         }
     }
 
-    /// Where a rank is in the array, or where it would be.
+    /// The place of a rank in the array, or the place for it.
     fn place_of(&self, rank: Rank) -> Result<usize, usize> {
         let from = self.near.len().saturating_sub(SCAN_MAX);
         let mut place = self.near.len();
@@ -93,7 +93,7 @@ impl Ladder {
 mod tests {
     use super::*;
 
-    /// Whatever is put in and taken out, the ranks are those of a sorted map, and both parts are used.
+    /// After any insertions and removals, the ranks are those of a sorted map, and both parts are used.
     #[test]
     fn a_ladder_is_a_sorted_map() {
         for seed in 1..=20_u64 {

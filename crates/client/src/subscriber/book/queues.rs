@@ -1,6 +1,6 @@
 //! The orders of all books: found by their reference numbers, and one behind the other at each price.
 //!
-//! Invariant: an order is in exactly one queue, a queue in use has at least one order, and memory that orders leave is
+//! Invariant: an order is in exactly one queue, a queue in use has at least one order, and memory of removed orders is
 //! used again.
 
 use super::index::ReferenceIndex;
@@ -22,7 +22,7 @@ pub(super) struct Resting {
 }
 
 impl Resting {
-    /// Where its price stands on its side: lower is better.
+    /// The rank of its price on its side: lower is better.
     pub(super) fn rank(&self) -> u32 {
         rank_of(self.is_bid, self.price)
     }
@@ -67,7 +67,7 @@ impl Queues {
         &self.orders[slot as usize]
     }
 
-    /// An order executes or cancels some of its shares, not all.
+    /// Sets the shares of an order that executes or cancels some of them, not all.
     pub(super) fn set_shares(&mut self, slot: u32, shares: u32) {
         self.orders[slot as usize].shares = shares;
     }
@@ -87,7 +87,7 @@ impl Queues {
         }
     }
 
-    /// An order joins the end of a queue.
+    /// Adds an order to the end of a queue.
     pub(super) fn join(
         &mut self,
         queue: u32,
@@ -118,7 +118,7 @@ impl Queues {
         self.slots.insert(reference, slot);
     }
 
-    /// An order leaves; gives true if its queue has no other, and so is none any more.
+    /// Removes an order; true if its queue is then empty, and no longer exists.
     pub(super) fn leave(&mut self, slot: u32) -> bool {
         let Resting { reference, queue, before, behind, .. } = self.orders[slot as usize];
         let place = queue as usize;

@@ -19,7 +19,7 @@ fn stock(locate: u16) -> [u8; 8] {
     if locate == AAA { *b"AAA     " } else { *b"BBB     " }
 }
 
-/// A feed that tells of two instruments, and the books that come of it.
+/// A feed of two instruments, and the books built from it.
 struct Scene {
     book: FeedBook,
     stream_sequence: u64,
@@ -42,7 +42,7 @@ impl Scene {
         self.apply(message.as_bytes()).unwrap();
     }
 
-    /// The message is refused for this reason, and changes nothing.
+    /// Checks that the message is refused for this reason, and changes nothing.
     fn refused(&mut self, message: &Message<'_>, violation: FeedViolation) {
         let before = format!("{:?}", self.book);
         let error = self.apply(message.as_bytes()).unwrap_err();
@@ -182,7 +182,7 @@ fn orders_stand_by_price_then_time() {
     assert!(scene.book.is_crossed(AAA));
 }
 
-/// Executions take shares and count as volume; the last share takes the order along.
+/// Executions take shares and count as volume; with its last share an order leaves.
 #[test]
 fn executions_reduce_orders() {
     let mut scene = Scene::new();
@@ -284,7 +284,7 @@ fn states_are_kept() {
     assert_eq!(states, [Some(b'T'), None]);
 }
 
-/// Whatever a sound feed cannot say is refused with its number, and changes nothing.
+/// Messages that a sound feed cannot contain are refused with their number, and change nothing.
 #[test]
 fn impossible_messages_are_refused() {
     use FeedViolation as V;
@@ -320,8 +320,8 @@ fn impossible_messages_are_refused() {
     assert_eq!(scene.bids(AAA), [(1, 100, 10)]);
 }
 
-/// Whatever is added, taken, replaced and deleted, the books have the orders of a plain list, sorted by price and then
-/// by arrival; orders leave and come at many prices, so that both parts of a ladder are used.
+/// After any orders are added, reduced, replaced and deleted, the books equal a plain list, sorted by price and then by
+/// arrival; orders leave and come at many prices, so that both parts of a ladder are used.
 #[test]
 fn books_are_those_of_a_plain_list() {
     for seed in 1..=6_u64 {

@@ -26,7 +26,7 @@ impl TagSet {
         self
     }
 
-    /// True if it was not there.
+    /// Adds a tag; true if it was not in the set.
     const fn insert(&mut self, tag: u32) -> bool {
         let word = &mut self.0[tag as usize / 64];
         let is_new = *word & 1 << (tag % 64) == 0;
@@ -38,7 +38,7 @@ impl TagSet {
         self.0[tag as usize / 64] & 1 << (tag % 64) != 0
     }
 
-    /// True if it has all tags of the other.
+    /// True if the set has all tags of the other.
     fn includes(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(all, some)| some & !all == 0)
     }
@@ -59,7 +59,7 @@ static FIELD_OF_TAG: [u8; TAGS_END] = {
     table
 };
 
-/// The listed values of each field that are one character, each the bit of its code.
+/// The listed values of each field with values of one character, each as the bit of its code.
 static CODES: [u128; FIELDS.len()] = {
     let mut table = [0; FIELDS.len()];
     let mut index = 0;

@@ -42,7 +42,7 @@ impl Reports {
         }
     }
 
-    /// Takes an output of which a session that it copies has a part; `directory` has taken it before.
+    /// Takes an output that concerns a copied session; `directory` has taken it before.
     pub fn copy(&mut self, output: &Output, directory: &Directory, send: SendMessage<'_>) {
         let [one, other] = owners(&output.event);
         let other = other.filter(|_| other != one);
@@ -120,7 +120,7 @@ impl Reports {
     }
 }
 
-/// A name for an order that has none but its number.
+/// A name for an order that has only a number.
 pub(super) fn numbered_id(number: u32) -> ClOrdId {
     let mut buffer = [0; 24];
     let text = numbered(&mut buffer, b'#', number.into(), None);
@@ -138,7 +138,7 @@ fn owners(event: &Event) -> [Option<Source>; 2] {
         Event::Venue(VenueEvent::TradeCorrected(it)) => {
             [source(&it.trade.maker.key), source(&it.trade.taker.key)]
         }
-        // FIX has one channel.
+        // FIX has only one channel.
         Event::Noted(note) => [Some((note.session_id, 0)), None],
         event => [event.key().and_then(source), None],
     }

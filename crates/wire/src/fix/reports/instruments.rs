@@ -1,8 +1,8 @@
 //! Answers about instruments and the trading day: Security List, Security Definition, Security Status, Trading
 //! Session Status.
 //!
-//! Invariant: a request makes at most one page of answers. Each further page of a list is a note of its own in the
-//! log, so a longer list uses more of its session's allowance, and never makes a long turn for others.
+//! Invariant: a request makes at most one page of answers. Each further page of a list is a separate note in the log,
+//! so a longer list uses more of its session's allowance, and never makes a long turn for other sessions.
 
 use market::{Phase, SystemEvent, Timestamp};
 
@@ -28,7 +28,7 @@ pub(super) struct Listing {
     pub(super) next: u32,
 }
 
-/// Why a request cannot be answered.
+/// The reason why a request cannot be answered.
 #[derive(Clone, Copy)]
 enum Fault {
     NotOffered(&'static str),
@@ -47,7 +47,7 @@ impl Fault {
 }
 
 impl Reports {
-    /// Answers a request; of a list it sends the first page.
+    /// Answers a request; for a list, sends the first page.
     pub(super) fn take_query(
         &mut self,
         query: &QueryNote,
@@ -76,7 +76,7 @@ impl Reports {
         self.list_page(&page, directory, time, send);
     }
 
-    /// Sends this page of the list; nothing if another one is the next.
+    /// Sends this page of the list, if it is the next one.
     pub(super) fn list_page(
         &mut self,
         page: &PageNote,
@@ -341,7 +341,7 @@ const fn phase_text(phase: Phase) -> &'static str {
     }
 }
 
-/// TradSesStatus (340), and words for it.
+/// TradSesStatus (340), and its text.
 const fn day_status(part: Option<SystemEvent>) -> (u64, &'static str) {
     match part {
         None | Some(SystemEvent::StartOfMessages) => (4, "before order entry opens"),

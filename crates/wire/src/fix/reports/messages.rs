@@ -1,4 +1,4 @@
-//! The messages themselves: headers, execution reports, rejects of orders and cancels, mass cancel reports.
+//! The encoding of messages: headers, execution reports, rejects of orders and cancels, mass cancel reports.
 //!
 //! Invariant: each message takes the next MsgSeqNum, and its fields follow the order of the dictionary.
 
@@ -11,7 +11,7 @@ use crate::fix::{
     time::write_time,
 };
 
-/// The fields of an execution report beside the state of its order.
+/// The fields of an execution report in addition to the state of its order.
 pub(super) struct Report<'a> {
     /// ExecType (150) in FIX 4.4.
     pub(super) kind: u8,
@@ -204,7 +204,7 @@ impl Reports {
         let version = self.session.logon.version;
         let order = self.orders.get(&request.original);
         let status = order.map_or(b'8', |order| match order.end {
-            // Its replacement has taken its place.
+            // The order's replacement has taken its place.
             b'5' => b'4',
             _ => order.status(version),
         });

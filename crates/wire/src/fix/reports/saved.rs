@@ -34,7 +34,7 @@ impl Reports {
                 out.write(username);
             });
         }
-        // What follows the name of a copied session are its orders.
+        // The name of a copied session is followed by its orders.
         for ((session_id, channel), copy) in &self.copies {
             pieces.record(b'C', |out| {
                 out.write(session_id);
@@ -68,7 +68,7 @@ impl Reports {
         }
     }
 
-    /// Takes a piece of a saved state: the first makes the session, the others are added to it.
+    /// Takes a piece of a saved state: the first one creates the session, the rest are added to it.
     ///
     /// # Errors
     /// The bytes are not such a piece, or the pieces are in a wrong order.

@@ -8,14 +8,14 @@ use market::{Fill, OrderKey, PastTrade, Quantity, Timestamp, TradeId, Traded, en
 
 use super::{Reports, SendMessage, messages::Report};
 
-/// Trades that are kept.
+/// The most trades kept.
 const TRADES_MAX: usize = 65_536;
 
-/// A trade of which a correction can be reported.
+/// A trade whose correction can be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeptTrade {
     trade_id: u64,
-    /// In ticks.
+    /// The price in ticks.
     price: u64,
     lots: u64,
 }
@@ -27,13 +27,13 @@ encoded! { KeptTrade { trade_id, price, lots } }
 pub(super) struct KeptTrades(VecDeque<KeptTrade>);
 
 impl KeptTrades {
-    /// Memory that they take at most, in bytes; the queue doubles.
+    /// The most memory for the trades, in bytes; the queue doubles.
     pub(super) const BYTES_MAX: usize = TRADES_MAX * 2 * size_of::<KeptTrade>();
 
-    /// Keeps a trade with its price in ticks, in place of itself if it is kept.
+    /// Keeps a trade with its price in ticks; replaces it if it is already kept.
     pub(super) fn keep(&mut self, trade_id: TradeId, price: u64, quantity: Quantity) {
         let kept = KeptTrade { trade_id: trade_id.0, price, lots: quantity.0 };
-        // Nearly all are newer than those that are kept; both orders of one may be of the session.
+        // Nearly all are newer than the kept ones; both orders of a trade may be of the session.
         let at = match self.0.back() {
             Some(last) if trade_id.0 <= last.trade_id => self.place(trade_id),
             _ => self.0.len(),
@@ -57,12 +57,12 @@ impl KeptTrades {
         self.0.partition_point(|kept| kept.trade_id < trade_id.0)
     }
 
-    /// All, by TradeId.
+    /// All kept trades, by TradeId.
     pub(super) fn iter(&self) -> impl Iterator<Item = &KeptTrade> {
         self.0.iter()
     }
 
-    /// Adds a trade from a file; false if it is not newer than the others.
+    /// Adds a trade from a file; false if it is not newer than the kept ones.
     pub(super) fn restore(&mut self, trade: KeptTrade) -> bool {
         let is_newer = self.0.back().is_none_or(|last| last.trade_id < trade.trade_id);
         if is_newer {
@@ -71,7 +71,7 @@ impl KeptTrades {
         is_newer
     }
 
-    /// Bytes that it holds.
+    /// The allocated memory, in bytes.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.0.capacity() * size_of::<KeptTrade>()
@@ -99,7 +99,7 @@ impl Reports {
         self.report(number, &Report { trade, ..Report::of(b'F') }, time, send);
     }
 
-    /// A trade is undone; for a correction it is entered with new terms.
+    /// Reports an undone trade; for a correction, also enters it with new terms.
     pub(super) fn undone(
         &mut self,
         trade: &PastTrade,

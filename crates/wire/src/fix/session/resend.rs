@@ -1,4 +1,4 @@
-//! Resends: requested messages are sent again, and gaps fill the numbers of the others.
+//! Resends: requested messages are sent again, and gap fills cover the remaining numbers.
 //!
 //! Invariant: each requested number is sent once, in order: as its message, or within a gap.
 
@@ -12,7 +12,7 @@ use crate::fix::{
     time::TimeText,
 };
 
-/// Numbers that are filled without a byte in one go.
+/// The most numbers filled in one turn without sending a byte.
 const FILLED_MAX: u64 = 4096;
 
 /// Messages to be sent again.
@@ -20,7 +20,7 @@ const FILLED_MAX: u64 = 4096;
 pub(super) struct Resend {
     next: u64,
     end: u64,
-    /// The first of the numbers that are filled, if some are.
+    /// The first of the numbers being filled, if any.
     fill_from: Option<u64>,
     /// The last SendingTime.
     time: TimeText,
@@ -39,7 +39,7 @@ impl Acceptor {
         self.resend = Some(Resend { next: begin, end, fill_from: None, time });
     }
 
-    /// Asks for the messages before this one, which are missing.
+    /// Requests the missing messages before this one.
     pub(super) fn request_resend(&mut self, number: u64) {
         if self.gap_to.is_some() {
             return;
@@ -50,20 +50,20 @@ impl Acceptor {
         self.say(0, text.as_bytes());
     }
 
-    /// The number in the reply stream of the message that is to be sent again next.
+    /// The number in the reply stream of the next message to send again.
     #[must_use]
     pub fn resend_next(&self) -> Option<u64> {
         self.resend_range().map(|range| range.start)
     }
 
-    /// The numbers in the reply stream of the messages that are to be sent again.
+    /// The numbers in the reply stream of the messages to send again.
     #[must_use]
     pub fn resend_range(&self) -> Option<Range<u64>> {
         self.resend.map(|resend| self.base + resend.next..self.base + resend.end + 1)
     }
 
-    /// Sends that message again, or fills its number if it is one of the session or no longer kept (`None`).
-    /// Returns false once that is enough for one turn.
+    /// Sends that message again, or fills its number if it is one of the session or no longer kept (`None`). Returns
+    /// false once the work of one turn is done.
     pub fn resend(&mut self, message: Option<&[u8]>, now_ns: u64) -> bool {
         let Some(mut resend) = self.resend else { return false };
         let number = resend.next;
@@ -95,7 +95,7 @@ impl Acceptor {
         is_short
     }
 
-    /// Fills all numbers that are to be sent again with one SequenceReset. True if some were.
+    /// Fills all numbers that are to be sent again with one SequenceReset. True if there were any.
     pub(in crate::fix) fn fill(&mut self, now_ns: u64) -> bool {
         let Some(resend) = self.resend.take() else { return false };
         self.fill_gap(resend.next, resend.end + 1, now_ns);
