@@ -52,7 +52,7 @@ pub struct Backup {
     pub byte_count: u64,
 }
 
-/// Why there is no backup. The journal itself was not changed.
+/// The reason why there is no backup. The journal itself was not changed.
 #[derive(Debug, Error)]
 pub enum BackupError {
     /// The journal cannot be read to its end.

@@ -228,7 +228,7 @@ pub(crate) struct Head {
     pub(crate) are_equal: bool,
     /// Another segment follows.
     pub(crate) is_followed: bool,
-    /// Something other than zeros lies behind both copies.
+    /// Bytes other than zeros lie behind both copies.
     pub(crate) has_more: bool,
     /// The bytes of the copies could be left by a crash while they were written.
     pub(crate) is_half_made: bool,

@@ -1,10 +1,10 @@
 //! The segment preparer takes slow disk work from the writer: it creates the next segment, syncs
 //! segments that have ended, and moves the watermark.
 //!
-//! In a folder of the file system it runs on a thread of its own, which meets the writer in two
-//! channels and in `Shared`. Where storage does everything in one order, in tests and in the
-//! simulator, the writer runs it in small steps. Invariant: the watermark never names a record that
-//! is not on the medium.
+//! In a folder of the file system the preparer runs on a separate thread, which communicates with
+//! the writer by two channels and `Shared`. Where storage does everything in one order, in tests
+//! and in the simulator, the writer runs it in small steps. Invariant: the watermark never names a
+//! record that is not on the medium.
 
 use std::{
     io,
@@ -155,7 +155,7 @@ pub(crate) struct EndedSegment {
     pub(crate) ended: Box<dyn StorageFile>,
     pub(crate) ended_name: String,
     pub(crate) next_name: String,
-    /// Its last sequence.
+    /// The last sequence of the segment.
     pub(crate) sequence: u64,
 }
 
@@ -210,7 +210,7 @@ pub(crate) struct Background {
 struct Shared {
     /// The last sequence handled by a commit.
     committed: AtomicU64,
-    /// How far the writer is in the second half of the current segment, in 256ths.
+    /// The position of the writer in the second half of the current segment, in 256ths.
     progress: AtomicU64,
     current: Mutex<Current>,
     /// Set when there are outcomes, so that the writer can check at no cost.

@@ -42,8 +42,8 @@ pub(crate) fn is_beside(name: &str) -> bool {
 
 /// A folder as the journal needs it. Names are plain file names.
 ///
-/// Nothing survives a power cut unless it was synced: bytes by [`StorageFile::sync`], the
-/// existence of a file by [`Storage::sync_folder`].
+/// Only synced data survives a power cut: bytes after [`StorageFile::sync`], the existence of a
+/// file after [`Storage::sync_folder`].
 pub trait Storage: Send {
     /// The path of the folder, for messages.
     fn place(&self) -> PathBuf;

@@ -1,9 +1,9 @@
 //! A folder in memory that models the effect of a crash. For tests and the simulator.
 //!
-//! Invariant: it is deterministic; every fault is requested by its caller.
+//! Invariant: the disk is deterministic; every fault is requested by its caller.
 //!
-//! It can also lie about syncs. Beside the content of the lying medium it then keeps that of a faithful
-//! one, like a copy on another machine, from which [`CrashStorage::repair`] restores the folder.
+//! The disk can also lie about syncs. Beside the content of the lying medium it then keeps that of a faithful one, like
+//! a copy on another machine, from which [`CrashStorage::repair`] restores the folder.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ pub struct CrashStorage {
     locked: bool,
 }
 
-/// How a process ends.
+/// The way in which a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
     /// The process is killed: all written bytes are kept.
@@ -112,7 +112,7 @@ impl Fault {
     }
 }
 
-/// Where a [`Fault::Stop`] struck.
+/// The place where a [`Fault::Stop`] struck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
     /// The operation that was interrupted.

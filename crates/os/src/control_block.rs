@@ -4,7 +4,8 @@
 
 use std::ptr;
 
-/// Room for what is asked for: the times of a packet, the length of joined datagrams, and the error that says which packet has left.
+/// Room for the requested notes: the times of a packet, the length of joined datagrams, and the error that names the
+/// packet that has left.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(crate) struct ControlBlock([u8; CONTROL_BYTES]);
@@ -34,7 +35,7 @@ impl ControlBlock {
         let mut found = Notes::default();
         let mut at = 0;
         while let Some(header) = block.get(at..).filter(|rest| rest.len() >= HEADER) {
-            // SAFETY: so many bytes are there, and each pattern of bytes is a header.
+            // SAFETY: the slice has this many bytes, and each pattern of bytes is a header.
             let header: libc::cmsghdr = unsafe { ptr::read_unaligned(header.as_ptr().cast()) };
             let end = at + header.cmsg_len as usize;
             let Some(data) = block.get(at + HEADER..end) else { break };
@@ -52,13 +53,13 @@ impl ControlBlock {
     }
 }
 
-/// There are three times: that of the software, one that is no longer used, and that of the card. Those that the socket did
-/// not ask for are 0.
+/// There are three times: that of the software, one that is no longer used, and that of the card. Times that the socket
+/// did not request are 0.
 fn stamp(data: &[u8]) -> Option<u64> {
     const TIME: usize = size_of::<libc::timespec>();
     [0, 2].into_iter().find_map(|index| {
         let time = data.get(index * TIME..(index + 1) * TIME)?;
-        // SAFETY: so many bytes are there, and each pattern of bytes is a time.
+        // SAFETY: the slice has this many bytes, and each pattern of bytes is a time.
         let time: libc::timespec = unsafe { ptr::read_unaligned(time.as_ptr().cast()) };
         let seconds = u64::try_from(time.tv_sec).ok()?;
         let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
@@ -76,7 +77,7 @@ fn sent_bytes(data: &[u8]) -> Option<u32> {
     /// `SCM_TSTAMP_SND`: the packet was handed to the interface.
     const SENT: u32 = 0;
     let error = data.get(..size_of::<libc::sock_extended_err>())?;
-    // SAFETY: so many bytes are there, and each pattern of bytes is such a record.
+    // SAFETY: the slice has this many bytes, and each pattern of bytes is such a record.
     let error: libc::sock_extended_err = unsafe { ptr::read_unaligned(error.as_ptr().cast()) };
     let is_time = error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING && error.ee_info == SENT;
     // The kernel counts the last byte from 0.

@@ -45,8 +45,8 @@ pub struct DatagramRing {
 unsafe impl Send for DatagramRing {}
 
 impl DatagramRing {
-    /// A ring for this socket, with so many buffers, a power of two up to 2,048, each for a datagram of up to so many bytes.
-    /// With a core for it, a thread of the kernel receives, which takes that core (IORING_SETUP_SQPOLL).
+    /// A ring for this socket, with this many buffers, a power of two up to 2,048, each for a datagram of up to this
+    /// many bytes. With a core given, a thread of the kernel receives, and occupies that core (IORING_SETUP_SQPOLL).
     ///
     /// # Errors
     /// The system has no io_uring (ENOSYS), does not let this process use it (EPERM), has no memory for it (ENOMEM), cannot
@@ -231,8 +231,8 @@ mod tests {
         got
     }
 
-    /// Datagrams arrive in order through buffers that go round, empty ones too, each with its sender; a long one is cut,
-    /// and says so.
+    /// Datagrams arrive in order through reused buffers, empty ones too, each with its sender; a long one is cut, and
+    /// marked as such.
     #[test]
     fn datagrams_arrive_through_few_buffers() {
         with_ring("datagrams_arrive_through_few_buffers", |socket, mut ring| {

@@ -15,10 +15,10 @@
 //! Invariant: a block is either with one caller or in one free list or span, and a new block from
 //! the untouched part of the range is all zeros.
 //!
-//! Registry crates that were considered: `talc` and `dlmalloc` (pure Rust, well kept) manage memory
-//! that somebody else maps, and give no mark up to which to populate it; `lgalloc` pools huge pages
-//! by size, but by calls of its own, not as a global allocator; `hugealloc`, `hugepage-rs` and
-//! `numalloc` are at 0.1, `ferroc` is a prerelease; mimalloc and tcmalloc build C or C++.
+//! Registry crates that were considered: `talc` and `dlmalloc` (pure Rust, well kept) manage memory that the caller
+//! maps, and give no mark up to which to populate it; `lgalloc` pools huge pages by size, but by its own calls, not as
+//! a global allocator; `hugealloc`, `hugepage-rs` and `numalloc` are at 0.1, `ferroc` is a prerelease; mimalloc and
+//! tcmalloc build C or C++.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -94,7 +94,7 @@ static KEEPER_ID: AtomicI32 = AtomicI32::new(0);
 struct Pieces {
     /// True once the range was requested from the system.
     is_asked: bool,
-    /// By class: the block freed last, whose first bytes hold the place of the one before.
+    /// By class: the block freed last, whose first bytes hold the place of the previous one.
     free: [Option<usize>; CLASSES],
     /// By class: the place of the next small block.
     spans: [Span; CLASSES],
@@ -318,9 +318,9 @@ pub fn reserved_bytes() -> u64 {
     }
 }
 
-/// Starts the thread that populates pages before they are used, in the time that no other thread wants, so that no
-/// other thread waits for a page fault. It does nothing where [`Allocator`] is not the global allocator, or where the system
-/// cannot populate pages (Linux before 5.14 on other processors than x86-64).
+/// Starts the thread that populates pages before they are used, in otherwise idle time, so that no other thread waits
+/// for a page fault. Has no effect where [`Allocator`] is not the global allocator, or where the system cannot populate
+/// pages (Linux before 5.14 on other processors than x86-64).
 ///
 /// # Errors
 /// The system cannot start another thread.
@@ -334,11 +334,11 @@ pub fn keep_ready() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the thread that populates pages off these cores, where others are left for it: a page may take
-/// milliseconds, in which a thread that never sleeps would not run there. Nothing happens without the thread.
+/// Keeps the thread that populates pages off these cores, where others are left for it: populating a page may take
+/// milliseconds, in which a thread that never sleeps would not run there. Has no effect without the thread.
 ///
 /// # Errors
-/// The system does not let it be moved.
+/// The system does not permit moving the thread.
 pub fn keep_off(cores: &[usize]) -> io::Result<()> {
     if KEEPER.get().is_none() || cores.is_empty() {
         return Ok(());

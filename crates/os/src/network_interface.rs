@@ -103,7 +103,7 @@ impl NetworkInterface {
 /// The address, if it is IPv4 or IPv6.
 ///
 /// # Safety
-/// The pointer is null or that of a socket address as long as its family says.
+/// The pointer is null or that of a socket address of the length that its family requires.
 unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: by the caller's promise it is null or an address, each of which begins with its family.
     match libc::c_int::from(unsafe { address.as_ref() }?.sa_family) {

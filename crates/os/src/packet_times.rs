@@ -1,4 +1,4 @@
-//! When packets left and arrived, by the kernel or by the network card (SO_TIMESTAMPING).
+//! The times at which packets left and arrived, by the kernel or by the network card (SO_TIMESTAMPING).
 //!
 //! Invariant: a socket has the times of one clock only.
 
@@ -36,8 +36,8 @@ pub struct PacketSent {
     pub sent_ns: u64,
 }
 
-/// Has packets noted when they leave and arrive, for a connected socket by which nothing was sent yet. Returns once that is so,
-/// which takes the kernel a moment if no other socket has asked.
+/// Requests times of the packets that leave and arrive, for a connected socket that has sent no bytes yet. Returns once
+/// the system takes times, which needs a moment if no other socket has requested them.
 ///
 /// # Errors
 /// The system has no such times, or does not begin within about a second; the card of the socket's interface takes none.
@@ -49,8 +49,8 @@ pub fn stamp_packets(socket: BorrowedFd<'_>, times: PacketTimes) -> io::Result<(
     }
 }
 
-/// Has packets noted when they arrive, for a socket that is bound; connections have it of their listener. Packets that arrive at
-/// once may have no time yet.
+/// Requests times of the packets that arrive, for a bound socket; connections inherit this from their listener. Packets
+/// that arrive at once may have no time yet.
 ///
 /// # Errors
 /// The system has no such times, or the card of the interface that has the socket's address takes none.
@@ -147,7 +147,7 @@ pub fn next_packet_sent(socket: BorrowedFd<'_>) -> io::Result<Option<PacketSent>
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        // Errors of the network are in the same queue, and are not asked for here.
+        // Errors of the network are in the same queue, and are skipped here.
         let Notes { stamp_ns: Some(sent_ns), sent_bytes: Some(bytes), .. } =
             control.notes(control_len)
         else {

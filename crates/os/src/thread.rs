@@ -124,7 +124,7 @@ pub fn ask_for_short_slices() -> io::Result<()> {
         return Ok(());
     }
     attributes.sched_runtime = SLICE_NS;
-    // SAFETY: the attributes are live, and say their size; 0 is the calling thread.
+    // SAFETY: the attributes are live, and state their size; 0 is the calling thread.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     check(result as libc::c_int).map(drop)
 }
@@ -159,7 +159,7 @@ pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// How often the calling thread waited for the system to give it memory that it had already.
+/// The number of times that the calling thread waited for the system to provide memory that it had already allocated.
 #[must_use]
 pub fn thread_page_faults() -> u64 {
     // SAFETY: a `rusage` is numbers alone, for which 0 is a value.

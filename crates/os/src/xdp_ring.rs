@@ -1,9 +1,9 @@
 //! Datagrams of one port straight from a queue of a network card, before the kernel's network stack: AF_XDP.
 //!
-//! Start at [`XdpRing::new`]. A small program in the kernel ([`program`]) looks at each frame that the queue receives. What it
-//! takes for a datagram of the port goes to memory that the kernel shares with this process ([`frame_socket`]); all else goes
-//! on as ever, and a socket that is bound to the port receives it: fragments, IP options, VLAN tags, frames that are too long
-//! and those of other queues. So a port needs both, and loses nothing by this.
+//! Start at [`XdpRing::new`]. A small program in the kernel ([`program`]) looks at each frame that the queue receives.
+//! It passes the datagrams of the port to memory that the kernel shares with this process ([`frame_socket`]). All other
+//! frames take their usual path, and a socket that is bound to the port receives them: fragments, IP options, VLAN
+//! tags, frames that are too long and those of other queues. So a port needs both, and loses no datagram by this.
 //!
 //! Invariant: a datagram is handed over once, whole and with the right checksum; its frame belongs to the kernel again when
 //! the call returns.

@@ -21,8 +21,8 @@ pub type AgentError = Box<dyn Error + Send + Sync>;
 
 /// A stage of the exchange: does one turn of work when asked, and never waits.
 ///
-/// If it cannot proceed (a full ring, a socket that takes no more) it keeps its data and returns. So
-/// agents can share a thread in any number and order.
+/// An agent that cannot proceed (a full ring, a socket that takes no more) keeps its data and
+/// returns. So agents can share a thread in any number and order.
 pub trait Agent: Any + Send {
     /// The agent's name in thread lists, figures and failures.
     fn name(&self) -> &str;
@@ -141,7 +141,7 @@ impl Runner {
     /// The first failure; later agents of the round have no turn.
     ///
     /// # Panics
-    /// If an agent has failed before, or all are closed.
+    /// An agent has failed before, or all are closed.
     #[inline]
     pub fn turn(&mut self) -> Result<usize, AgentFailure> {
         assert!(self.life == Life::RunningAgents, "a turn after the end: {:?}", self.life);

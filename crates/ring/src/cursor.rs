@@ -9,8 +9,8 @@ use crate::{
 
 /// The last sequence that its owner has finished; 0 if none.
 ///
-/// One thread owns it and sets it; any thread gets it. It never goes back. Sequences count from 1
-/// and never wrap: at a thousand million a second they last 584 years.
+/// One thread owns a cursor and sets it; any thread gets it. It never goes back. Sequences count
+/// from 1 and never wrap: at a thousand million a second they last 584 years.
 ///
 /// The rings need only these two orderings. `set` is a *release*: reads and writes of the owner before
 /// the `set` stay before it. `get` is an *acquire*: reads and writes after the `get` stay after it. So
@@ -18,7 +18,7 @@ use crate::{
 /// follows the `get` can disturb it. A writer's cursor thus hands slots over to its readers
 /// ("written"), and a reader's cursor hands them back to the writer ("no longer read").
 ///
-/// It fills 128 bytes: two cache lines, as processors fetch lines in pairs.
+/// A cursor fills 128 bytes: two cache lines, as processors fetch lines in pairs.
 ///
 /// ```
 /// let durable = ring::Cursor::new(0);

@@ -12,8 +12,8 @@ use crate::{
 
 /// A reader that never blocks the writer: the writer may lap it, and it counts the values it missed.
 ///
-/// It cannot borrow a slot that may be overwritten under it. So the writer of a ring with lossy consumers
-/// stores each value a second time, as atomic words under a stamp, and a lossy consumer copies the words and
+/// A lossy consumer cannot borrow a slot that may be overwritten meanwhile. So the writer of a ring with lossy
+/// consumers stores each value a second time, as atomic words under a stamp, and a lossy consumer copies the words and
 /// keeps the copy only if the stamp shows that they belong together.
 pub struct LossyConsumer<T> {
     mirror: Arc<Mirror<T>>,

@@ -47,7 +47,7 @@ impl<T: Copy + Send + Sync + 'static> Builder<T> {
     /// A ring called `name` of `capacity` slots.
     ///
     /// # Panics
-    /// If `capacity` is not a power of two.
+    /// `capacity` is not a power of two.
     #[must_use]
     pub fn new(name: &'static str, capacity: usize) -> Self {
         let state = Arc::new(WriterState::new(name, capacity));
@@ -74,7 +74,7 @@ impl<T: Copy + Send + Sync + 'static> Builder<T> {
     /// from other crates. All lossy consumers of a ring read the form that was given first.
     ///
     /// # Panics
-    /// If an earlier form has another number of words.
+    /// An earlier form has another number of words.
     pub fn lossy_as(&mut self, name: &'static str, form: WordForm<T>) -> LossyConsumer<T> {
         let capacity = self.state.capacity;
         let mirror = self.mirror.get_or_insert_with(|| Arc::new(Mirror::new(capacity, form)));

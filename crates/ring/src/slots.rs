@@ -54,7 +54,7 @@ impl<T> Slots<T> {
     const ARE_PACKED: bool = size_of::<T>() <= 32;
 
     /// # Panics
-    /// If `capacity` is not a power of two.
+    /// `capacity` is not a power of two.
     fn new(capacity: usize) -> Self {
         assert!(capacity.is_power_of_two(), "{capacity} slots");
         let slot = |_| Slot(UnsafeCell::new(MaybeUninit::uninit()));

@@ -11,7 +11,7 @@ pub use zerocopy::byteorder::big_endian::{I32, U16, U32, U64};
 
 /// One ASCII character.
 pub type Char = u8;
-/// Printable ASCII, `N` characters, padded with spaces on the right unless the field says otherwise.
+/// Printable ASCII, `N` characters, padded with spaces on the right unless the field is defined otherwise.
 pub type Alpha<const N: usize> = [u8; N];
 /// Price with 4 implied decimals, 32 bits: a tick is 1.
 pub type Price32 = U32;

@@ -25,7 +25,7 @@ pub(super) enum Meaning {
     Time,
     /// A whole number of this many bits.
     Number(usize),
-    /// A number of units that are so many decimals behind the point.
+    /// A number of units with this many decimals.
     Decimal {
         bits: usize,
         decimals: u8,

@@ -209,8 +209,8 @@ fn check_length(journal: &Journal, name: &str, len: Option<u64>, verdict: &Verdi
     }
 }
 
-/// Where batches have blocks of their own, a changed byte in one of them is judged alike, and a
-/// block that a power cut lost from the last, without_watermark one is no damage.
+/// Where batches have separate blocks, a changed byte in a block is judged alike, and a block that
+/// a power cut lost from the last, unmarked batch is no damage.
 #[test]
 fn blocks_of_their_own() {
     let mut counts = [0_u64; 2];
@@ -241,8 +241,8 @@ fn blocks_of_their_own() {
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
 }
 
-/// Blocks that are zeroed or hold what belongs background, at every aligned place of the records:
-/// never other records, and never less than the watermark says.
+/// Blocks that are zeroed, or hold bytes from elsewhere, at every aligned place of the records:
+/// never other records, and never fewer than the watermark requires.
 #[test]
 fn every_block_lost_or_misplaced() {
     let mut counts = [0_u64; 2];

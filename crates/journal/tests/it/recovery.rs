@@ -565,8 +565,8 @@ fn row_16_sequence_gap() {
     });
 }
 
-/// Rows 17, 20 and 27: good batches whose time goes back, whose bytes are not as many records as they
-/// say, or that a later build wrote.
+/// Rows 17, 20 and 27: good batches whose time goes back, whose bytes are not the number of records
+/// in their header, or that a later build wrote.
 #[test]
 fn rows_17_20_27_good_batches_that_do_not_belong() {
     let early = Batch { first_sequence: 2, timestamp: 1_999, ..Batch::of(b"\0\x05early", 1) };

@@ -104,7 +104,8 @@ impl AsFd for SocketMap {
     }
 }
 
-/// Has the kernel verify and translate a program. It uses no function of the kernel that is for GPL programs only.
+/// Makes the kernel verify and translate a program. The program uses no function of the kernel that is for GPL programs
+/// only.
 pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
@@ -183,7 +184,7 @@ pub(super) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32>
         repeat: 1,
         nanos: 0,
     };
-    // SAFETY: these are the attributes; the frame is live and of the length stated, and no copy of it is asked for.
+    // SAFETY: these are the attributes; the frame is live and of the length stated, and no copy of it is requested.
     unsafe { bpf(PROGRAM_TEST_RUN, &mut attributes) }?;
     Ok(attributes.result)
 }

@@ -82,7 +82,7 @@ pub(super) mod tests {
         frame
     }
 
-    /// The frame with other bytes at a place, and checksums that are right again.
+    /// The frame with other bytes at a place, and new right checksums.
     pub(in super::super) fn sealed(frame: &[u8], place: usize, bytes: &[u8]) -> Vec<u8> {
         let mut frame = frame.to_vec();
         frame[place..place + bytes.len()].copy_from_slice(bytes);

@@ -18,7 +18,7 @@ const UDP_DESTINATION: i16 = 36;
 /// Bytes of the three headers.
 const HEADERS: i32 = 42;
 
-/// Where the kernel's description of a frame (`struct xdp_md`) has its first byte, its end, and its queue.
+/// The places of a frame's first byte, its end and its queue in the kernel's description (`struct xdp_md`).
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;

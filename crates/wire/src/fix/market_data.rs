@@ -37,7 +37,7 @@ pub enum MarketDataAction {
     Once,
     /// A snapshot, then changes.
     Begin,
-    /// No more.
+    /// No further changes.
     End,
 }
 
@@ -65,7 +65,7 @@ pub enum MarketDataReject {
     Depth,
     /// MDUpdateType is missing where a subscription begins, or requests full refreshes of trades.
     UpdateType,
-    /// Orders one by one.
+    /// The request is for orders one by one.
     NotAggregated,
     /// A kind of entries that is not offered.
     EntryType,

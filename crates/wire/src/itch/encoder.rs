@@ -22,8 +22,8 @@ use crate::{
 
 /// Turns outputs into messages, the same for the same outputs.
 ///
-/// It learns the instruments from the outputs, so it must see all of them from the first. The
-/// stock locate is the instrument's number, the tracking number is 0.
+/// The encoder learns the instruments from the outputs, so it must take all of them from the first. The stock locate is
+/// the instrument's number, the tracking number is 0.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     /// Symbol of each instrument; the first is that of instrument 1.
@@ -47,8 +47,8 @@ impl Encoder {
     /// copied to be kept.
     ///
     /// # Panics
-    /// If the output is not one that an engine emits: it names an instrument that was not added,
-    /// or a booked price beyond 32 bits.
+    /// The output is not one that an engine emits: it names an instrument that was not added, or a booked price beyond
+    /// 32 bits.
     pub fn encode(&mut self, output: &Output, emit: &mut impl FnMut(&[u8])) {
         let timestamp = nanos(output.timestamp);
         match &output.event {
@@ -473,7 +473,7 @@ fn order_executed_in_auction(
     }
 }
 
-/// Of the resting order; the incoming one is not on the feed.
+/// The execution of the resting order; the incoming one is not on the feed.
 fn order_executed(timestamp: Nanos48, traded: &Traded, executed: u32) -> OrderExecuted {
     OrderExecuted {
         message_type: OrderExecuted::TYPE,

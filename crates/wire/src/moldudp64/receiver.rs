@@ -101,15 +101,14 @@ pub struct ReceiverStatistics {
 pub enum ReceiveError {
     /// The bytes are not a packet.
     Malformed(Malformed),
-    /// It belongs to another session; this one continues when its own packets arrive.
+    /// The packet belongs to another session; this one continues when its own packets arrive.
     SessionChanged {
         /// The receiver's session.
         expected: Session,
         /// The packet's session.
         received: Session,
     },
-    /// It goes beyond the end of the session, or puts the end before messages that
-    /// are known to exist.
+    /// The packet goes beyond the end of the session, or puts the end before messages that are known to exist.
     AfterEnd {
         /// One above the last number of the session.
         session_end: u64,
@@ -203,8 +202,8 @@ impl Receiver {
 
     /// The request to send now, if messages are missing: the first gap.
     ///
-    /// It is due once that hole is older than the delay, again as soon as an answer filled
-    /// only a part of the gap, and again after the timeout.
+    /// The request is due once that hole is older than the delay, again as soon as an answer filled only a part of the
+    /// gap, and again after the timeout.
     pub fn next_request(&mut self, now_ns: u64) -> Option<Request> {
         let session = self.session?;
         if !self.has_gap() || self.waits(now_ns) {

@@ -32,7 +32,7 @@ pub enum Recipient {
 
 /// Turns outputs into messages, the same for the same outputs.
 ///
-/// All it keeps is the symbol of each instrument, which it learns from the outputs.
+/// It keeps only the symbol of each instrument, which it learns from the outputs.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     /// Symbol of each instrument; the first is that of instrument 1.
@@ -52,7 +52,7 @@ impl Encoder {
     /// bytes are on the stack, so they must be copied to be kept.
     ///
     /// # Panics
-    /// If the output is not one that an engine emits: it names an instrument that was not added.
+    /// The output is not one that an engine emits: it names an instrument that was not added.
     pub fn encode(&mut self, output: &Output, emit: &mut impl FnMut(Recipient, &[u8])) {
         let timestamp = nanos(output.timestamp);
         match &output.event {
@@ -376,7 +376,7 @@ fn order_accepted(
     message
 }
 
-/// Of an order's attributes, only the firm may be echoed here; its conditions are.
+/// Of the order's attributes, only the firm may be echoed here; its conditions are echoed.
 fn order_replaced(
     timestamp: Nanos64,
     replaced: &Replaced,
