@@ -32,8 +32,8 @@ const CHECKPOINT: u8 = 252;
 pub struct Record<'a> {
     /// The kind, which says whether the record has a sequence of its own.
     pub kind: RecordKind,
-    /// The sequence: from 1, without gaps. A checkpoint has that of the input before it, or 0
-    /// without one.
+    /// The sequence: from 1, without gaps. A checkpoint has the sequence of the input before it, or
+    /// 0 without one.
     pub sequence: u64,
     /// The time, in ns since the Unix epoch; never before that of the previous record.
     pub timestamp: u64,
