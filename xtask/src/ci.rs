@@ -246,12 +246,44 @@ fn tidy_rules() -> Result<Outcome, String> {
 }
 
 /// Checks the lock files. Not every package outside the workspace is built here, and a package with an outdated lock
-/// file cannot be built at all.
+/// file cannot be built at all. The fuzz targets test the versions that the workspace has.
 fn locks() -> Result<Outcome, String> {
     for manifest in outside_the_workspace() {
         passes(Command::new(cargo()).args(["fetch", "--locked", "--manifest-path"]).arg(manifest))?;
     }
-    Ok(Passed)
+    let read = |path: &str| {
+        let path = root().join(path);
+        fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let others = other_versions(&read("Cargo.lock")?, &read("fuzz/Cargo.lock")?);
+    if others.is_empty() {
+        return Ok(Passed);
+    }
+    Err(format!(
+        "fuzz/Cargo.lock has other versions than Cargo.lock: {}; copy Cargo.lock over it and run \
+         `cargo metadata --manifest-path fuzz/Cargo.toml`",
+        others.join(", ")
+    ))
+}
+
+/// The packages of a lock file that our lock file has in other versions only, each with its version.
+fn other_versions(ours: &str, theirs: &str) -> Vec<String> {
+    let value = |line: &str, key: &str| {
+        let quoted = line.strip_prefix(key)?.strip_prefix(" = \"")?;
+        Some(quoted.strip_suffix('"')?.to_owned())
+    };
+    let packages = |lock: &str| -> Vec<(String, String)> {
+        let lines: Vec<&str> = lock.lines().collect();
+        let pairs = lines.windows(2);
+        pairs.filter_map(|pair| value(pair[0], "name").zip(value(pair[1], "version"))).collect()
+    };
+    let ours = packages(ours);
+    let is_other = |(name, version): &(String, String)| {
+        let mut same_name = ours.iter().filter(|(ours, _)| ours == name).peekable();
+        same_name.peek().is_some() && same_name.all(|(_, ours)| ours != version)
+    };
+    let others = packages(theirs).into_iter().filter(is_other);
+    others.map(|(name, version)| format!("{name} {version}")).collect()
 }
 
 fn clippy() -> Result<Outcome, String> {
@@ -358,19 +390,26 @@ fn benches() -> Result<Outcome, String> {
     )
 }
 
-/// Checks the fuzz targets. libFuzzer is C++, which cargo does not compile if the environment names a library
-/// elsewhere. The tests of `lab` run the targets on their corpus.
+/// Checks the fuzz targets, in the profile of the workspace and into its folder, so that the packages in both locks are
+/// checked once. libFuzzer is C++, which cargo does not compile if the environment names a library elsewhere. The tests
+/// of `lab` run the targets on their corpus.
 fn fuzz() -> Result<Outcome, String> {
+    const AS_THE_WORKSPACE: [&str; 3] =
+        ["debug-assertions=false", "overflow-checks=false", "codegen-units=4"];
     let manifest = root().join("fuzz/Cargo.toml");
     if !manifest.exists() {
         return Ok(Skipped("there is no fuzz/Cargo.toml".into()));
     }
+    let mut command = release_cargo();
+    for setting in AS_THE_WORKSPACE {
+        command.args(["--config", &format!("profile.release.{setting}")]);
+    }
     passes(
-        Command::new(cargo())
+        command
             .args(["check", "--release", "--locked", "--bins", "--manifest-path"])
             .arg(manifest)
             .arg("--target-dir")
-            .arg(target_folder().join("fuzz"))
+            .arg(target_folder())
             .env("CUSTOM_LIBFUZZER_PATH", target_folder().join("libfuzzer.a")),
     )
 }
@@ -437,6 +476,21 @@ fn processor_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A package in another version is found; a package that only the other lock file has is no fault.
+    #[test]
+    fn other_versions_are_found() {
+        let lock = |packages: &[(&str, &str)]| {
+            let entry = |(name, version): &(&str, &str)| {
+                format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n")
+            };
+            packages.iter().map(entry).collect::<String>()
+        };
+        let ours = lock(&[("syn", "2.0.1"), ("syn", "3.0.9"), ("bytes", "1.12.1")]);
+        let theirs = lock(&[("syn", "3.0.9"), ("bytes", "1.12.2"), ("libfuzzer-sys", "0.4.13")]);
+        assert_eq!(other_versions(&ours, &theirs), ["bytes 1.12.2"]);
+        assert!(other_versions(&ours, &ours).is_empty());
+    }
 
     /// An unknown step is named in the error, and the existing ones are offered.
     #[test]

@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 
 use super::{Outcome, build, commands::shown, damrak, release_cargo, work_folder};
-use crate::root;
+use crate::{root, tidy};
 
 /// A fault, the package of a test, and the test, which must fail on it.
 const TWINS: &[(&str, &str, &str)] = &[
@@ -17,15 +17,15 @@ const TWINS: &[(&str, &str, &str)] = &[
     ("early", "damrak-proof", "simulation::seeds_with_faults_hold"),
 ];
 
-/// Packages built once more for the faults alone, hardly optimized: the tests take seconds, the compiler minutes.
-const HARDLY_OPTIMIZED: [&str; 3] = ["damrak-journal", "damrak-venue", "damrak-proof"];
-
-/// Runs each test with its fault. One build has all faults; the environment chooses the planted one.
+/// Runs each test with its fault. One build has all faults; the environment chooses the planted one. Our packages are
+/// built once more for that, hardly optimized: the tests take seconds, the compiler minutes.
 pub(super) fn twins() -> Result<Outcome, String> {
+    let members = tidy::members(&root())?;
     for (fault, package, test) in TWINS {
         let mut command = release_cargo();
-        for package in HARDLY_OPTIMIZED {
-            command.args(["--config", &format!("profile.release.package.{package}.opt-level=1")]);
+        for member in &members {
+            let name = &member.name;
+            command.args(["--config", &format!("profile.release.package.{name}.opt-level=1")]);
         }
         command
             .args(["test", "--release", "--locked", "-p", package, "--features", "failpoints"])
