@@ -70,7 +70,7 @@ impl OperatorEvent {
             Self::Malformed { .. } => "malformed messages",
             Self::UnknownSender { .. } => "datagrams from unknown addresses",
             Self::OtherDialect { .. } => "datagrams of sessions with another protocol",
-            Self::ExcessDatagrams { .. } => "datagrams above what may wait",
+            Self::ExcessDatagrams { .. } => "datagrams above the number that may wait",
             Self::DatagramTooLong { .. } => "datagrams that were too long",
             Self::Blocked { .. } => "blocked sessions",
             Self::RepliesDropped { .. } => "dropped replies",

@@ -297,7 +297,7 @@ fn declined(decline: OperatorDecline) -> (String, String) {
                 Money::UnknownInstrument => "there is no such instrument",
                 Money::UnknownSession => "there is no such session",
                 Money::InvalidTerms => "the terms contradict themselves",
-                Money::InvalidFees => "a fee is out of range, or a rebate is above what is paid",
+                Money::InvalidFees => "a fee is out of range, or a rebate is above the fee paid",
                 Money::InvalidValue => "the setting cannot have that value",
                 Money::OrdersLive => "there are live orders that it would affect",
                 Money::InvalidAmount => "the amount is 0",

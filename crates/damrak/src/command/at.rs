@@ -15,7 +15,7 @@ use super::{
 };
 use venue::{failure::Failure, recovery};
 
-/// Print the books as they were after a sequence or at a time, or what changed between two.
+/// Print the books as they were after a sequence or at a time, or the changes between two.
 ///
 /// Replays the journal and changes nothing; the venue may be running. A time is a number of
 /// nanoseconds since 1970, or like 2026-11-22T09:30:00.25Z.

@@ -150,7 +150,7 @@ struct PipelineArguments {
     /// How durable a command must be before its result is published.
     #[arg(long, value_enum, default_value_t = DurabilityName::Written)]
     durability: DurabilityName,
-    /// What an idle thread does: adaptive (by cores and threads), spin, yield or backoff.
+    /// The behavior of an idle thread: adaptive (by cores and threads), spin, yield or backoff.
     #[arg(long, value_name = "WAIT", default_value_t = Wait::Adaptive)]
     wait: Wait,
     /// Folder for the journals while a run lasts [default: the temporary folder].

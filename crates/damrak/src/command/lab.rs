@@ -50,7 +50,7 @@ enum What {
     Sweep(sweep::Arguments),
 }
 
-/// Attack a venue, and measure what honest clients see.
+/// Attack a venue, and measure the service that honest clients get.
 ///
 /// Each attack has a venue of its own in a child process. An honest client over TCP and one over UDP each
 /// send 200 requests a second to it: first before the attack ("quiet"), then during the attack, and then

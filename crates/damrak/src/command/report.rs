@@ -18,8 +18,8 @@ const BROWSERS: [&str; 4] =
 
 /// Make one HTML page of load results (percentiles, latency and rate over time, heat maps), or of `damrak lab origins`.
 ///
-/// The page is one file that needs no network. Several results share each chart. Two sentences state what was measured and
-/// what the figures do not show; the commands to repeat the runs follow.
+/// The page is one file that needs no network. Several results share each chart. Two sentences name the measurement and
+/// its limits; the commands to repeat the runs follow.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  damrak load --rate 20k/s --for 20s --out quiet\n  \
                         damrak report quiet -o report.html\n  \

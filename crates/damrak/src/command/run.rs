@@ -55,7 +55,7 @@ pub struct Arguments {
     /// groups.
     #[arg(long, value_name = "LAYOUT", default_value = "auto", value_parser = layout)]
     layout: Layout,
-    /// What an idle thread does: adaptive (by cores and threads), spin, yield or backoff.
+    /// The behavior of an idle thread: adaptive (by cores and threads), spin, yield or backoff.
     #[arg(long, value_name = "WAIT", default_value_t = Wait::Adaptive)]
     wait: Wait,
     /// How durable a command must be before its result is published.

@@ -1,7 +1,7 @@
 //! Linked orders: of the two partners of an OCO one may execute; the children of an OTO are released
 //! when their parent is done.
 //!
-//! Invariant: a link names two live orders, and both records have it.
+//! Invariant: between commands, linked orders are live, and both records have the link.
 
 use core::{iter, mem};
 

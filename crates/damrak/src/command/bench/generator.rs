@@ -15,7 +15,7 @@ use lab::{
 };
 use venue::{clock::SystemClock, config::Span, failure::Failure};
 
-/// Measure what a request costs the load generator and the venue, on one core.
+/// Measure the cost of a request to the load generator and to the venue, on one core.
 ///
 /// The generator of `damrak load` drives a venue in a process of its own (`damrak serve`, all agents on one thread,
 /// journal `written`) by a closed loop, with both on one core: over SoupBinTCP, over UDP with 31 requests per

@@ -281,7 +281,7 @@ fn print_divergences(divergences: &Divergences) -> Result<(), Failure> {
     if divergences.is_empty() {
         return print_line("the orders repeat the whole day");
     }
-    print_line("what the orders cannot repeat:")?;
+    print_line("the orders cannot repeat these messages:")?;
     for (reason, noted) in divergences.iter() {
         let first = noted.examples.first().map_or_else(String::new, |example| {
             let detail = example.detail.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
