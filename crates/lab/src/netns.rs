@@ -187,8 +187,13 @@ impl VethPairs {
     /// # Errors
     /// `ip` fails, or the process lacks the permission.
     pub fn down(&self, name: &PairName) -> Result<Option<TakenDown>, Failure> {
-        let Some(record) = self.records.find(name)? else { return Ok(None) };
+        if !self.records.has(name) {
+            return Ok(None);
+        }
         require()?;
+        let _turn = self.records.turn()?;
+        // Another process may have had its turn first.
+        let Some(record) = self.records.find(name)? else { return Ok(None) };
         let processes = record.pair.remove()?;
         self.records.remove(name)?;
         Ok(Some(TakenDown { name: name.clone(), processes }))

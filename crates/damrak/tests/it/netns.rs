@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::{self, Write},
+    iter,
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Output, Stdio},
@@ -206,6 +207,27 @@ fn a_kill_leaves_what_the_next_call_removes() {
     assert!(down.status.success(), "{}", stderr(&down));
     // Another call beside this one may have removed it first.
     assert!(!has_namespace(&left), "{}", stdout(&down));
+}
+
+/// Processes that take the same pair down at the same time take turns: one of them removes it, and none fails.
+#[test]
+fn a_pair_is_taken_down_once() {
+    let pair = match Pair::up("once") {
+        Ok(pair) => pair,
+        Err(why) => return skipped("a_pair_is_taken_down_once", &why),
+    };
+    let start = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_damrak"));
+        command.args(["lab", "netns", "down", "--name", &pair.0]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let children: Vec<_> = iter::repeat_with(start).take(8).collect();
+    let outputs: Vec<_> = children.into_iter().map(|it| it.wait_with_output().unwrap()).collect();
+    for output in &outputs {
+        assert!(output.status.success(), "{}", stderr(output));
+    }
+    let removed = format!("removed the pair {}", pair.0);
+    assert_eq!(outputs.iter().filter(|output| stdout(output).contains(&removed)).count(), 1);
 }
 
 /// Without the rights the command names the missing right and the remedy, and leaves no remains.

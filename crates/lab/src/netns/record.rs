@@ -144,6 +144,13 @@ impl Records {
         Ok(draft)
     }
 
+    /// The turn to take pairs down, of one process at a time. It ends with the file, so also with a killed process.
+    pub(super) fn turn(&self) -> Result<fs::File, Failure> {
+        let path = self.folder.join("turn");
+        let turn = fs::File::create(&path).and_then(|file| file.lock().map(|()| file));
+        turn.map_err(|error| unusable(&path, &error))
+    }
+
     pub(super) fn remove(&self, name: &PairName) -> Result<(), Failure> {
         let path = self.path(name);
         fs::remove_file(&path).map_err(|error| unusable(&path, &error))
