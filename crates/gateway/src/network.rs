@@ -102,7 +102,7 @@ pub enum NetworkEvent {
     Writable(ConnectionId),
 }
 
-/// A connection of a [`StreamNetwork`]: a place in its table, and a count that tells apart the connections that have
+/// A connection of a [`StreamNetwork`]: a place in its table, and a count that distinguishes the connections that have
 /// held the place. So an id that outlives its connection never means another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 
-/// The failure of a TOML error, with its place and, for an unknown key, the nearest known key.
+/// The error of a TOML file as a sentence: its place and, for an unknown key, the nearest known key.
 pub(super) fn explain(error: &toml::de::Error, text: &str, origin: &str) -> Failure {
     let place = error.span().map_or(String::new(), |span| {
         let before = &text[..span.start.min(text.len())];

@@ -26,7 +26,7 @@ pub struct FixScheduleConfig {
     /// The day on which it ends.
     #[serde(default)]
     pub end_day: Option<Weekday>,
-    /// The lead of the times over UTC: `+01:00`, `-05:00`. Default `+00:00`.
+    /// The offset of the times from UTC: `+01:00`, `-05:00`. Default `+00:00`.
     #[serde(default)]
     pub utc_offset: Option<String>,
 }

@@ -59,7 +59,7 @@ pub enum ArrivalTimes {
 }
 
 impl ArrivalTimes {
-    /// The setting in the system's form.
+    /// The setting as the socket layer takes it.
     pub const fn packet_times(self) -> Option<PacketTimes> {
         match self {
             Self::None => None,

@@ -215,7 +215,7 @@ impl ProtocolName {
     }
 }
 
-/// The alternative to a trade of a participant with itself.
+/// Self-match prevention: the effect in place of a trade of a participant with itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PreventionName {
