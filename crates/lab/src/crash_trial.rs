@@ -28,6 +28,7 @@ use wire::soupbintcp::LoginRequest;
 use crate::{
     load::{
         self, LoadError, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol, Observer,
+        SILENCE_NS_MAX,
     },
     schedule::Arrivals,
 };
@@ -40,9 +41,6 @@ const PRICE_INCREMENT: Price = Price(100);
 
 /// Duration of the load; the kill ends it before.
 const LOAD_NS_MAX: u64 = 3_600_000_000_000;
-
-/// Silence after which a session has lost its venue. A kill is noticed at once.
-const SILENCE_NS_MAX: u64 = 60_000_000_000;
 
 /// How long participants wait for answers after the kill; none will arrive.
 const GRACE_NS: u64 = 100_000_000;
@@ -112,7 +110,6 @@ impl Participants {
         options.seed = seed;
         options.arrivals = Arrivals::Poisson;
         options.grace_ns = GRACE_NS;
-        options.silence_ns_max = SILENCE_NS_MAX;
         options.ready_ns_max = SILENCE_NS_MAX;
         options.on_message = Some(received.observer());
         Ok(options)

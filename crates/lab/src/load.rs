@@ -176,6 +176,13 @@ pub struct LoadOptions {
 /// requests that a silent UDP venue leaves unanswered take 40 MiB.
 pub const OUTSTANDING_MAX_DEFAULT: usize = 1 << 20;
 
+/// A session that awaits an answer for this long has lost its venue. A venue that its disk, a debugger or a busy machine
+/// stops for seconds is slow: those seconds are latency. The end of a venue over TCP is noticed at once.
+pub(crate) const SILENCE_NS_MAX: u64 = 60_000_000_000;
+
+/// How long connecting and logging in may take, unless the options say otherwise.
+const READY_NS_MAX: u64 = 30_000_000_000;
+
 impl LoadOptions {
     /// Fixed arrivals on one thread, one request a datagram, progress every second.
     pub fn new(
@@ -202,8 +209,8 @@ impl LoadOptions {
             live_orders_max: LoadMix::default().live_orders_max(),
             outstanding_max: OUTSTANDING_MAX_DEFAULT,
             late_ns: 1_000_000,
-            silence_ns_max: 5_000_000_000,
-            ready_ns_max: 10_000_000_000,
+            silence_ns_max: SILENCE_NS_MAX,
+            ready_ns_max: READY_NS_MAX,
             grace_ns: 2_000_000_000,
             progress_ns: 1_000_000_000,
             timers: Timers::default(),

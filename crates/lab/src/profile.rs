@@ -31,7 +31,7 @@ use wire::moldudp64::{PacketKind, parse};
 
 use crate::{
     crash_trial::{VenueProcess, unusable},
-    load::{self, LoadOptions, LoadReport, LoadSession, LoadSymbol, Loop},
+    load::{self, LoadOptions, LoadProgress, LoadReport, LoadSession, LoadSymbol, Loop},
     own_venue::{OwnVenueOptions, ReservedAddresses, config_text, login, unread_address},
 };
 
@@ -39,7 +39,7 @@ pub use usage::{ThreadUsage, Usage};
 
 /// Requests of a session without an answer: enough that the venue is never without work.
 const OUTSTANDING: usize = 1_024;
-/// How long a load runs before anything is measured.
+/// A load runs for this long, and until it has an answer, before anything is measured.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// The connections that are tried one after the other.
 const CONNECTIONS: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -297,10 +297,17 @@ impl VenueProfile {
         options.pacing = Loop::Closed { outstanding: OUTSTANDING };
         options.requests_per_datagram = 31;
         options.batching = DatagramBatching::Batch;
+        options.progress_ns = WARM_UP.as_nanos() as u64;
         let (stop, clock) = (AtomicBool::new(false), SystemClock::start());
+        let is_warm = AtomicBool::new(false);
+        let mut note_progress = |progress: &LoadProgress<'_>| {
+            is_warm.fetch_or(progress.counts.replies > 0, Ordering::Relaxed);
+        };
         thread::scope(|scope| {
-            let loading = scope.spawn(|| load::run(&options, &clock, &stop, &mut |_| {}));
-            thread::sleep(WARM_UP);
+            let loading = scope.spawn(|| load::run(&options, &clock, &stop, &mut note_progress));
+            while !is_warm.load(Ordering::Relaxed) && !loading.is_finished() {
+                thread::sleep(Duration::from_millis(1));
+            }
             let looked = look();
             stop.store(true, Ordering::Relaxed);
             let report = loading.join().expect("the load does not panic");

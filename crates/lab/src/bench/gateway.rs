@@ -31,6 +31,7 @@ use venue::{clock::SystemClock, failure::Failure};
 use super::Runs;
 use crate::{
     latency::{Latency, Percentiles},
+    load::SILENCE_NS_MAX,
     own_venue::{OwnVenue, OwnVenueOptions, unread_address},
 };
 
@@ -240,16 +241,13 @@ enum DriveError {
     Io(#[from] io::Error),
     #[error("the connection was closed")]
     Closed,
-    #[error("{answered} of {asked} requests were answered, then none for {SILENCE_NS} ns")]
+    #[error("{answered} of {asked} requests were answered, then none for {SILENCE_NS_MAX} ns")]
     Silence { answered: usize, asked: usize },
     #[error("answer {number} is {found}, not an accepted or canceled order")]
     Answer { number: usize, found: String },
     #[error("answer {expected} is missing: the next one is {found}")]
     Gap { expected: u64, found: u64 },
 }
-
-/// A run fails after this long without an answer.
-const SILENCE_NS: u64 = 5_000_000_000;
 
 /// Measures the paths one after the other; on each, venue and bare program take turns.
 ///

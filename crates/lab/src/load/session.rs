@@ -22,6 +22,8 @@ use client::participant;
 const ANSWERS_PER_READING: usize = 64;
 /// An account query that is not answered is sent again after this long, in nanoseconds.
 const QUERY_TIMEOUT_NS: u64 = 500_000_000;
+/// A session that waits for answers and receives nothing for this long asks for its next number, in nanoseconds.
+const QUERY_AFTER_NS: u64 = 2_500_000_000;
 
 /// One session: its connection, and its requests.
 pub(super) struct Session {
@@ -238,8 +240,9 @@ impl Session {
         tally.gave_up(self.tracker.take_unanswered(), now_ns);
     }
 
-    /// Makes sure that a session that waits for answers receives a message: after half of the time it asks for the next
-    /// number, a query that is always answered; after all of it the session is over.
+    /// Makes sure that a session that waits for answers receives a message: after [`QUERY_AFTER_NS`], or
+    /// half of the time if that is less, it asks for the next number, a query that is always answered; after all of the
+    /// time the session is over.
     pub(super) fn watch(&mut self, silence_ns_max: u64, now_ns: u64) -> Result<(), FailureReason> {
         if self.tracker.outstanding() == 0 {
             return Ok(());
@@ -248,7 +251,11 @@ impl Session {
         if silent_ns >= silence_ns_max {
             return Err(FailureReason::Silent { silent_ns });
         }
-        if silent_ns >= silence_ns_max / 2 { self.settle(now_ns) } else { Ok(()) }
+        if silent_ns >= QUERY_AFTER_NS.min(silence_ns_max / 2) {
+            self.settle(now_ns)
+        } else {
+            Ok(())
+        }
     }
 
     /// Asks for the next number, whose answer settles all requests before it; again after a while,

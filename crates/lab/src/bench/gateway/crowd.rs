@@ -10,7 +10,7 @@ use venue::clock::SystemClock;
 use wire::soupbintcp::LoginRequest;
 
 use super::{
-    DriveError, SILENCE_NS,
+    DriveError, SILENCE_NS_MAX,
     prepared::Prepared,
     stream::{Framing, StreamDrive},
 };
@@ -190,7 +190,7 @@ impl Crowd {
             }
             idle_turns += 1;
             let waits = pace == Pace::Closed || answered < due;
-            if waits && SILENCE_NS < now_ns.saturating_sub(heard_ns) {
+            if waits && SILENCE_NS_MAX < now_ns.saturating_sub(heard_ns) {
                 let asked = members.iter().map(|member| member.sent).sum();
                 return Err(DriveError::Silence { answered, asked });
             }

@@ -12,7 +12,7 @@ use socket2::SockRef;
 use venue::clock::SystemClock;
 use wire::moldudp64::{PacketKind, parse};
 
-use super::{DriveError, Driven, SILENCE_NS, prepared::Prepared};
+use super::{DriveError, Driven, SILENCE_NS_MAX, prepared::Prepared};
 use crate::latency::Latency;
 
 /// The longest datagram of either side, in bytes.
@@ -88,7 +88,7 @@ impl DatagramDrive {
                 continue;
             }
             looks += 1;
-            if looks % LOOKS == 0 && self.clock.now_ns() - heard_ns > SILENCE_NS {
+            if looks % LOOKS == 0 && self.clock.now_ns() - heard_ns > SILENCE_NS_MAX {
                 return Err(DriveError::Silence { answered, asked: sent });
             }
         }

@@ -15,7 +15,7 @@ use wire::{
     soupbintcp::{Client, ClientHappening, HEADER_LEN, LoginRequest, Timers},
 };
 
-use super::{DriveError, Driven, SILENCE_NS, prepared::Prepared};
+use super::{DriveError, Driven, SILENCE_NS_MAX, prepared::Prepared};
 use crate::{latency::Latency, own_venue::login};
 
 const READ_LEN: usize = 64 << 10;
@@ -212,7 +212,7 @@ impl StreamDrive {
                 continue;
             }
             looks += 1;
-            if looks % LOOKS == 0 && self.clock.now_ns() - heard_ns > SILENCE_NS {
+            if looks % LOOKS == 0 && self.clock.now_ns() - heard_ns > SILENCE_NS_MAX {
                 return Err(DriveError::Silence { answered, asked: sent });
             }
         }
@@ -229,7 +229,7 @@ impl StreamDrive {
         sleeps: bool,
     ) -> Result<Driven, DriveError> {
         self.stream.set_nonblocking(!sleeps)?;
-        self.stream.set_read_timeout(Some(Duration::from_nanos(SILENCE_NS)))?;
+        self.stream.set_read_timeout(Some(Duration::from_nanos(SILENCE_NS_MAX)))?;
         let mut latency = Latency::new();
         let (mut next, mut looks) = (numbers.start, 0);
         let begun_ns = self.clock.now_ns();
@@ -245,7 +245,7 @@ impl StreamDrive {
                 Err(error) if os::is_not_now(&error) => {
                     looks += 1;
                     let is_time = sleeps || looks % LOOKS == 0;
-                    if is_time && self.clock.now_ns() - heard_ns >= SILENCE_NS {
+                    if is_time && self.clock.now_ns() - heard_ns >= SILENCE_NS_MAX {
                         let answered = (next - numbers.start) as usize;
                         let asked = (numbers.end - numbers.start) as usize;
                         return Err(DriveError::Silence { answered, asked });
