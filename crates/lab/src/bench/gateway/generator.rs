@@ -17,7 +17,7 @@ use venue::{
     failure::{Failure, causes},
 };
 
-use super::{pin, prepared};
+use super::{SILENCE_NS_MAX, pin, prepared};
 use crate::{
     bench::Runs,
     crash_trial::{VenueProcess, unusable},
@@ -252,6 +252,7 @@ fn load_venue(
     load.pacing = Loop::Closed { outstanding: path.outstanding };
     load.requests_per_datagram = path.requests_per_datagram.unwrap_or(1);
     load.batching = DatagramBatching::Segments;
+    load.grace_ns = SILENCE_NS_MAX;
     let before_ns = venue_cpu_ns(venue)?;
     let report = load::run(&load, &clock, &AtomicBool::new(false), &mut |_| {});
     let report = report.map_err(|error| Failure::runtime(causes(&error)))?;
