@@ -86,7 +86,7 @@ impl fmt::Display for PairName {
 }
 
 /// A pair that is up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VethPair {
     pub name: PairName,
     pub cores: Cores,
@@ -194,9 +194,25 @@ impl VethPairs {
         let _turn = self.records.turn()?;
         // Another process may have had its turn first.
         let Some(record) = self.records.find(name)? else { return Ok(None) };
+        self.remove(&record).map(Some)
+    }
+
+    /// Takes a pair down whose record, as it was read, is left over.
+    fn down_left_over(&self, record: &Record) -> Result<Option<TakenDown>, Failure> {
+        require()?;
+        let _turn = self.records.turn()?;
+        // Its maker may have finished it and ended after it was read, or another process has taken it down.
+        if !self.records.is_unchanged(record)? {
+            return Ok(None);
+        }
+        self.remove(record).map(Some)
+    }
+
+    fn remove(&self, record: &Record) -> Result<TakenDown, Failure> {
         let processes = record.pair.remove()?;
-        self.records.remove(name)?;
-        Ok(Some(TakenDown { name: name.clone(), processes }))
+        let name = record.pair.name.clone();
+        self.records.remove(&name)?;
+        Ok(TakenDown { name, processes })
     }
 
     /// Takes down the leftovers of processes that were cut off: half a pair, or one for the time of a call.
@@ -205,7 +221,7 @@ impl VethPairs {
     /// As for [`down`](Self::down).
     pub fn remove_leftovers(&self) -> Result<Vec<TakenDown>, Failure> {
         let left = self.records.all()?.into_iter().filter(Record::is_left_over);
-        let taken = left.map(|record| self.down(&record.pair.name));
+        let taken = left.map(|record| self.down_left_over(&record));
         taken.filter_map(Result::transpose).collect()
     }
 }

@@ -149,6 +149,10 @@ pub struct Arguments {
     /// Duration [default: 10s, or the whole file of --replay].
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Span>,
+    /// How long to send late requests and wait for answers after that. A request without an answer by then counts as
+    /// unanswered.
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    grace: Span,
     /// Send the rows of this order file, which `damrak feed to-orders` writes, instead of the mix: at their recorded times,
     /// at --rate, or with --closed-loop. Each participant in the file needs a session.
     #[arg(long, value_name = "FILE", requires = "instruments", conflicts_with_all = ["symbols", "snapshot", "find_max"])]
@@ -379,6 +383,7 @@ impl Laboratory<'_> {
             options.batching = DatagramBatching::Segments;
         }
         options.outstanding_max = arguments.outstanding_max;
+        options.grace_ns = arguments.grace.0.as_nanos() as u64;
         if arguments.out.is_some() {
             options.progress_ns = (duration_ns / INTERVALS).clamp(INTERVAL_NS_MIN, INTERVAL_NS_MAX);
         }

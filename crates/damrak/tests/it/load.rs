@@ -62,7 +62,8 @@ fn load_by_fix_is_answered() {
     let (_venue, started) = Venue::start(&path, &[]);
     let address = started["addresses"]["order_entry_fix"].as_str().unwrap().to_owned();
     let load = |more: &[&str]| {
-        let start = ["load", "--json", "--to-fix", &address, "--fix", "ALICE:alice"];
+        let start =
+            ["load", "--json", "--grace", "60s", "--to-fix", &address, "--fix", "ALICE:alice"];
         let output = damrak(&[&start[..], &["--fix-venue", "VENUE", "--for", "1s"], more].concat());
         let figures: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         (output, figures)
@@ -266,6 +267,8 @@ fn a_client_answers_the_feed_of_the_venue() {
             feed,
             "--rate",
             "500/s",
+            "--grace",
+            "60s",
             "--for",
             for_,
             "--out",

@@ -75,7 +75,10 @@ impl Pair {
     /// Runs a load on its side, and checks that every request is answered.
     fn load(&self, arguments: &[&str]) {
         let output = self
-            .command("load", &[&["load", "--no-floor", "--json"], arguments].concat())
+            .command(
+                "load",
+                &[&["load", "--no-floor", "--json", "--grace", "60s"], arguments].concat(),
+            )
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

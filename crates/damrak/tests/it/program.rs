@@ -294,6 +294,8 @@ fn load_is_answered_and_the_feed_is_whole() {
     let load = damrak(&[
         "load",
         "--json",
+        "--grace",
+        "60s",
         "--for",
         "1s",
         "--rate",
@@ -322,7 +324,8 @@ fn load_is_answered_and_the_feed_is_whole() {
 
     // An objective that no venue meets, and orders that every venue rejects, have exit codes of their own.
     let order_entry = address("order_entry");
-    let briefly = ["load", "--json", "--no-floor", "--for", "100ms", "--to", &order_entry];
+    let briefly = ["load", "--json", "--no-floor", "--for", "100ms"];
+    let briefly = [&briefly[..], &["--grace", "60s", "--to", &order_entry]].concat();
     let failed = damrak(&[&briefly[..], &["--slo", "loss<=100%,max<1ns"]].concat());
     assert_eq!(failed.status.code(), Some(5), "{}", stderr(&failed));
     let figures: Value = serde_json::from_slice(&failed.stdout).unwrap();

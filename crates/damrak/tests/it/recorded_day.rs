@@ -98,6 +98,7 @@ fn a_replayed_day_leads_to_the_same_books() {
     });
     let mut options = LoadOptions::new(sessions(&running), symbols.to_vec(), 20_000, 500_000_000);
     options.arrivals = Arrivals::Poisson;
+    options.grace_ns = 60_000_000_000;
     let made = run(&options);
     assert!(made.counts.fills > 100, "{made}");
     record(&running, Path::new(&day));
@@ -139,6 +140,8 @@ fn a_replayed_day_leads_to_the_same_books() {
             &server,
             "--closed-loop",
             "64",
+            "--grace",
+            "60s",
             "--threads",
             "2",
             "--json",
@@ -210,6 +213,8 @@ fn a_load_sends_recorded_rows_when_they_were() {
         let all = [
             &[
                 "load",
+                "--grace",
+                "60s",
                 "--replay",
                 &orders,
                 "--instruments",
