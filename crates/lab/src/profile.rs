@@ -301,7 +301,7 @@ impl VenueProfile {
         let (stop, clock) = (AtomicBool::new(false), SystemClock::start());
         let is_warm = AtomicBool::new(false);
         let mut note_progress = |progress: &LoadProgress<'_>| {
-            is_warm.fetch_or(progress.counts.replies > 0, Ordering::Relaxed);
+            is_warm.store(progress.counts.replies > 0, Ordering::Relaxed);
         };
         thread::scope(|scope| {
             let loading = scope.spawn(|| load::run(&options, &clock, &stop, &mut note_progress));

@@ -17,11 +17,11 @@ use venue::{
     failure::{Failure, causes},
 };
 
-use super::{SILENCE_NS_MAX, pin, prepared};
+use super::{pin, prepared};
 use crate::{
     bench::Runs,
     crash_trial::{VenueProcess, unusable},
-    load::{self, LoadOptions, LoadReport, LoadSession, LoadSymbol, Loop},
+    load::{self, LoadOptions, LoadReport, LoadSession, LoadSymbol, Loop, SILENCE_NS_MAX},
     own_venue::{OwnVenueOptions, ReservedAddresses, config_text, login},
     profile::Usage,
 };
