@@ -187,32 +187,31 @@ impl VethPairs {
     /// # Errors
     /// `ip` fails, or the process lacks the permission.
     pub fn down(&self, name: &PairName) -> Result<Option<TakenDown>, Failure> {
+        self.take_down(name, |_| true)
+    }
+
+    /// Takes a pair down whose record, as it was read, is left over. If the record is the same in our turn, it still is:
+    /// its maker alone changes it, and is gone. Otherwise the maker may have finished the pair and ended since.
+    fn down_left_over(&self, record: &Record) -> Result<Option<TakenDown>, Failure> {
+        self.take_down(&record.pair.name, |current| current == record)
+    }
+
+    fn take_down(
+        &self,
+        name: &PairName,
+        is_wanted: impl FnOnce(&Record) -> bool,
+    ) -> Result<Option<TakenDown>, Failure> {
         if !self.records.has(name) {
             return Ok(None);
         }
         require()?;
         let _turn = self.records.turn()?;
         // Another process may have had its turn first.
-        let Some(record) = self.records.find(name)? else { return Ok(None) };
-        self.remove(&record).map(Some)
-    }
-
-    /// Takes a pair down whose record, as it was read, is left over.
-    fn down_left_over(&self, record: &Record) -> Result<Option<TakenDown>, Failure> {
-        require()?;
-        let _turn = self.records.turn()?;
-        // Its maker may have finished it and ended after it was read, or another process has taken it down.
-        if !self.records.is_unchanged(record)? {
-            return Ok(None);
-        }
-        self.remove(record).map(Some)
-    }
-
-    fn remove(&self, record: &Record) -> Result<TakenDown, Failure> {
+        let record = self.records.find(name)?;
+        let Some(record) = record.filter(is_wanted) else { return Ok(None) };
         let processes = record.pair.remove()?;
-        let name = record.pair.name.clone();
-        self.records.remove(&name)?;
-        Ok(TakenDown { name, processes })
+        self.records.remove(name)?;
+        Ok(Some(TakenDown { name: name.clone(), processes }))
     }
 
     /// Takes down the leftovers of processes that were cut off: half a pair, or one for the time of a call.
@@ -443,5 +442,26 @@ mod tests {
         }
         let pair = VethPair { name: "main".parse().unwrap(), cores: Cores::default() };
         assert_eq!(pair.namespace(PairSide::Venue), "damrak-lab-main-venue");
+    }
+
+    /// A pair that its maker finished after its record was read as left over stays, and one that is gone is no error.
+    #[test]
+    fn a_pair_that_was_finished_in_between_stays() {
+        if let Err(why) = require() {
+            return println!("skipped: {why}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let pairs = VethPairs { records: Records::new(folder.path().to_owned()) };
+        let name: PairName = format!("read{}", std::process::id()).parse().unwrap();
+        let pair = VethPair { name: name.clone(), cores: Cores::default() };
+        let read = Record::new(&pair, false);
+        pairs.records.add(&read).unwrap();
+        let mut finished = read.clone();
+        finished.is_up = true;
+        pairs.records.replace(&finished).unwrap();
+        assert!(pairs.down_left_over(&read).unwrap().is_none());
+        assert_eq!(pairs.all().unwrap(), [pair]);
+        assert_eq!(pairs.down_left_over(&finished).unwrap().unwrap().name, name);
+        assert!(pairs.down_left_over(&finished).unwrap().is_none());
     }
 }

@@ -204,8 +204,16 @@ fn a_kill_leaves_what_the_next_call_removes() {
     let left = format!("damrak-lab-p{}-0-venue", child.0.id());
     let is_there = |_: &mut Killed| has_namespace(&left).then_some(());
     wait_for("the namespace", &mut child, is_there, |child| format!("{:?}", child.0.try_wait()));
+    child.0.kill().unwrap();
+    // Until it is waited for, the system keeps its number, so no other call takes its pair for a leftover.
+    let stat = format!("/proc/{}/stat", child.0.id());
+    let has_ended = |_: &mut Killed| {
+        let stat = fs::read_to_string(&stat).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('Z').then_some(())
+    };
+    wait_for("its end", &mut child, has_ended, |_| "a process that runs".to_owned());
+    assert!(has_namespace(&left), "a kill leaves it");
     drop(child);
-    assert!(has_namespace(&left), "nothing else removes it");
     let down = netns(&["down", "--name", "nobody"]);
     assert!(down.status.success(), "{}", stderr(&down));
     // Another call beside this one may have removed it first.

@@ -165,11 +165,6 @@ impl Records {
         }
     }
 
-    /// True if the record is still as it was read. If it was left over, it still is: its maker alone changes it, and is gone.
-    pub(super) fn is_unchanged(&self, record: &Record) -> Result<bool, Failure> {
-        Ok(self.find(&record.pair.name)?.as_ref() == Some(record))
-    }
-
     /// All records, by name.
     pub(super) fn all(&self) -> Result<Vec<Record>, Failure> {
         let entries = match fs::read_dir(&self.folder) {
@@ -227,22 +222,6 @@ mod tests {
         fs::write(folder.path().join("new/torn.json"), "{").unwrap();
         let failure = records.all().unwrap_err().to_string();
         assert!(failure.contains("torn.json"), "{failure}");
-    }
-
-    /// A pair that its maker finished after its record was read is not the one that was read, nor is one that is gone.
-    #[test]
-    fn a_record_that_changed_is_not_what_was_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::new(folder.path().to_owned());
-        let mut pair = record("x", false);
-        records.add(&pair).unwrap();
-        let read = pair.clone();
-        assert!(records.is_unchanged(&read).unwrap());
-        pair.is_up = true;
-        records.replace(&pair).unwrap();
-        assert!(!records.is_unchanged(&read).unwrap());
-        records.remove(&pair.pair.name).unwrap();
-        assert!(!records.is_unchanged(&read).unwrap());
     }
 
     /// A pair is left over once its maker is gone, if it was for the time of a call or is not whole. Another process with the
