@@ -28,7 +28,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -351,10 +351,11 @@ pub fn run(
     let exchanges: Vec<Exchange> = (0..thread_count).map(|_| Exchange::default()).collect();
     let start_ns = clock.now_ns();
 
-    let is_over = AtomicBool::new(false);
+    let (is_over, ticks) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        let is_over = &is_over;
-        let answering = tick_client.map(|client| scope.spawn(move || client.run(clock, is_over)));
+        let (is_over, ticks) = (&is_over, &ticks);
+        let answering =
+            tick_client.map(|client| scope.spawn(move || client.run(clock, is_over, ticks)));
         let workers: Vec<_> = shares
             .into_iter()
             .zip(&exchanges)
@@ -377,7 +378,7 @@ pub fn run(
             .collect();
 
         let mut report = LoadReport::of(options, stream_names);
-        let mut interval = Interval::new(start_ns);
+        let mut interval = Interval::new(start_ns, answering.as_ref().map(|_| ticks));
         while !workers.iter().all(|worker| worker.is_finished()) {
             thread::sleep(Duration::from_millis(2));
             interval.turn(options, clock.now_ns(), &exchanges, &mut report, progress);
@@ -488,18 +489,20 @@ impl LoadReport {
 }
 
 /// Reports progress once an interval is over and every worker has handed over its figures.
-struct Interval {
+struct Interval<'a> {
     start_ns: u64,
     since_ns: u64,
     is_asked: bool,
+    /// The ticks that the reference client has seen.
+    ticks: Option<&'a AtomicU64>,
     scheduled: Latency,
     sent: Latency,
 }
 
-impl Interval {
-    fn new(start_ns: u64) -> Self {
+impl<'a> Interval<'a> {
+    fn new(start_ns: u64, ticks: Option<&'a AtomicU64>) -> Self {
         let (scheduled, sent) = (Latency::new(), Latency::new());
-        Self { start_ns, since_ns: start_ns, is_asked: false, scheduled, sent }
+        Self { start_ns, since_ns: start_ns, is_asked: false, ticks, scheduled, sent }
     }
 
     fn turn(
@@ -536,6 +539,7 @@ impl Interval {
             interval_ns: now_ns - self.since_ns,
             counts: &counts,
             outstanding,
+            ticks: self.ticks.map(|ticks| ticks.load(Ordering::Relaxed)),
             scheduled: &self.scheduled,
             sent: &self.sent,
         });

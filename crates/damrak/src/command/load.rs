@@ -793,6 +793,7 @@ fn interval(progress: &LoadProgress<'_>, pacing: Loop) -> Value {
         "requests": progress.counts.requests(),
         "replies": progress.counts.replies,
         "outstanding": progress.outstanding,
+        "ticks": progress.ticks,
         "latency_ns": percentiles(&progress.scheduled.percentiles()),
         "coarse_counts": quoted.coarse_counts(),
     })

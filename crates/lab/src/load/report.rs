@@ -86,6 +86,8 @@ pub struct LoadProgress<'a> {
     /// The counts since the start of the run.
     pub counts: &'a LoadCounts,
     pub outstanding: usize,
+    /// The ticks that the reference client has seen since the start of the run, if there is one.
+    pub ticks: Option<u64>,
     /// Latencies of the interval, from when the requests were due.
     pub scheduled: &'a Latency,
     /// Latencies of the interval, from when the requests were sent.

@@ -97,7 +97,7 @@ fn simulate(faults: NullVenueFaults, change: impl Fn(&mut LoadOptions)) -> (Load
     let sessions = vec![Session::new(0, Box::new(client), 1, START_NS)];
     let mut worker = Worker::new(&options, &clock, &stop, &exchange, sessions, START_NS, 0, 1);
     let mut report = LoadReport::of(&options, Vec::new());
-    let mut interval = Interval::new(START_NS);
+    let mut interval = Interval::new(START_NS, None);
     let mut medians = Vec::new();
     while worker.turn().is_some() {
         desk.turn(clock.now_ns());

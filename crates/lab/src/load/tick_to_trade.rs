@@ -11,7 +11,7 @@ use std::{
     hint, io,
     net::{SocketAddr, UdpSocket},
     os::fd::AsFd,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
 
@@ -134,11 +134,16 @@ impl DatagramSocket for StampedDatagrams<'_> {
 }
 
 impl OpenTickClient {
-    /// Answers ticks until the load is over and the feed is quiet, or has not become so.
-    pub(super) fn run(self, clock: &dyn Clock, is_over: &AtomicBool) -> TickToTrade {
+    /// Answers ticks until the load is over and the feed is quiet, or has not become so. `ticks` has their count so far.
+    pub(super) fn run(
+        self,
+        clock: &dyn Clock,
+        is_over: &AtomicBool,
+        ticks: &AtomicU64,
+    ) -> TickToTrade {
         let Self { session, feed, options } = self;
-        let mut client =
-            Answering { session, options, clock, tick_ns: None, found: TickToTrade::default() };
+        let found = TickToTrade::default();
+        let mut client = Answering { session, options, clock, tick_ns: None, ticks, found };
         let failure = client.answer_until(feed, is_over).err();
         client.session.log_out(clock.now_ns());
         TickToTrade { failure, ..client.found }
@@ -151,6 +156,8 @@ struct Answering<'a> {
     clock: &'a dyn Clock,
     /// When the packet arrived whose tick the order without a reply answers; `None` if there is no such order.
     tick_ns: Option<u64>,
+    /// The count of [`TickToTrade::ticks`], for the thread that reports progress.
+    ticks: &'a AtomicU64,
     found: TickToTrade,
 }
 
@@ -203,6 +210,7 @@ impl Answering<'_> {
         let known = self.options.symbols.iter().find(|known| known.symbol == symbol).copied();
         let Some(known) = known else { return Ok(()) };
         self.found.ticks += 1;
+        self.ticks.store(self.found.ticks, Ordering::Relaxed);
         if self.tick_ns.is_some() {
             self.found.passed_over += 1;
             return Ok(());
