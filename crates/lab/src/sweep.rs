@@ -52,7 +52,7 @@ enum Section {
 }
 
 /// The settings that a matrix may have, in the order of the cells: the last changes fastest.
-const SETTINGS: [(&str, Changes); 15] = [
+const SETTINGS: [(&str, Changes); 16] = [
     ("layout", Changes::Venue(Section::Layout, "threads")),
     ("wait", Changes::Venue(Section::Layout, "wait")),
     ("durability", Changes::Venue(Section::Journal, "durability")),
@@ -67,6 +67,7 @@ const SETTINGS: [(&str, Changes); 15] = [
     ("gso", Changes::LoadFlag("--gso")),
     ("poisson", Changes::LoadFlag("--poisson")),
     ("closed_loop", Changes::Load("--closed-loop")),
+    ("grace", Changes::Load("--grace")),
     ("rate", Changes::Load("--rate")),
 ];
 

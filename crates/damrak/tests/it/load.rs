@@ -50,6 +50,22 @@ fn half_of_the_rate_asked_is_exit_code_5() {
     assert!(folder.path().join("figures/load.json").exists());
 }
 
+/// A load waits for the last answers as long as it is asked to; a venue that is mute leaves it waiting to the end.
+#[test]
+fn a_load_waits_for_the_last_answers() {
+    let faults = NullVenueFaults { mute_from: Some(5), ..NullVenueFaults::default() };
+    let clock = SystemClock::start();
+    let venue = NullVenue::with_faults(faults, move || ring::Clock::now_ns(&clock)).unwrap();
+    let to = venue.tcp.to_string();
+    let start = ["load", "--json", "--no-floor", "--to", &to, "--session", "n0:SECRET"];
+    let load = ["--rate", "100/s", "--for", "100ms", "--grace", "3s"];
+    let output = damrak(&[&start[..], &load].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(figures["unanswered"].as_u64() > Some(0), "{figures}");
+    assert!(figures["seconds"].as_f64() >= Some(3.0), "{figures}");
+}
+
 /// A load by FIX: every request is answered as by OUCH, in both versions, and a second run begins anew.
 #[test]
 fn load_by_fix_is_answered() {
@@ -98,7 +114,7 @@ fn a_sweep_goes_on_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("sweep.toml"), folder.path().join("out"));
     let text = "for = \"200ms\"\n[matrix]\nprotocol = [\"tcp\", \"udp\"]\nconnections = [2]\nrate = [\"1k/s\"]\n\
-                layout = [\"single\"]\n";
+                layout = [\"single\"]\ngrace = [\"60s\"]\n";
     std::fs::write(&file, text).unwrap();
     let sweep = || {
         let (file, out) = (file.to_str().unwrap(), out.to_str().unwrap());
