@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """What tshark makes of our traffic: SoupBinTCP and MoldUDP64, and nothing malformed.
 
-usage: capture.py record FILE --tcp PORT --udp PORT…    (until it is told to stop)
-       capture.py check FILE --tcp PORT --udp PORT…
+usage: capture.py record FILE --tcp PORT --udp ADDRESS:PORT…    (until Ctrl-C)
+       capture.py check FILE --tcp PORT --udp ADDRESS:PORT…
+
+`--udp` has addresses too: a client's own socket may have the number of the port of the multicast
+group, and its packets are no MoldUDP64.
 
 `check` prints one JSON object with the packets tshark decoded. Exit code 0 if there were some of
 each protocol and none was malformed, 1 otherwise. Needs tshark 4, and to record the right to
@@ -47,11 +50,18 @@ def why_not():
     return None
 
 
+def host_and_port(address):
+    host, port = address.rsplit(":", 1)
+    return host, int(port)
+
+
 def record(file, tcp, udp):
     """Starts a recording and returns once it runs."""
-    ports = [f"tcp port {tcp}"] + [f"udp port {port}" for port in udp]
+    wanted = [f"tcp port {tcp}"]
+    for host, port in map(host_and_port, udp):
+        wanted.append(f"(host {host} and udp port {port})")
     process = subprocess.Popen(
-        ["tshark", "-q", "-l", "-i", "lo", "-B", "64", "-f", " or ".join(ports), "-w", file],
+        ["tshark", "-q", "-l", "-i", "lo", "-B", "64", "-f", " or ".join(wanted), "-w", file],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )
     deadline = time.monotonic() + START_SECONDS
@@ -89,7 +99,8 @@ def lines_of(file, decode, select, field):
 
 
 def check(file, tcp, udp):
-    decode = [f"tcp.port=={tcp},soupbintcp"] + [f"udp.port=={port},moldudp64" for port in udp]
+    decode = [f"tcp.port=={tcp},soupbintcp"]
+    decode += [f"udp.port=={port},moldudp64" for _, port in map(host_and_port, udp)]
     soup = lines_of(file, decode, "soupbintcp", "soupbintcp.packet_type")
     mold = lines_of(file, decode, "moldudp64", "moldudp64.count")
     excused = f"tcp.dstport == {tcp} && ({NUMBER_ASKED_FOR})"
@@ -120,7 +131,7 @@ def main():
     parser.add_argument("verb", choices=["record", "check"])
     parser.add_argument("file")
     parser.add_argument("--tcp", type=int, required=True)
-    parser.add_argument("--udp", type=int, nargs="+", required=True)
+    parser.add_argument("--udp", nargs="+", required=True)
     arguments = parser.parse_args()
     if arguments.verb == "record":
         reason = why_not()

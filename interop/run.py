@@ -375,7 +375,7 @@ class Run:
         try:
             self.ouch42(venue, why_no_capture)
             packets = str(self.work / "packets.pcapng")
-            udp = [venue.port("market_data"), venue.port("re_request")]
+            udp = [venue.addresses[name] for name in ("market_data", "re_request")]
             tshark = None
             if why_no_capture is None:
                 tshark = capture.record(packets, venue.port("order_entry"), udp)
@@ -409,7 +409,7 @@ class Run:
             if tshark is not None and traded:
                 self.attempt("capture", outcome_of, [
                     sys.executable, str(HERE / "capture.py"), "check", packets,
-                    "--tcp", str(venue.port("order_entry")), "--udp", *map(str, udp),
+                    "--tcp", str(venue.port("order_entry")), "--udp", *udp,
                 ])
             else:
                 self.skip("capture", why_no_capture or "no client traded")
