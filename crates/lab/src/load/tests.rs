@@ -26,8 +26,12 @@ fn login(username: &str) -> LoginRequest {
     LoginRequest::new(username, "SECRET").unwrap()
 }
 
+/// A free address for a socket of this process. The loopback address is the process's own, so no other process takes the
+/// port in between.
 fn free_address() -> SocketAddr {
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, 64 | high, middle, low);
+    UdpSocket::bind((own, 0)).unwrap().local_addr().unwrap()
 }
 
 fn tcp(venue: &NullVenue, username: &str) -> LoadSession {
