@@ -128,6 +128,8 @@ fn a_sweep_goes_on_where_it_stopped() {
             assert_eq!(count("requests"), 200, "{cell}");
             assert_eq!(count("replies") + count("superfluous"), 200, "{cell}");
             assert_eq!(count("sessions"), 2, "{cell}");
+            let command = cell["figures"]["command"].as_str().unwrap();
+            assert!(command.contains("--grace 60s"), "{command}");
         };
         cells.iter().for_each(answered);
         cells.iter().map(|cell| cell["earlier"].as_bool().unwrap()).collect::<Vec<_>>()
@@ -307,6 +309,9 @@ fn a_client_answers_the_feed_of_the_venue() {
             <= figures["accepted"].as_u64().unwrap() + figures["replaced"].as_u64().unwrap()
     );
     assert!(count("orders") + count("passed_over") <= count("ticks"), "{figures}");
+    for interval in figures["intervals"].as_array().unwrap() {
+        assert!(interval["ticks"].as_u64().unwrap() <= count("ticks"), "{interval}");
+    }
     let measured = ticks["tick_to_ack_ns"]["count"].as_u64().unwrap();
     assert!(measured > 0 && measured <= count("orders"), "{figures}");
     assert!(ticks["tick_to_order_ns"]["p50"].as_u64() <= ticks["tick_to_ack_ns"]["p50"].as_u64());
