@@ -13,7 +13,7 @@ pub(crate) enum Failpoint {
     Torn,
     /// A commit confirms records before they are as durable as they must be.
     Early,
-    /// About one record in a hundred is replayed as the previous one.
+    /// One input in ten, if an input stands before it in its batch, is replayed as that one.
     Twice,
 }
 
