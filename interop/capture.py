@@ -101,10 +101,17 @@ def lines_of(file, decode, select, field):
 def check(file, tcp, udp):
     decode = [f"tcp.port=={tcp},soupbintcp"]
     decode += [f"udp.port=={port},moldudp64" for _, port in map(host_and_port, udp)]
-    soup = lines_of(file, decode, "soupbintcp", "soupbintcp.packet_type")
-    mold = lines_of(file, decode, "moldudp64", "moldudp64.count")
+    # tshark decodes by port alone: a recording made by something else than `record` may have more.
+    ours = " || ".join(
+        [f"tcp.port == {tcp}"]
+        + [f"(ip.addr == {host} && udp.port == {port})" for host, port in map(host_and_port, udp)]
+    )
+    soup = lines_of(file, decode, f"soupbintcp && ({ours})", "soupbintcp.packet_type")
+    mold = lines_of(file, decode, f"moldudp64 && ({ours})", "moldudp64.count")
     excused = f"tcp.dstport == {tcp} && ({NUMBER_ASKED_FOR})"
-    malformed = lines_of(file, decode, f"({MALFORMED}) && !({excused})", "_ws.expert.message")
+    malformed = lines_of(
+        file, decode, f"({MALFORMED}) && !({excused}) && ({ours})", "_ws.expert.message"
+    )
 
     types = "".join(types for _, types in soup)
     messages = sum(int(count) for _, counts in mold for count in counts.split(",") if count)

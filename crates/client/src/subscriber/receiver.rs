@@ -713,8 +713,11 @@ mod tests {
         assert_eq!(receiver.session(), Some(*SESSION));
     }
 
-    fn free_port() -> u16 {
-        UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    /// A loopback address, or a multicast group, that this process alone uses. The port is below those that the system
+    /// chooses, so nobody else binds it.
+    fn own_address(first_byte: u8, port: u16) -> SocketAddrV4 {
+        let [_, high, middle, low] = std::process::id().to_be_bytes();
+        SocketAddrV4::new(Ipv4Addr::new(first_byte, 64 | high, middle, low), port)
     }
 
     /// Sends one datagram to a group on loopback, or to one address.
@@ -729,7 +732,7 @@ mod tests {
         let config = FeedReceiverConfig {
             feed,
             feed_b: None,
-            requests_to: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))),
+            requests_to: Some(own_address(127, 20_000).into()),
             expected: 1,
             limits: ReceiverLimits::default(),
         };
@@ -760,8 +763,8 @@ mod tests {
     /// Two receivers on one machine both get the datagrams sent to their group on loopback.
     #[test]
     fn multicast_feed_comes_in_twice() {
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, 77, 1), free_port());
-        if let Err(error) = multicast_works(SocketAddrV4::new(*group.ip(), free_port())) {
+        let group = own_address(239, 20_000);
+        if let Err(error) = multicast_works(own_address(239, 20_001)) {
             eprintln!("skipped: no multicast on loopback here: {error}");
             return;
         }

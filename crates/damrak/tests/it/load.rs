@@ -6,7 +6,7 @@ use lab::load::{NullVenue, NullVenueFaults};
 use serde_json::{Value, json};
 use venue::clock::SystemClock;
 
-use super::program::{Venue, config, damrak, stderr};
+use super::program::{Venue, config, damrak, free_address, stderr};
 
 /// A venue that takes half of the requested rate: the run reports it and ends with 5. A slow machine only makes
 /// latencies longer and rates lower, so this test does not depend on speed.
@@ -204,8 +204,7 @@ fn arrivals_are_the_first_leg() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let local = socket.local_addr().unwrap();
-    drop(socket);
+    let local = free_address();
     let path = config(
         folder.path(),
         &format!(

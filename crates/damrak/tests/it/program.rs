@@ -3,9 +3,10 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    net::{TcpListener, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     path::Path,
     process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
 };
 
 use serde_json::{Value, json};
@@ -16,6 +17,15 @@ pub(crate) fn damrak(arguments: &[&str]) -> Output {
 
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A free address for a socket of this process. The loopback address is the process's own, and the port is below those
+/// that the system chooses, so nobody else binds it.
+pub(crate) fn free_address() -> SocketAddr {
+    static PORT: AtomicU16 = AtomicU16::new(20_000);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, 64 | high, middle, low);
+    SocketAddr::from((own, PORT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// A configuration on free ports, with its journal in `folder`.
@@ -281,7 +291,7 @@ fn an_idle_venue_sleeps() {
 #[test]
 fn load_is_answered_and_the_feed_is_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let local = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let local = free_address();
     let participants = format!(
         "[[participants]]\nusername = \"user01\"\npassword = \"password01\"\nfirm = \"FIRM\"\n\
          [[participants]]\nusername = \"user04\"\nfirm = \"FIRM\"\nudp = \"{local}\"\n"
@@ -403,8 +413,8 @@ fn load_is_answered_and_the_feed_is_whole() {
 /// A feed that cannot be joined gives the reason and the remedy.
 #[test]
 fn the_feed_says_why_it_cannot_join() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let output = damrak(&["feed", "--snapshot", &free.to_string(), "--group", "127.0.0.1:0"]);
+    let unbound = free_address().to_string();
+    let output = damrak(&["feed", "--snapshot", &unbound, "--group", "127.0.0.1:0"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let message = stderr(&output);
     assert!(message.contains("snapshot") && message.contains("--no-snapshot"), "{message}");

@@ -3,14 +3,13 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    net::{Ipv4Addr, UdpSocket},
     path::Path,
     process::{Command, Stdio},
 };
 
 use serde_json::{Value, json};
 
-use crate::program::{damrak, stderr};
+use crate::program::{damrak, free_address, stderr};
 
 /// A day written by hand: two instruments, three orders, a trade. Fields that a message does not have are empty.
 const DAY: &str = "\
@@ -86,9 +85,9 @@ fn a_recording_is_received_again() {
     converted(&day, &itch);
     converted(&day, &pcap);
     for (recording, speed) in [(&itch, "1"), (&itch, "max"), (&pcap, "0.5x")] {
-        let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let group = free_address().to_string();
         let mut watch = Command::new(env!("CARGO_BIN_EXE_damrak"))
-            .args(["feed", "record", &received, "--group", &free.to_string(), "--from-start"])
+            .args(["feed", "record", &received, "--group", &group, "--from-start"])
             .args(["--re-request", "none"])
             .stdout(Stdio::piped())
             .spawn()
@@ -97,7 +96,7 @@ fn a_recording_is_received_again() {
         let mut first = String::new();
         // The program prints once its socket is open.
         lines.read_line(&mut first).unwrap();
-        let arguments = ["feed", "replay", recording, "--to", &free.to_string(), "--speed", speed];
+        let arguments = ["feed", "replay", recording, "--to", &group, "--speed", speed];
         let replay = damrak(&[&arguments[..], &["--json"]].concat());
         assert_eq!(replay.status.code(), Some(0), "{}", stderr(&replay));
         let report: Value = serde_json::from_slice(&replay.stdout).unwrap();

@@ -4,7 +4,7 @@ use std::{
     net::{Ipv4Addr, UdpSocket},
     sync::{
         Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU16, AtomicU64, Ordering},
     },
 };
 
@@ -26,12 +26,13 @@ fn login(username: &str) -> LoginRequest {
     LoginRequest::new(username, "SECRET").unwrap()
 }
 
-/// A free address for a socket of this process. The loopback address is the process's own, so no other process takes the
-/// port in between.
+/// A free address for a socket of this process. The loopback address is the process's own, and the port is below those
+/// that the system chooses, so nobody else binds it.
 fn free_address() -> SocketAddr {
+    static PORT: AtomicU16 = AtomicU16::new(20_000);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let own = Ipv4Addr::new(127, 64 | high, middle, low);
-    UdpSocket::bind((own, 0)).unwrap().local_addr().unwrap()
+    SocketAddr::from((own, PORT.fetch_add(1, Ordering::Relaxed)))
 }
 
 fn tcp(venue: &NullVenue, username: &str) -> LoadSession {
